@@ -1,0 +1,17 @@
+"""Object ids: 24 lower-case hex digits, time-ordered and unguessable (api-decisions, "Wire" 10)."""
+
+import re
+import secrets
+import time
+
+_ID = re.compile(r"[0-9a-f]{24}")
+
+
+def new_id() -> str:
+    """Return a fresh id: 32 bits of seconds since the epoch, then 64 random bits."""
+    return f"{int(time.time()) & 0xFFFFFFFF:08x}{secrets.token_hex(8)}"
+
+
+def is_id(text: str) -> bool:
+    """Tell whether the text has the form of an id; anything else addresses no object (404)."""
+    return _ID.fullmatch(text) is not None

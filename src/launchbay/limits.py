@@ -1,0 +1,50 @@
+"""Every bound of the product, in one place. A bound that is reached is a clean 4xx, never a crash (promise 11)."""
+
+KIB = 1024
+MIB = 1024 * KIB
+
+# Manifests (quality.md §3, "Bounds that evidence forces").
+MANIFEST_BYTES = 256 * KIB
+MANIFEST_DEPTH = 64
+MANIFEST_NODES = 20_000  # aliases count as often as they are used
+MANIFEST_FINDINGS = 200  # beyond this the rest is only counted
+TYPE_DEPTH = 16  # nesting of list<map<…>> in a pin's type
+EXPRESSION_RESULT_ITEMS = 100_000  # elements that one broadcast or wildcard may produce
+EXPRESSION_TEXT_CHARS = 4 * MIB
+RUNTIME_NESTING = 32  # macros calling macros, commands calling commands
+
+# Request bodies and JSON.
+JSON_BODY_BYTES = 1 * MIB
+JSON_DEPTH = 64
+NAME_CHARS = 255
+USER_DATA_BYTES = 256 * KIB
+PATH_SEGMENT_CHARS = 512
+
+# Headers and slow clients.
+HEADER_BYTES = 32 * KIB
+HEADER_LINES = 100
+HEADER_READ_S = 10.0
+BODY_READ_S = 30.0
+
+# Lists.
+LIST_CHUNK_ROWS = 2_000
+LIST_LIMIT_MAX = 10_000
+HISTORY_JOBS = 100  # newest jobs shown in workflowHistory
+
+# Running workflows.
+STEP_RETRIES_MAX = 100
+STEP_OUTPUT_BYTES = 4 * MIB
+STEP_RETRY_FIRST_S = 1.0
+STEP_RETRY_LONGEST_S = 30.0
+LOG_LINE_CHARS = 4_096
+WAIT_LONGEST_S = 7 * 24 * 3600.0
+
+# Outgoing HTTP of actions.
+OUTGOING_BODY_BYTES = 8 * MIB
+OUTGOING_TIMEOUT_S = 60.0
+OUTGOING_TIMEOUT_LONGEST_S = 3600.0
+OUTGOING_REDIRECTS = 5
+
+# Instances and schedules.
+DESTROY_INTERVAL_DEFAULT_MS = 3_600_000
+INTERVAL_LONGEST_MS = 100 * 365 * 24 * 3_600_000
