@@ -1,0 +1,101 @@
+"""One frozen `Settings`, read from `LAUNCHBAY_*` variables over a TOML file over the defaults (api-decisions, "Running it")."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+
+class SettingError(ValueError):
+    """A setting has a value it cannot have; the sentence names the setting and what it takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything an operator can set. Each field `name` is `LAUNCHBAY_NAME` in the environment and `name` in the file."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    data_dir: Path = Path("data")
+    database_url: str = ""
+    base_url: str = ""
+    admin_email: str = "admin@launchbay.local"
+    admin_password: str = ""
+    organization: str = "Default"
+    outgoing_allow: str = ""
+    log_level: str = "info"
+    log_format: str = "console"
+    engine_concurrency: int = 100
+    database_connections: int = 20
+    heartbeat_interval_s: float = 1.0
+    stalled_after_s: float = 4.0
+    stop_grace_s: float = 5.0
+    stager_interval_ms: int = 100
+    step_retry_first_s: float = 1.0
+    step_retry_longest_s: float = 30.0
+    destroy_timeout_s: float = 1800.0
+    retention_days: int = 30
+
+    def __post_init__(self) -> None:
+        """Refuse values that could only fail later."""
+        if not 0 <= self.port <= 65535:
+            raise SettingError(f"LAUNCHBAY_PORT is {self.port}; a port is 0 to 65535.")
+        for name in ("engine_concurrency", "database_connections", "stager_interval_ms", "retention_days"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"LAUNCHBAY_{name.upper()} is {getattr(self, name)}; it must be at least 1.")
+        for name in ("heartbeat_interval_s", "stalled_after_s", "step_retry_first_s", "destroy_timeout_s"):
+            if getattr(self, name) <= 0:
+                raise SettingError(f"LAUNCHBAY_{name.upper()} is {getattr(self, name)}; it must be above 0.")
+        if self.stalled_after_s < 2 * self.heartbeat_interval_s:
+            raise SettingError("LAUNCHBAY_STALLED_AFTER_S must be at least twice LAUNCHBAY_HEARTBEAT_INTERVAL_S.")
+        if self.log_format not in {"console", "json"}:
+            raise SettingError(f"LAUNCHBAY_LOG_FORMAT is {self.log_format!r}; it is console or json.")
+        if "@" not in self.admin_email:
+            raise SettingError(f"LAUNCHBAY_ADMIN_EMAIL is {self.admin_email!r}; it must be an e-mail address.")
+
+
+def load(
+    environ: Mapping[str, str] | None = None, file: Path | None = None, overrides: Mapping[str, Any] | None = None
+) -> Settings:
+    """Read the settings: `overrides` (command line) over `LAUNCHBAY_*` variables over the TOML file over the defaults.
+
+    Raises SettingError for an unknown name in the file, a value of the wrong form, or an unreadable file.
+    """
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    known = {field.name: field for field in fields(Settings)}
+    if file is not None:
+        for name, value in _read_file(file).items():
+            if name not in known:
+                raise SettingError(f"{file}: there is no setting {name!r}. Settings: {', '.join(sorted(known))}.")
+            values[name] = value
+    for name in known:
+        text = environ.get(f"LAUNCHBAY_{name.upper()}")
+        if text is not None and text != "":
+            values[name] = text
+    values.update({name: value for name, value in (overrides or {}).items() if value is not None})
+    converted = {}
+    for name, value in values.items():
+        default = known[name].default
+        assert default is not MISSING, "every setting has a default"
+        converted[name] = _convert(name, value, type(default))
+    return Settings(**converted)
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingError(f"The settings file {file} cannot be read: {error}") from error
+
+
+def _convert(name: str, value: Any, wanted: type) -> Any:
+    if issubclass(wanted, Path):
+        return Path(str(value))
+    try:
+        return wanted(value)
+    except (TypeError, ValueError) as error:
+        kind = {int: "a whole number", float: "a number"}.get(wanted, "text")
+        raise SettingError(f"LAUNCHBAY_{name.upper()} is {value!r}; it takes {kind}.") from error
