@@ -1,0 +1,158 @@
+"""The compiled manifest: a flat graph of components with their links, ready to run.
+
+`compiler.py` makes it from one manifest text, once per manifest version; it holds no parameters, no environment and no
+instance, and is shared between all instances of that version. It is immutable.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launchbay.manifest.expressions import Template
+from launchbay.model.findings import Finding
+from launchbay.model.values import PinType, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One pin of a component's interface (manifest-language §3, "Pin kinds")."""
+
+    interface: str
+    name: str
+    type: PinType
+    label: str | None = None
+    suggestions: Mapping[str, Any] | None = None
+
+    @property
+    def key(self) -> str:
+        """Return `interface.pin`, the name by which configuration, triggers and the API address it."""
+        return f"{self.interface}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowParameter:
+    """A declared parameter of a workflow; `default` counts only when `has_default`."""
+
+    name: str
+    type: Type | None
+    has_default: bool
+    default: Any
+    description: str | None = None
+    suggestions: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a workflow (manifest-language §5, "Steps").
+
+    `outputs` maps a variable to the output of the action that fills it. `parameters` is the whole map without `retryCount`,
+    `ignoreFail` and `phase`, which stand beside it.
+    """
+
+    name: str
+    action: str
+    phase: str
+    preceding_phases: tuple[str, ...]
+    parameters: Template
+    outputs: Mapping[str, str]
+    retry_count: Template | None
+    ignore_fail: Template | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """A workflow, command or macro of one component. A macro's name starts with a dot."""
+
+    name: str
+    parameters: Mapping[str, WorkflowParameter]
+    steps: tuple[Step, ...]
+    returns: Mapping[str, Template]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The other end of a link: an interface of another component."""
+
+    component: str
+    interface: str
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A leaf component. Composites are gone: `path` is the dotted way through them, such as `web.workflow`.
+
+    `pins` holds every pin by `interface.pin`. `configuration` is the component's own map, with the keys as written
+    (`input.port`, `__locator.application-id`, `configuration.values`, …). `peers` maps each interface with needs to those
+    that fill it, in binding order. `required` names interfaces that must be filled before launch. The workflow fields
+    are empty except for `workflow.Instance`.
+    """
+
+    path: str
+    type: str
+    pins: Mapping[str, Pin]
+    configuration: Mapping[str, Any]
+    required: tuple[str, ...]
+    peers: Mapping[str, tuple[Peer, ...]]
+    workflows: Mapping[str, Workflow] = field(default_factory=dict)
+    triggers: Mapping[str, str] = field(default_factory=dict)
+    schedule: Mapping[str, str] = field(default_factory=dict)
+    propagate_status: frozenset[str] = frozenset({"launch"})
+    scaler: str | None = None  # path of the composite.Scaler whose template this is
+    line: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an application pin leads: a pin of a leaf component."""
+
+    component: str
+    pin: str  # `interface.pin` of that component
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationPin:
+    """A pin of the application's own interfaces; `key` is its name in the API (`interface.pin`; plain names for v1)."""
+
+    key: str
+    type: PinType
+    targets: tuple[Target, ...]
+    label: str | None = None
+    suggestions: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationPin:
+    """A configuration pin of a component, with where its value comes from (manifest-language §3, value order).
+
+    `parameter` is the application pin bound to it, or None; `default` is the first that exists of
+    application.configuration, each composite's configuration and the component's own.
+    """
+
+    component: str
+    pin: str
+    type: Type
+    parameter: str | None
+    has_default: bool
+    default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledManifest:
+    """One manifest version, ready to run.
+
+    `order` is a launch order (providers of required interfaces first). `parameters` are the application-level configuration
+    pins by API name, `required_parameters` those without any default, `results` the publish-signal pins, `commands` the
+    receive-command pins, `needs` the consume-signal and send-command pins of the application itself.
+    """
+
+    is_component_manifest: bool
+    components: Mapping[str, Component]
+    order: tuple[str, ...]
+    parameters: Mapping[str, ApplicationPin]
+    required_parameters: tuple[str, ...]
+    results: Mapping[str, ApplicationPin]
+    commands: Mapping[str, ApplicationPin]
+    needs: Mapping[str, ApplicationPin]
+    configuration_pins: Mapping[str, Mapping[str, ConfigurationPin]]  # component path → `interface.pin`
+    warnings: tuple[Finding, ...]
