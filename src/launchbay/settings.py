@@ -1,8 +1,8 @@
-"""One frozen `Settings`, read from `LAUNCHBAY_*` variables over a TOML file over the defaults (api-decisions, "Running it")."""
+"""One frozen `Settings`: `LAUNCHBAY_*` variables over a TOML file over the defaults (api-decisions, "Running it")."""
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ class SettingError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything an operator can set. Each field `name` is `LAUNCHBAY_NAME` in the environment and `name` in the file."""
+    """Everything an operator can set. Field `name` is the variable `LAUNCHBAY_NAME` and `name` in the file."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -80,7 +80,7 @@ def load(
     for name, value in values.items():
         default = known[name].default
         assert default is not MISSING, "every setting has a default"
-        converted[name] = _convert(name, value, type(default))
+        converted[name] = _convert(name, value, Path if isinstance(default, Path) else type(default))
     return Settings(**converted)
 
 
@@ -91,11 +91,9 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise SettingError(f"The settings file {file} cannot be read: {error}") from error
 
 
-def _convert(name: str, value: Any, wanted: type) -> Any:
-    if issubclass(wanted, Path):
-        return Path(str(value))
+def _convert(name: str, value: Any, wanted: Callable[[Any], Any]) -> Any:
     try:
         return wanted(value)
     except (TypeError, ValueError) as error:
-        kind = {int: "a whole number", float: "a number"}.get(wanted, "text")
+        kind = "a whole number" if wanted is int else "a number" if wanted is float else "text"
         raise SettingError(f"LAUNCHBAY_{name.upper()} is {value!r}; it takes {kind}.") from error
