@@ -1,0 +1,42 @@
+"""The frozen plan of a job: every choice made when it was accepted, so that a rerun after a crash decides the same."""
+
+from typing import Any, Literal
+
+import msgspec
+
+PLAN_VERSION = 1
+
+JobKind = Literal["launch", "command", "workflow", "destroy"]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job does.
+
+    `launch` and `destroy` go over all components. `command` runs the application command `workflow`, `workflow` runs a
+    workflow of one component, both by `component` and `component_workflow`. `prior_status` is the instance's status at
+    accept and `propagates` whether the job's end changes it (manifest-language §5, propagateStatus).
+    """
+
+    kind: JobKind
+    workflow: str
+    prior_status: str
+    propagates: bool = True
+    component: str | None = None
+    component_workflow: str | None = None
+    arguments: dict[str, Any] = {}
+    version: int = PLAN_VERSION
+
+    def to_text(self) -> str:
+        """Return the stored form."""
+        return msgspec.json.encode(self).decode()
+
+
+def read_plan(text: str) -> Plan:
+    """Return the plan from its stored form. Raises ValueError for a version that this program does not know."""
+    plan = _decoder.decode(text)
+    if plan.version > PLAN_VERSION:
+        raise ValueError(f"The plan has format {plan.version}; this program reads up to {PLAN_VERSION}. Upgrade it.")
+    return plan
+
+
+_decoder = msgspec.json.Decoder(Plan)
