@@ -14,7 +14,10 @@ LaunchbayError
 ├── Unavailable           database away, overload, shutting down; carries `retry_after_s`
 ├── ManifestSourceLocked  the manifest comes from a URL and cannot be replaced by upload
 ├── ExpressionError       an expression cannot be evaluated; the step that holds it fails
+├── OutgoingFailed        an outgoing HTTP exchange did not come about
+│   └── AddressRefused    the address rules forbid its target
 ├── ActionFailed          an action could not do its work; the step fails, and may be retried
+├── CannotStart           the process cannot start as it is set up; for the operator, before anything is served
 └── Fenced                this process lost the job to another one and must write nothing more
 """
 
@@ -128,6 +131,25 @@ class ExpressionError(LaunchbayError):
     code = "ExpressionError"
 
 
+class OutgoingFailed(LaunchbayError):
+    """An outgoing HTTP exchange did not come about. `retryable` is False where another attempt cannot help."""
+
+    code = "OutgoingFailed"
+
+    def __init__(self, *sentences: str, retryable: bool = True) -> None:
+        super().__init__(*sentences)
+        self.retryable = retryable
+
+
+class AddressRefused(OutgoingFailed):
+    """The address rules forbid the target of an outgoing connection (quality.md §3)."""
+
+    code = "AddressRefused"
+
+    def __init__(self, *sentences: str) -> None:
+        super().__init__(*sentences, retryable=False)
+
+
 class ActionFailed(LaunchbayError):
     """An action could not do its work. `retryable` is False where another attempt cannot help."""
 
@@ -142,3 +164,9 @@ class Fenced(LaunchbayError):
     """Another worker has taken the job over; whatever this one still holds must not be written."""
 
     code = "Fenced"
+
+
+class CannotStart(LaunchbayError):
+    """The process cannot start as it is set up; the sentences tell the operator what to change."""
+
+    code = "CannotStart"

@@ -7,6 +7,7 @@ MIB = 1024 * KIB
 MANIFEST_BYTES = 256 * KIB
 MANIFEST_DEPTH = 64
 MANIFEST_NODES = 20_000  # aliases count as often as they are used
+MANIFEST_EXPANDED_CHARS = 4 * MIB  # text of all scalars, aliases counted as often as they are used
 MANIFEST_FINDINGS = 200  # beyond this the rest is only counted
 TYPE_DEPTH = 16  # nesting of list<map<…>> in a pin's type
 EXPRESSION_RESULT_ITEMS = 100_000  # elements that one broadcast or wildcard may produce
@@ -37,6 +38,7 @@ STEP_OUTPUT_BYTES = 4 * MIB
 STEP_RETRY_FIRST_S = 1.0
 STEP_RETRY_LONGEST_S = 30.0
 LOG_LINE_CHARS = 4_096
+PEERS_MAX = 10_000  # that one waitPeers may ask for, of one interface
 WAIT_LONGEST_S = 7 * 24 * 3600.0
 
 # Outgoing HTTP of actions.
@@ -44,6 +46,10 @@ OUTGOING_BODY_BYTES = 8 * MIB
 OUTGOING_TIMEOUT_S = 60.0
 OUTGOING_TIMEOUT_LONGEST_S = 3600.0
 OUTGOING_REDIRECTS = 5
+OUTGOING_CONNECT_S = 10.0  # for one address of a host
+OUTGOING_ADDRESSES = 16  # addresses of one host that are tried
+OUTGOING_CONNECTIONS = 200  # at the same time, of one process
+OUTGOING_URL_CHARS = 8_192
 
 # Instances and schedules.
 DESTROY_INTERVAL_DEFAULT_MS = 3_600_000

@@ -1,0 +1,183 @@
+"""The contract between a workflow and its actions (manifest-language §5 and §9).
+
+Third parties implement `Action` and name the class in the entry-point group `launchbay.actions` of their package;
+`registry.py` finds it there. An action sees the world only through `StepContext`.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from launchbay.clock import Clock
+from launchbay.outgoing.client import OutgoingHttp
+
+ENTRY_POINT_GROUP = "launchbay.actions"
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionParameter:
+    """A documented parameter: editors complete it, pages show it. Parameters not listed are passed on, not refused."""
+
+    description: str
+    type: str | None = None  # a type of the manifest language, such as `map<string,string>`; None takes anything
+    required: bool = False
+
+
+class SignalsView(Protocol):
+    """What the component consumes, as the running workflow sees it: its own copy, free to be kept."""
+
+    def single(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return `result[interface][signal]`."""
+        ...
+
+    def multi(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        """Return `result[interface][peer id][signal]`."""
+        ...
+
+
+class StepContext(Protocol):
+    """What a step may know and do; the runtime gives a fresh one to every attempt."""
+
+    @property
+    def instance_id(self) -> str:
+        """The instance whose workflow runs."""
+        ...
+
+    @property
+    def organization_id(self) -> str:
+        """The organization that owns the instance."""
+        ...
+
+    @property
+    def environment_id(self) -> str:
+        """The environment that the instance runs in."""
+        ...
+
+    @property
+    def job_id(self) -> str:
+        """The job that the step belongs to."""
+        ...
+
+    @property
+    def step_path(self) -> str:
+        """The step's path in the plan, unique within the job."""
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1; retries count, recoveries after a crash do not."""
+        ...
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this step in this job (see the function of this name)."""
+        ...
+
+    @property
+    def started_at(self) -> datetime:
+        """When the step was first started, in UTC; a crash and recovery do not change it."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The only place to read the time from."""
+        ...
+
+    @property
+    def outgoing(self) -> OutgoingHttp:
+        """The only way to the network: it checks every address."""
+        ...
+
+    @property
+    def signals(self) -> SignalsView:
+        """Consumed signals, as seen at the workflow's start and refreshed by `wait_peers`."""
+        ...
+
+    def log(self, level: LogLevel, text: str) -> None:
+        """Add lines to the step's log. Never a secret."""
+        ...
+
+    async def progress(self, percent: int) -> None:
+        """Report 0 to 100; a lower figure than an earlier one changes nothing."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; a cancelled job ends the waiting."""
+        ...
+
+    async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
+        """Wait until each interface has at least so many peers with values, then refresh `signals`.
+
+        `timeout_s` None leaves the bound to the runtime. Raises `ActionFailed` after the timeout, and for an interface
+        that the component does not have.
+        """
+        ...
+
+    async def call_command(
+        self, interface: str, command: str, arguments: Mapping[str, Any], timeout_s: float | None
+    ) -> Mapping[str, Any]:
+        """Send a command to the peers of an interface and return its results by name.
+
+        `timeout_s` None leaves the bound to the runtime. Raises `ActionFailed` when the command fails, is unknown or
+        takes longer.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ActionCall:
+    """One attempt of one step."""
+
+    parameters: Mapping[str, Any]  # interpolated; without retryCount, ignoreFail and phase, which are the runtime's
+    context: StepContext
+
+
+class Action(Protocol):
+    """Something that a step can do.
+
+    One object serves all steps at the same time: it keeps nothing between calls. `run` may be stopped by cancellation
+    at any `await`, and may be run again for the same step after a crash: pass `context.idempotency_key` on where the
+    other side knows such keys.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name as written in a manifest."""
+        ...
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Other spellings of the name."""
+        ...
+
+    @property
+    def pure(self) -> bool:
+        """True when nothing outside changes: computed again on recovery, with no record of its own."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, ActionParameter]:
+        """The documented parameters by name."""
+        ...
+
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """The outputs by name, each with a description."""
+        ...
+
+    async def run(self, call: ActionCall) -> Mapping[str, Any]:
+        """Do the work and return the outputs: JSON values only.
+
+        Raises `ActionFailed` with sentences for the author of the manifest; `retryable=False` where another attempt
+        cannot help, as with a wrong parameter.
+        """
+        ...
+
+
+def idempotency_key(job_id: str, step_path: str) -> str:
+    """Return the key that stays the same however often a step is attempted (architecture, "Rules of shape" 7)."""
+    return hashlib.sha256(f"{job_id}\n{step_path}".encode()).hexdigest()

@@ -1,0 +1,107 @@
+"""Reading the parameters of a step: each function takes the kind it names, or says what was expected.
+
+All raise `ActionFailed` with `retryable=False`: the same parameters would be as wrong the next time.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from launchbay import limits
+from launchbay.actions.durations import parse_duration_s
+from launchbay.errors import ActionFailed
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_FLAGS = {"true": True, "false": False}
+
+
+def wrong_parameter(name: str, expected: str) -> ActionFailed:
+    """Return the error for a parameter of another kind; it does not repeat the value, which may be secret."""
+    return ActionFailed(f"The parameter '{name}' is wrong: expected {expected}.", retryable=False)
+
+
+def required(parameters: Mapping[str, Any], name: str, expected: str) -> Any:
+    """Return a parameter that must be there and not null."""
+    value = parameters.get(name)
+    if value is None:
+        raise ActionFailed(f"The parameter '{name}' is missing: expected {expected}.", retryable=False)
+    return value
+
+
+def required_text(parameters: Mapping[str, Any], name: str, expected: str) -> str:
+    """Return a text that must be there and not empty; numbers and booleans are written as text."""
+    value = text_of(required(parameters, name, expected))
+    if not value:
+        raise wrong_parameter(name, expected)
+    return value
+
+
+def optional_text(parameters: Mapping[str, Any], name: str, expected: str) -> str | None:
+    """Return a text, or None where it is left out or null."""
+    if parameters.get(name) is None:
+        return None
+    return required_text(parameters, name, expected)
+
+
+def text_of(value: Any) -> str | None:
+    """Return a scalar as manifests write it, `true` for a boolean; None for a map, a list or null."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    return None
+
+
+def flag(parameters: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    """Return a boolean; the texts "true" and "false" are taken too."""
+    value = parameters.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in _FLAGS:
+        return _FLAGS[value.strip().lower()]
+    raise wrong_parameter(name, "true or false")
+
+
+def whole_number(value: Any, name: str, *, least: int, most: int) -> int:
+    """Return an integer within bounds; "3" and 3.0 are taken too."""
+    number: int | None = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    elif (isinstance(value, float) and value.is_integer()) or (
+        isinstance(value, str) and _INTEGER.fullmatch(value.strip())
+    ):
+        number = int(value)
+    if number is None or not least <= number <= most:
+        raise wrong_parameter(name, f"a whole number from {least} to {most}")
+    return number
+
+
+def optional_mapping(parameters: Mapping[str, Any], name: str, expected: str) -> Mapping[str, Any]:
+    """Return a map with text keys, empty where it is left out or null."""
+    value = parameters.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise wrong_parameter(name, expected)
+    return value
+
+
+def optional_duration_s(
+    parameters: Mapping[str, Any], name: str, *, longest_s: float = limits.WAIT_LONGEST_S
+) -> float | None:
+    """Return seconds, or None where the duration is left out or null."""
+    value = parameters.get(name)
+    if value is None:
+        return None
+    try:
+        return parse_duration_s(value, longest_s=longest_s)
+    except ValueError as error:
+        raise ActionFailed(f"The parameter '{name}' is wrong: {error}", retryable=False) from error
+
+
+def required_duration_s(parameters: Mapping[str, Any], name: str, *, longest_s: float = limits.WAIT_LONGEST_S) -> float:
+    """Return the seconds of a duration that must be there."""
+    required(parameters, name, 'a duration, such as 90 or "2 minutes"')
+    return optional_duration_s(parameters, name, longest_s=longest_s) or 0.0

@@ -1,0 +1,183 @@
+"""`restcall`: an HTTP request (manifest-language §9)."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from email.message import Message
+from http.client import responses
+from typing import Any
+from urllib.parse import urlencode
+
+from launchbay import limits
+from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.actions.foreign_data import parsed_json, storable_text
+from launchbay.actions.parameters import (
+    optional_duration_s,
+    optional_mapping,
+    optional_text,
+    required_text,
+    text_of,
+    whole_number,
+    wrong_parameter,
+)
+from launchbay.errors import ActionFailed, OutgoingFailed
+from launchbay.outgoing.client import OutgoingAnswer, basic_authorization
+
+_SHOWN_BODY_CHARS = 500
+_LONG_JSON_CHARS = 65_536
+_SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
+_RETRYABLE_CLIENT_ERRORS = frozenset((408, 425, 429))
+_FORM = "application/x-www-form-urlencoded"
+_AUTH = "a map with username and password, or with token"
+
+
+class RestCall:
+    """Sends one request. A status that is not expected fails the step."""
+
+    name = "restcall"
+    aliases: tuple[str, ...] = ()
+    pure = False
+    parameters: Mapping[str, ActionParameter] = {
+        "command": ActionParameter("The URL.", type="string", required=True),
+        "method": ActionParameter("The HTTP method; GET where it is left out.", type="string"),
+        "contentType": ActionParameter("The media type of the body.", type="string"),
+        "headers": ActionParameter("Headers by name.", type="map<string,string>"),
+        "body": ActionParameter("Text as it is; a map or list as JSON, or as a form when contentType says so."),
+        "auth": ActionParameter("username and password (Basic), or token (Bearer).", type="map<string,string>"),
+        "timeout": ActionParameter('How long it may take: seconds, or a text such as "2 minutes".'),
+        "expectedStatus": ActionParameter("The status, or the list of those, that is success; 200 to 299 if left out."),
+    }
+    outputs: Mapping[str, str] = {
+        "content": "The answer's body: the value where it is JSON, else the text.",
+        "status": "The status code.",
+        "headers": "The answer's headers by lower-case name.",
+    }
+
+    async def run(self, call: ActionCall) -> Mapping[str, Any]:
+        """Send the request and judge the answer."""
+        parameters = call.parameters
+        url = required_text(parameters, "command", "a URL that starts with http:// or https://")
+        method = (optional_text(parameters, "method", "an HTTP method") or "GET").strip().upper()
+        timeout_s = optional_duration_s(parameters, "timeout", longest_s=limits.OUTGOING_TIMEOUT_LONGEST_S)
+        headers = _headers(parameters)
+        body = _body(parameters, headers)
+        expected = _expected_statuses(parameters)
+        if method not in _SAFE_METHODS:
+            headers.setdefault("idempotency-key", call.context.idempotency_key)
+        begin_s = call.context.clock.monotonic_s()
+        try:
+            answer = await call.context.outgoing.request(
+                method,
+                url,
+                headers=headers,
+                body=body,
+                timeout_s=limits.OUTGOING_TIMEOUT_S if timeout_s is None else timeout_s,
+            )
+        except OutgoingFailed as error:
+            raise ActionFailed(*error.sentences, retryable=error.retryable) from error
+        took_ms = round((call.context.clock.monotonic_s() - begin_s) * 1000)
+        call.context.log("info", f"{method} {answer.url}: {answer.status}, {len(answer.body)} bytes, {took_ms} ms.")
+        return await _judged(call, method, answer, expected)
+
+
+async def _judged(call: ActionCall, method: str, answer: OutgoingAnswer, expected: frozenset[int]) -> Mapping[str, Any]:
+    media_type, charset = _media_type(answer.headers.get("content-type", ""))
+    text = storable_text(answer.body, charset)
+    succeeded = answer.status in expected if expected else 200 <= answer.status <= 299
+    if not succeeded:
+        start = text[:_SHOWN_BODY_CHARS].strip()
+        raise ActionFailed(
+            f"{method} {answer.url} answered {answer.status} {responses.get(answer.status, '')}: {start}",
+            retryable=not 400 <= answer.status <= 499 or answer.status in _RETRYABLE_CLIENT_ERRORS,
+        )
+    content: Any = text
+    if text.strip() and (media_type == "application/json" or media_type.endswith("+json")):
+        try:
+            # In a thread where it takes long enough to be felt by everybody else on the loop.
+            is_long = len(text) > _LONG_JSON_CHARS
+            content = await asyncio.to_thread(parsed_json, text) if is_long else parsed_json(text)
+        except ValueError as error:
+            call.context.log("warning", f"The answer says it is JSON, but {error}; its text is the content.")
+    headers = {name: storable_text(value.encode("utf-8", "replace")) for name, value in answer.headers.items()}
+    return {"content": content, "status": answer.status, "headers": headers}
+
+
+def _headers(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers of the request by lower-case name; `auth` and `contentType` win over `headers`."""
+    headers: dict[str, str] = {}
+    for name, value in optional_mapping(parameters, "headers", "a map from header names to texts").items():
+        text = text_of(value)
+        if text is None:
+            raise wrong_parameter(f"headers.{name}", "a text")
+        headers[name.strip().lower()] = text
+    content_type = optional_text(parameters, "contentType", "a media type such as application/json")
+    if content_type is not None:
+        headers["content-type"] = content_type
+    auth = optional_mapping(parameters, "auth", _AUTH)
+    if auth:
+        headers["authorization"] = _authorization(auth)
+    return headers
+
+
+def _authorization(auth: Mapping[str, Any]) -> str:
+    token = text_of(auth.get("token"))
+    if token:
+        return f"Bearer {token}"
+    username = text_of(auth.get("username", auth.get("user")))
+    password = text_of(auth.get("password"))
+    if username is None or password is None or ":" in username:
+        raise wrong_parameter("auth", _AUTH)
+    return basic_authorization(username, password)
+
+
+def _body(parameters: Mapping[str, Any], headers: dict[str, str]) -> bytes:
+    """Return the bytes of `body`, and set the content type where none was given."""
+    body = parameters.get("body")
+    if body is None:
+        return b""
+    media_type, _charset = _media_type(headers.get("content-type", ""))
+    if isinstance(body, str):
+        headers.setdefault("content-type", "text/plain; charset=utf-8")
+        return body.encode("utf-8", "replace")
+    if media_type == _FORM:
+        return _form(body)
+    if media_type in ("", "application/json") or media_type.endswith("+json"):
+        headers.setdefault("content-type", "application/json")
+        return _json(body)
+    raise wrong_parameter("body", f"a text, because contentType is {media_type}")
+
+
+def _json(body: Any) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise wrong_parameter("body", f"data that JSON can hold ({error})") from error
+
+
+def _form(body: Any) -> bytes:
+    if not isinstance(body, Mapping):
+        raise wrong_parameter("body", f"a text or a map of fields, because contentType is {_FORM}")
+    fields: list[tuple[str, str]] = []
+    for name, value in body.items():
+        for element in value if isinstance(value, list | tuple) else (value,):
+            text = "" if element is None else text_of(element)
+            if text is None:
+                raise wrong_parameter(f"body.{name}", f"a text or a list of texts, because contentType is {_FORM}")
+            fields.append((str(name), text))
+    return urlencode(fields, errors="replace").encode("ascii")
+
+
+def _expected_statuses(parameters: Mapping[str, Any]) -> frozenset[int]:
+    value = parameters.get("expectedStatus")
+    if value is None:
+        return frozenset()
+    codes = value if isinstance(value, list | tuple) else [value]
+    return frozenset(whole_number(code, "expectedStatus", least=100, most=599) for code in codes)
+
+
+def _media_type(content_type: str) -> tuple[str, str]:
+    """Split `text/html; charset=latin-1` into the media type and the charset, `utf-8` where there is none."""
+    message = Message()
+    message["content-type"] = content_type.replace("\r", " ").replace("\n", " ")
+    media_type = content_type.partition(";")[0].strip().lower()
+    return media_type, str(message.get_content_charset() or "utf-8")

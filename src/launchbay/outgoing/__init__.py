@@ -1,0 +1,1 @@
+"""Outgoing connections, checked: no step of a manifest reaches an address that the rules forbid."""

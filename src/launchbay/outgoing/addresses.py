@@ -1,0 +1,212 @@
+"""Which addresses an outgoing connection may reach: pure rules about the address that will be dialled (quality.md §3).
+
+The tables follow IANA's special-purpose address registries. They are written out here because the standard library's
+`is_private` and `is_global` change their meaning between patch releases.
+"""
+
+import re
+from dataclasses import dataclass
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import Any
+
+from launchbay.errors import AddressRefused
+
+_REMEDY = "An administrator may allow it with the setting OUTGOING_ALLOW."
+
+# More specific networks first: the first that holds the address gives the reason.
+_FORBIDDEN_V4 = tuple(
+    (IPv4Network(network), reason)
+    for network, reason in (
+        ("169.254.169.254/32", "the metadata service of a cloud"),
+        ("168.63.129.16/32", "the metadata service of a cloud"),
+        ("100.100.100.200/32", "the metadata service of a cloud"),
+        ("192.0.0.192/32", "the metadata service of a cloud"),
+        ("255.255.255.255/32", "the broadcast address"),
+        ("0.0.0.0/32", "the unspecified address"),
+        ("0.0.0.0/8", "this network"),
+        ("10.0.0.0/8", "a private network"),
+        ("100.64.0.0/10", "the shared network of a carrier"),
+        ("127.0.0.0/8", "a loopback address"),
+        ("169.254.0.0/16", "a link-local address"),
+        ("172.16.0.0/12", "a private network"),
+        ("192.0.0.0/24", "reserved for protocols"),
+        ("192.0.2.0/24", "reserved for documentation"),
+        ("192.88.99.0/24", "reserved for 6to4 relays"),
+        ("192.168.0.0/16", "a private network"),
+        ("198.18.0.0/15", "reserved for benchmarks"),
+        ("198.51.100.0/24", "reserved for documentation"),
+        ("203.0.113.0/24", "reserved for documentation"),
+        ("224.0.0.0/4", "a multicast address"),
+        ("240.0.0.0/4", "a reserved address"),
+    )
+)
+
+_FORBIDDEN_V6 = tuple(
+    (IPv6Network(network), reason)
+    for network, reason in (
+        ("fd00:ec2::/64", "the metadata service of a cloud"),
+        ("fd20:ce::/64", "the metadata service of a cloud"),
+        ("::/128", "the unspecified address"),
+        ("::1/128", "a loopback address"),
+        ("::/96", "an IPv4-compatible address"),
+        ("64:ff9b:1::/48", "a translation prefix for local use"),
+        ("100::/64", "the discard prefix"),
+        ("2001::/23", "reserved for protocols"),
+        ("2001:db8::/32", "reserved for documentation"),
+        ("3fff::/20", "reserved for documentation"),
+        ("fc00::/7", "a unique local address"),
+        ("fe80::/10", "a link-local address"),
+        ("fec0::/10", "a site-local address"),
+        ("ff00::/8", "a multicast address"),
+    )
+)
+_TEREDO = IPv6Network("2001::/32")
+_GLOBAL_V6 = IPv6Network("2000::/3")
+_NAT64 = IPv6Network("64:ff9b::/96")
+# The last label has a letter: "10.0.0" is a mistyped network, no name.
+_HOST_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9_-]{1,63}\.)*(?=[0-9_-]*[a-z])[a-z0-9_-]{1,63}")
+_ISATAP_INTERFACES = (0x0000_5EFE, 0x0200_5EFE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One entry of the allow-list: a network or a host name, for every port or for one."""
+
+    network: IPv4Network | IPv6Network | None
+    host: str
+    port: int | None
+
+
+class Allowlist:
+    """Hosts and networks that may be reached although the rules forbid them (api-decisions, "Running it")."""
+
+    def __init__(self, entries: tuple[_Entry, ...] = ()) -> None:
+        self._entries = entries
+
+    @classmethod
+    def parse(cls, text: str) -> "Allowlist":
+        """Read comma-separated addresses, networks and host names, each with an optional port; `[::1]:8080` for IPv6.
+
+        Raises `ValueError` naming the entry that is none of these.
+        """
+        return cls(tuple(_entry(part.strip()) for part in text.split(",") if part.strip()))
+
+    def allows(self, host: str, address: IPv4Address | IPv6Address, port: int) -> bool:
+        """Tell whether an administrator allowed the address, by itself or by the name that led to it."""
+        name = normalized_host(host)
+        return any(
+            (entry.port is None or entry.port == port)
+            and (address in entry.network if entry.network is not None else entry.host == name)
+            for entry in self._entries
+        )
+
+
+def normalized_host(host: str) -> str:
+    """Return the spelling under which host names are compared: lower case, ASCII, without the final dot."""
+    name = host.rstrip(".").lower()
+    return name if name.isascii() else name.encode("idna").decode("ascii")
+
+
+def checked_address(text: str, host: str, port: int, allowlist: Allowlist) -> str:
+    """Return the address to dial: `text`, as it was resolved from `host`, in its plainest form.
+
+    Raises `AddressRefused` when the rules forbid it and no administrator allowed it.
+    """
+    address = plain_address(text)
+    reason = forbidden_reason(address)
+    if reason is None or allowlist.allows(host, address, port):
+        return str(address)
+    origin = "" if normalized_host(host) in (text, str(address)) else f" (of {host})"
+    raise AddressRefused(f"The address {address}{origin} is refused: it is {reason}.", _REMEDY)
+
+
+def plain_address(text: str) -> IPv4Address | IPv6Address:
+    """Return the address without a zone; an IPv4-mapped one as IPv4, which is what the kernel dials."""
+    address = ip_address(text)
+    if isinstance(address, IPv4Address):
+        return address
+    return address.ipv4_mapped or IPv6Address(int(address))
+
+
+def forbidden_reason(address: IPv4Address | IPv6Address) -> str | None:
+    """Say what the address is when the rules forbid it, as in "a loopback address"; None when it may be reached."""
+    if isinstance(address, IPv4Address):
+        return _reason_in(_FORBIDDEN_V4, address)
+    for inner in _embedded_v4(address):
+        reason = forbidden_reason(inner)
+        if reason is not None:
+            return f"a way to {inner}, {reason}"
+    if address.ipv4_mapped is not None or address in _NAT64 or address in _TEREDO:
+        return None
+    listed = _reason_in(_FORBIDDEN_V6, address)
+    return listed if listed or address in _GLOBAL_V6 else "outside the public address space"
+
+
+def _reason_in(table: tuple[tuple[Any, str], ...], address: IPv4Address | IPv6Address) -> str | None:
+    return next((reason for network, reason in table if address in network), None)
+
+
+def _embedded_v4(address: IPv6Address) -> tuple[IPv4Address, ...]:
+    """Return the IPv4 addresses that the kernel, tunnels and translators would read out of an IPv6 address."""
+    low = int(address) & 0xFFFF_FFFF
+    if address.ipv4_mapped is not None:
+        return (address.ipv4_mapped,)
+    if address in _NAT64:
+        return (IPv4Address(low),)
+    if address.sixtofour is not None:
+        return (address.sixtofour,)
+    if address.teredo is not None:
+        return address.teredo
+    if int(address) >> 32 & 0xFFFF_FFFF in _ISATAP_INTERFACES:
+        return (IPv4Address(low),)
+    return ()
+
+
+def _entry(text: str) -> _Entry:
+    host, port = _split_port(text)
+    try:
+        return _Entry(_plain_network(host), "", port)
+    except ValueError:
+        pass
+    try:
+        name = normalized_host(host)
+    except UnicodeError:
+        name = ""
+    if not _HOST_NAME.fullmatch(name):
+        example = "such as 127.0.0.1, 10.0.0.0/8 or build.internal:8080"
+        raise ValueError(f"OUTGOING_ALLOW: {text!r} is no address, network or host name, {example}.")
+    return _Entry(None, name, port)
+
+
+def _plain_network(text: str) -> IPv4Network | IPv6Network:
+    """Return the network; one of IPv4-mapped addresses as IPv4, as `plain_address` does. Raises `ValueError`."""
+    network = ip_network(text, strict=False)
+    mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
+    if mapped is None or network.prefixlen < 96:
+        return network
+    return IPv4Network((mapped, network.prefixlen - 96))
+
+
+def _split_port(text: str) -> tuple[str, int | None]:
+    """Split `host:port`; an IPv6 address needs brackets to have a port."""
+    if text.startswith("["):
+        host, closing, rest = text[1:].partition("]")
+        if not closing or (rest and not rest.startswith(":")):
+            raise ValueError(f"OUTGOING_ALLOW: {text!r} has brackets that do not hold an IPv6 address.")
+        port_text = rest[1:] if rest else None
+    elif text.count(":") == 1:
+        host, _, port_text = text.partition(":")
+    else:
+        host, port_text = text, None
+    if port_text is None:
+        return host, None
+    if not (port_text.isascii() and port_text.isdigit() and 0 < int(port_text) < 65536):
+        raise ValueError(f"OUTGOING_ALLOW: {text!r} has no port between 1 and 65535 after the colon.")
+    return host, int(port_text)

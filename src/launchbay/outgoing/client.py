@@ -1,0 +1,206 @@
+"""The HTTP client of actions, webhooks and manifest sources: checked addresses, bounded bytes, bounded time."""
+
+import asyncio
+import base64
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import httpx
+
+from launchbay import limits
+from launchbay.errors import OutgoingFailed
+from launchbay.outgoing.addresses import Allowlist
+from launchbay.outgoing.body import BoundedBody
+from launchbay.outgoing.transport import CheckedTransport, Resolver
+
+_METHOD = re.compile(r"[A-Z][A-Z-]{0,31}")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
+_HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+
+# These say where and how the message travels; the client writes them itself.
+_RESERVED_HEADERS = frozenset(
+    (
+        *("accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "proxy-authorization"),
+        *("te", "trailer", "transfer-encoding", "upgrade"),
+    )
+)
+# Only these follow a redirect to another origin: any other header may hold a credential.
+_HEADERS_FOR_ANY_ORIGIN = frozenset(("accept", "accept-language", "content-type", "idempotency-key", "user-agent"))
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingAnswer:
+    """A whole answer. Header names are lower case; `body` is decoded from its content encoding."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    url: str  # of the last redirect; without query and credentials, fit to be shown
+
+
+class OutgoingHttp:
+    """Sends requests to http and https addresses that the rules allow (quality.md §3, "Bounds that evidence forces").
+
+    It keeps no cookies and no connections, reads no proxy and no password file from the environment.
+    """
+
+    def __init__(
+        self,
+        allowlist: Allowlist | None = None,
+        *,
+        resolver: Resolver | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self.transport = CheckedTransport(allowlist or Allowlist(), resolver=resolver, ssl_context=ssl_context)
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        timeout_s: float = limits.OUTGOING_TIMEOUT_S,
+        max_bytes: int = limits.OUTGOING_BODY_BYTES,
+    ) -> OutgoingAnswer:
+        """Send a request, follow its redirects, and return the answer, whatever its status.
+
+        `timeout_s` bounds everything together, `max_bytes` the decoded body. Credentials in the URL become Basic
+        authentication when there is no Authorization header. Raises `OutgoingFailed`, and `AddressRefused` when the
+        rules forbid the target.
+        """
+        request = _request(method, url, headers or {}, body)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._follow(request, body, max_bytes)
+        except TimeoutError:
+            raise OutgoingFailed(
+                f"{shown_url(request.url)} gave no whole answer within {timeout_s:g} seconds."
+            ) from None
+
+    async def aclose(self) -> None:
+        """Close what is open."""
+        await self.transport.aclose()
+
+    async def _follow(self, request: httpx.Request, body: bytes, max_bytes: int) -> OutgoingAnswer:
+        first = shown_url(request.url)
+        for _hop in range(limits.OUTGOING_REDIRECTS + 1):
+            answer = await self._exchange(request, max_bytes)
+            location = answer.headers.get("location")
+            if answer.status not in _REDIRECTS or not location:
+                return answer
+            request, body = _redirected(request, body, answer.status, location)
+        raise OutgoingFailed(f"{first} redirects more than {limits.OUTGOING_REDIRECTS} times.", retryable=False)
+
+    async def _exchange(self, request: httpx.Request, max_bytes: int) -> OutgoingAnswer:
+        where = shown_url(request.url)
+        try:
+            response = await self.transport.handle_async_request(request)
+            try:
+                reader = BoundedBody(where, response.headers, max_bytes)
+                async for part in response.aiter_raw():
+                    reader.feed(part)
+                return OutgoingAnswer(response.status_code, dict(response.headers), reader.finish(), where)
+            finally:
+                await response.aclose()
+        except (httpx.LocalProtocolError, httpx.UnsupportedProtocol) as error:
+            raise OutgoingFailed(f"The request to {where} cannot be sent: {error}.", retryable=False) from error
+        except httpx.TransportError as error:
+            raise OutgoingFailed(f"{where} cannot be reached: {_described(error)}.") from error
+
+
+def shown_url(url: httpx.URL) -> str:
+    """Return the URL without credentials, query and fragment, which may hold secrets."""
+    return str(url.copy_with(userinfo=b"", query=None, fragment=None))
+
+
+def basic_authorization(username: str, password: str) -> str:
+    """Return the Authorization header of Basic authentication, in UTF-8 (RFC 7617)."""
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
+
+
+def _request(method: str, url: str, headers: Mapping[str, str], body: bytes) -> httpx.Request:
+    if not _METHOD.fullmatch(method) or method in ("CONNECT", "TRACE"):
+        raise OutgoingFailed(f"{method[:40]!r} is no HTTP method that can be sent.", retryable=False)
+    target = _url(url)
+    checked = httpx.Headers({"accept": "*/*", "user-agent": "launchbay"})
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise OutgoingFailed(f"The header {name[:80]!r} has characters that no header may have.", retryable=False)
+        if name.lower() in _RESERVED_HEADERS:
+            raise OutgoingFailed(f"The header {name!r} is written by the server itself; leave it out.", retryable=False)
+        checked.update({name.encode(): value.strip().encode()})
+    if target.userinfo and "authorization" not in checked:
+        checked["authorization"] = basic_authorization(target.username, target.password)
+    return _built(method, target, checked, body)
+
+
+def _built(method: str, url: httpx.URL, headers: httpx.Headers, body: bytes) -> httpx.Request:
+    sent = httpx.Headers(headers)
+    sent["accept-encoding"] = "gzip, deflate"  # the encodings that BoundedBody undoes
+    sent["connection"] = "close"
+    content = body if body or method in ("POST", "PUT", "PATCH") else None
+    return httpx.Request(
+        method,
+        url.copy_with(userinfo=b"", fragment=None),
+        headers=sent,
+        content=content,
+        # The whole exchange has one time limit outside; only the dialling of one address has its own.
+        extensions={"timeout": {"connect": limits.OUTGOING_CONNECT_S}},
+    )
+
+
+def _url(text: str) -> httpx.URL:
+    """Read a URL. Raises `OutgoingFailed` without repeating what may hold a password."""
+    if len(text) > limits.OUTGOING_URL_CHARS:
+        raise OutgoingFailed(f"The URL is longer than {limits.OUTGOING_URL_CHARS} characters.", retryable=False)
+    try:
+        url = httpx.URL(text.strip())
+    except (httpx.InvalidURL, ValueError):
+        raise OutgoingFailed("The URL cannot be read; expected https://host:port/path.", retryable=False) from None
+    if url.scheme not in _DEFAULT_PORTS or not url.host:
+        raise OutgoingFailed("The URL must start with http:// or https:// and name a host.", retryable=False)
+    return url
+
+
+def _redirected(request: httpx.Request, body: bytes, status: int, location: str) -> tuple[httpx.Request, bytes]:
+    """Return the request for the place that a redirect names, with only what may go there."""
+    where = shown_url(request.url)
+    try:
+        target = _url(str(request.url.join(location)))
+    except (OutgoingFailed, httpx.InvalidURL, ValueError) as error:
+        raise OutgoingFailed(
+            f"{where} redirects to a place that cannot be followed: {error}", retryable=False
+        ) from error
+    method, headers = request.method, httpx.Headers(request.headers)
+    if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
+        method, body = "GET", b""
+        headers.pop("content-type", None)
+    headers.pop("host", None)
+    headers.pop("content-length", None)
+    if not _keeps_credentials(request.url, target):
+        if body:
+            raise OutgoingFailed(
+                f"{where} redirects the request's body to another origin, {shown_url(target)}.",
+                "Send the request there directly if it may have the body.",
+                retryable=False,
+            )
+        for name in [name for name in headers if name not in _HEADERS_FOR_ANY_ORIGIN]:
+            headers.pop(name)
+    return _built(method, target, headers, body), body
+
+
+def _keeps_credentials(old: httpx.URL, new: httpx.URL) -> bool:
+    """Tell whether the target is the same origin, or the same host's step up from http to https."""
+    old_port, new_port = (url.port or _DEFAULT_PORTS[url.scheme] for url in (old, new))
+    if (old.scheme, old.host, old_port) == (new.scheme, new.host, new_port):
+        return True
+    return old.host == new.host and (old.scheme, old_port, new.scheme, new_port) == ("http", 80, "https", 443)
+
+
+def _described(error: httpx.TransportError) -> str:
+    return str(error) or type(error).__name__
