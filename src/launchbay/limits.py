@@ -39,6 +39,7 @@ STEP_RETRY_FIRST_S = 1.0
 STEP_RETRY_LONGEST_S = 30.0
 LOG_LINE_CHARS = 4_096
 PEERS_MAX = 10_000  # that one waitPeers may ask for, of one interface
+COMMAND_WAITS_FOR_LAUNCH_S = 3600.0  # a command sent to a component whose own launch is still under way
 WAIT_LONGEST_S = 7 * 24 * 3600.0
 
 # Outgoing HTTP of actions.
@@ -54,3 +55,21 @@ OUTGOING_URL_CHARS = 8_192
 # Instances and schedules.
 DESTROY_INTERVAL_DEFAULT_MS = 3_600_000
 INTERVAL_LONGEST_MS = 100 * 365 * 24 * 3_600_000
+
+# Who calls, and may they.
+ROLE_TEXT_BYTES = 64 * KIB
+ROLE_PATTERNS = 1_000
+ROLE_PATTERN_CHARS = 1_024
+PASSWORD_BYTES = 1_024
+PASSWORD_VERIFICATIONS = 2  # at the same time; each takes 19 MiB
+PASSWORD_VERIFICATIONS_WAITING = 64
+VERIFIED_CREDENTIALS = 10_000
+VERIFIED_CREDENTIALS_S = 300.0
+THROTTLED_KEYS = 20_000
+GRANTS_KEPT = 10_000  # parsed grants, one per user and organization
+SESSION_TOKEN_BYTES = 4 * KIB
+SESSIONS_VERIFIED = 10_000
+REFRESH_TOKENS_SUSPICIOUS = 5  # more than this in an hour is a security event
+REFRESH_TOKENS_BLOCKED = 10  # more than this in an hour blocks the user's generation
+REFRESH_TOKEN_BLOCK_S = 900
+REFRESH_TOKEN_LIFETIME_DAYS = 365

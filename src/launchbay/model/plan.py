@@ -6,14 +6,14 @@ import msgspec
 
 PLAN_VERSION = 1
 
-JobKind = Literal["launch", "command", "workflow", "destroy"]
+JobKind = Literal["launch", "command", "destroy"]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a job does.
 
-    `launch` and `destroy` go over all components. `command` runs the application command `workflow`, `workflow` runs a
-    workflow of one component, both by `component` and `component_workflow`. `prior_status` is the instance's status at
+    `launch` and `destroy` go over all components, `command` runs the workflow `component_workflow` of one `component`.
+    `workflow` is the name that the job has in the API. `prior_status` is the instance's status at
     accept and `propagates` whether the job's end changes it (manifest-language §5, propagateStatus).
     """
 

@@ -1,0 +1,1 @@
+"""What a live instance does: launch, the workflow interpreter, signals, commands, destroy."""

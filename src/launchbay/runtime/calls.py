@@ -1,0 +1,96 @@
+"""Calls out of a step: a workflow of the same component, or a command to the peers of an interface (language §5)."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from launchbay.actions.durations import parse_duration_s
+from launchbay.errors import ActionFailed
+from launchbay.manifest.graph import Component, Peer
+from launchbay.model.values import PinKind, Signature
+from launchbay.runtime.caller import Caller
+from launchbay.runtime.run import CommandCall
+
+CALL_TIMEOUT = "commandCallTimeout"
+
+
+def split_command(component: Component, action: str) -> tuple[str | None, str]:
+    """Split an action `interface.command` where the component has such a send-command pin; otherwise (None, action)."""
+    pin = component.pins.get(action)
+    if pin is not None and pin.type.kind is PinKind.SEND_COMMAND:
+        return pin.interface, pin.name
+    return None, action
+
+
+async def call_workflow(
+    caller: Caller, step: str, name: str, arguments: Mapping[str, Any], path: str
+) -> Mapping[str, Any]:
+    """Run a macro or workflow of the caller's component; its return values are the outputs. Raises WorkflowFailed."""
+    inner = caller.nested(caller.component, caller.component.workflows[name], path)
+    try:
+        return await inner.run(arguments)
+    finally:
+        caller.scope.set_inner(step, inner.scope.variables)
+
+
+async def call_commands(
+    caller: Caller, interface: str, command: str, parameters: Mapping[str, Any], path: str, timeout_s: float | None
+) -> Mapping[str, Any]:
+    """Send a command to every peer of an interface and return its results.
+
+    One peer gives its results by name. Several give, by name, the list of theirs in binding order. `commandCallTimeout`
+    in the parameters (seconds, or "5 minutes") bounds the call unless `timeout_s` does.
+    Raises ActionFailed or WorkflowFailed.
+    """
+    pin = caller.component.pins.get(f"{interface}.{command}")
+    if pin is None or pin.type.kind is not PinKind.SEND_COMMAND:
+        raise ActionFailed(
+            f"Component {caller.component.path!r} has no send-command pin {interface}.{command}; declare it.",
+            retryable=False,
+        )
+    arguments = dict(parameters)
+    given_timeout = arguments.pop(CALL_TIMEOUT, None)
+    if timeout_s is None and given_timeout is not None:
+        timeout_s = parse_duration_s(given_timeout)
+    peers = caller.component.peers.get(interface, ())
+    if not peers:
+        raise ActionFailed(
+            f"Nothing is bound to interface {interface!r} of component {caller.component.path!r}, so the command "
+            f"{command!r} has no receiver. Add a binding.",
+            retryable=False,
+        )
+    try:
+        async with asyncio.timeout(timeout_s):
+            results = await _send_to_all(caller, peers, command, arguments, path)
+    except TimeoutError:
+        raise ActionFailed(f"The command {interface}.{command} took longer than {timeout_s:g} s.") from None
+    if len(results) == 1:
+        return _named(pin.type.signature, results[0])
+    names = dict.fromkeys(name for result in results for name in result)
+    return _named(pin.type.signature, {name: [result.get(name) for result in results] for name in names})
+
+
+async def _send_to_all(
+    caller: Caller, peers: tuple[Peer, ...], command: str, arguments: Mapping[str, Any], path: str
+) -> list[Mapping[str, Any]]:
+    async def send(peer: Peer) -> Mapping[str, Any]:
+        component = caller.job.component(peer.component)
+        call = CommandCall(
+            caller.component.path, peer.interface, command, arguments, f"{path}>{peer.component}", caller.depth + 1
+        )
+        return await caller.job.component_type(component).command(caller.job, component, call)
+
+    if len(peers) == 1:
+        return [await send(peers[0])]
+    answers = await asyncio.gather(*(send(peer) for peer in peers), return_exceptions=True)
+    # Every peer has answered by now; the first failure in binding order speaks for all.
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, BaseException)]
+
+
+def _named(signature: Signature | None, results: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the results with those that the pin declares but the peer did not give as null."""
+    declared = {} if signature is None else dict.fromkeys(signature.results)
+    return {**declared, **results}

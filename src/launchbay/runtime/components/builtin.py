@@ -1,0 +1,12 @@
+"""The component types that this program runs by itself."""
+
+from launchbay.runtime.components.constants import Constants
+from launchbay.runtime.components.environment_reference import EnvironmentReference
+from launchbay.runtime.components.workflow_instance import WorkflowInstance
+from launchbay.runtime.run import ComponentType
+
+BUILTIN: dict[str, ComponentType] = {
+    "workflow.Instance": WorkflowInstance(),
+    "cobalt.common.Constants": Constants(),
+    "reference.Service": EnvironmentReference(),
+}

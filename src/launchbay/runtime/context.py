@@ -1,0 +1,127 @@
+"""What an action sees of the world around it: the runtime's side of `actions.contract.StepContext`."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from launchbay import limits
+from launchbay.actions.contract import Action, ActionCall, LogLevel, SignalsView, idempotency_key
+from launchbay.clock import Clock
+from launchbay.errors import ActionFailed, Fenced
+from launchbay.outgoing.client import OutgoingHttp
+from launchbay.runtime.caller import Caller
+from launchbay.runtime.calls import call_commands
+from launchbay.runtime.run import WorkflowFailed
+
+
+class RunningStep:
+    """One step while it runs; implements StepContext for all of its attempts."""
+
+    def __init__(self, workflow: Caller, name: str, path: str, started_at: datetime) -> None:
+        self._workflow = workflow
+        self._job = workflow.job
+        self._name = name
+        self._path = path
+        self._started_at = started_at
+        self.attempt = 1
+
+    async def perform(self, action: Action, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Run the action once. Raises ActionFailed; a defect of a third party's action becomes one too."""
+        try:
+            return await action.run(ActionCall(parameters, self))
+        except (ActionFailed, WorkflowFailed, Fenced):
+            raise
+        except Exception as error:  # an action is foreign code: its defects fail the step, not the worker
+            raise ActionFailed(f"The action {action.name!r} broke: {type(error).__name__}: {error}") from error
+
+    @property
+    def instance_id(self) -> str:
+        """The instance whose workflow runs."""
+        return self._job.instance_id
+
+    @property
+    def organization_id(self) -> str:
+        """The organization that owns the instance."""
+        return self._job.organization_id
+
+    @property
+    def environment_id(self) -> str:
+        """The environment that the instance runs in."""
+        return self._job.environment_id
+
+    @property
+    def job_id(self) -> str:
+        """The job that the step belongs to."""
+        return self._job.job_id
+
+    @property
+    def step_path(self) -> str:
+        """The step's path in the plan."""
+        return self._path
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this step in this job."""
+        return idempotency_key(self._job.job_id, self._path)
+
+    @property
+    def started_at(self) -> datetime:
+        """When the step was first started; a recovery does not change it."""
+        return self._started_at
+
+    @property
+    def clock(self) -> Clock:
+        """Where the time comes from."""
+        return self._job.surroundings.clock
+
+    @property
+    def outgoing(self) -> OutgoingHttp:
+        """The checked way to the network."""
+        return self._job.surroundings.outgoing
+
+    @property
+    def signals(self) -> SignalsView:
+        """Consumed signals, as the workflow sees them."""
+        return self._workflow.signals
+
+    def log(self, level: LogLevel, text: str) -> None:
+        """Add lines to the step's log, each cut to the bound."""
+        for line in text.splitlines() or [""]:
+            self._job.journal.log(self._path, level, line[: limits.LOG_LINE_CHARS])
+
+    async def progress(self, percent: int) -> None:
+        """Report 0 to 100."""
+        self._job.journal.progress(self._path, percent)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait so many seconds."""
+        await asyncio.sleep(seconds)
+
+    async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
+        """Wait until each interface has so many peers with values, then refresh the workflow's signals."""
+        signals = self._workflow.signals
+        for interface in interfaces:
+            if interface not in signals.interfaces():
+                known = ", ".join(signals.interfaces()) or "none"
+                raise ActionFailed(
+                    f"The component has no interface {interface!r} that consumes signals. It has: {known}.",
+                    retryable=False,
+                )
+        try:
+            async with asyncio.timeout(timeout_s):
+                while short := {
+                    name: wanted for name, wanted in interfaces.items() if signals.peers_with_values(name) < wanted
+                }:
+                    await self._job.state.changed()
+        except TimeoutError:
+            lacking = ", ".join(f"{name} has {signals.peers_with_values(name)} of {n}" for name, n in short.items())
+            raise ActionFailed(f"After {timeout_s:g} s there are still too few peers: {lacking}.") from None
+        signals.refresh()
+
+    async def call_command(
+        self, interface: str, command: str, arguments: Mapping[str, Any], timeout_s: float | None
+    ) -> Mapping[str, Any]:
+        """Send a command to the peers of an interface and return its results by name."""
+        path = self._path if self.attempt == 1 else f"{self._path}~{self.attempt}"
+        return await call_commands(self._workflow, interface, command, arguments, path, timeout_s)

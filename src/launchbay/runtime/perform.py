@@ -1,0 +1,28 @@
+"""Does what a job's plan says."""
+
+from launchbay.runtime.destroy import destroy
+from launchbay.runtime.launch import launch
+from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
+
+
+async def perform(job: JobRun) -> None:
+    """Carry the plan out on the instance's state. Raises WorkflowFailed with the instance's error message."""
+    match job.plan.kind:
+        case "launch":
+            await launch(job)
+        case "destroy":
+            await destroy(job)
+        case "command":
+            await _run_command(job)
+
+
+async def _run_command(job: JobRun) -> None:
+    path, name = job.plan.component, job.plan.component_workflow
+    assert path is not None
+    assert name is not None
+    component = job.component(path)
+    call = CommandCall(None, "", name, job.plan.arguments, "", 0)
+    try:
+        await job.component_type(component).command(job, component, call)
+    except WorkflowFailed as failure:
+        raise WorkflowFailed(f"Component {path!r}: {failure}") from failure

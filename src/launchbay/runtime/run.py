@@ -1,0 +1,106 @@
+"""One job being run: what it works on, what it may use, and the contract of the component types that it goes over."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from launchbay.actions.contract import Action
+from launchbay.actions.registry import Registry
+from launchbay.clock import Clock
+from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.plan import Plan
+from launchbay.outgoing.client import OutgoingHttp
+from launchbay.runtime.journal import Journal
+from launchbay.runtime.state import InstanceState
+
+
+class WorkflowFailed(Exception):
+    """A workflow, and with it whatever called it, has failed; the text is for the instance's error message."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPacing:
+    """How long a failed step waits before its next attempt: doubling from `first_s` up to `longest_s`, in seconds."""
+
+    first_s: float
+    longest_s: float
+
+    def pause_s(self, failed_attempts: int) -> float:
+        """Return the pause after so many failed attempts (1 or more), in seconds."""
+        return min(self.longest_s, self.first_s * 2.0 ** min(failed_attempts - 1, 16))
+
+
+@dataclass(frozen=True, slots=True)
+class CommandCall:
+    """A command sent to a component.
+
+    `path` is the call's place in the plan, `depth` how many calls lie around it, `sender` the calling component, or
+    None for a command from the API.
+    """
+
+    sender: str | None
+    interface: str
+    command: str
+    arguments: Mapping[str, Any]
+    path: str
+    depth: int
+
+
+class ComponentType(Protocol):
+    """What a component type does in a live instance (language §4). One object serves all components of the type."""
+
+    async def launch(self, job: "JobRun", component: Component) -> None:
+        """Start the component and publish its signals. Raises WorkflowFailed."""
+        ...
+
+    async def command(self, job: "JobRun", component: Component, call: CommandCall) -> Mapping[str, Any]:
+        """Carry out a command and return its results by name. Raises WorkflowFailed."""
+        ...
+
+    async def destroy(self, job: "JobRun", component: Component) -> None:
+        """Take down what the component holds. Raises WorkflowFailed with what is left."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all jobs of a process share."""
+
+    actions: Registry
+    component_types: Mapping[str, ComponentType]
+    clock: Clock
+    outgoing: OutgoingHttp
+    retry_pacing: RetryPacing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRun:
+    """One job. `configuration` holds the values of the configuration pins: component path → `interface.pin` → value."""
+
+    job_id: str
+    instance_id: str
+    organization_id: str
+    environment_id: str
+    plan: Plan
+    manifest: CompiledManifest
+    configuration: Mapping[str, Mapping[str, Any]]
+    environment: EnvironmentView
+    state: InstanceState
+    journal: Journal
+    surroundings: Surroundings
+
+    def component(self, path: str) -> Component:
+        """Return a component of the manifest by its path."""
+        return self.manifest.components[path]
+
+    def component_type(self, component: Component) -> ComponentType:
+        """Return what runs components of this type. Raises WorkflowFailed for a type that cannot be run here."""
+        found = self.surroundings.component_types.get(component.type)
+        if found is None:
+            raise WorkflowFailed(f"Components of type {component.type!r} are not supported yet.")
+        return found
+
+    def action(self, name: str) -> Action | None:
+        """Return the action of this name, or None."""
+        return self.surroundings.actions.find(name)

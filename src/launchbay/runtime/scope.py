@@ -1,0 +1,47 @@
+"""The variables that a workflow's expressions see (manifest-language §5, "Scope of a workflow")."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from launchbay.manifest.expressions import Scope
+from launchbay.manifest.graph import Workflow
+
+
+class WorkflowScope:
+    """One workflow run's variables. Later sources win: parameter defaults, configuration pins by bare name, values
+    returned by earlier workflows of the component, arguments, step outputs."""
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        configuration: Mapping[str, Any],
+        returned_before: Mapping[str, Any],
+        arguments: Mapping[str, Any],
+    ) -> None:
+        variables: dict[str, Any] = {
+            name: parameter.default for name, parameter in workflow.parameters.items() if parameter.has_default
+        }
+        for key, value in configuration.items():
+            variables[key.rpartition(".")[2]] = value
+        variables.update(returned_before)
+        variables.update(arguments)
+        self._variables = variables
+        self._inner: dict[str, Mapping[str, Any]] = {}
+
+    @property
+    def values(self) -> Scope:
+        """Return the scope in the form that templates evaluate against."""
+        return Scope(self._variables, self._inner)
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """Return the variables by name."""
+        return self._variables
+
+    def set(self, variable: str, value: Any) -> None:
+        """Set a variable to a step's output."""
+        self._variables[variable] = value
+
+    def set_inner(self, step: str, variables: Mapping[str, Any]) -> None:
+        """Make the variables of the macro that a step called reachable as `{$.step~variable}` (§6)."""
+        self._inner[step] = variables
