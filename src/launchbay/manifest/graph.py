@@ -46,7 +46,8 @@ class Step:
     """One step of a workflow (manifest-language §5, "Steps").
 
     `outputs` maps a variable to the output of the action that fills it. `parameters` is the whole map without `retryCount`,
-    `ignoreFail` and `phase`, which stand beside it.
+    `ignoreFail` and `phase`, which stand beside it. Where nothing declares the phase `provision`, `preceding_phases`
+    names the phases that it stands for instead.
     """
 
     name: str
@@ -71,21 +72,35 @@ class Workflow:
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """A pin of a leaf component."""
+
+    component: str
+    pin: str  # `interface.pin` of that component
+
+
+@dataclass(frozen=True, slots=True)
 class Peer:
-    """The other end of a link: an interface of another component."""
+    """The other end of a link, as the author named it: `component` may be a composite and `interface` one of its own.
+
+    `pins` maps each needed pin, by its bare name in the interface that has the need, to the leaf pin that fills it.
+    A composite may gather pins of several components and rename them, so the names of the two ends can differ.
+    """
 
     component: str
     interface: str
+    pins: Mapping[str, Target]
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
     """A leaf component. Composites are gone: `path` is the dotted way through them, such as `web.workflow`.
 
-    `pins` holds every pin by `interface.pin`. `configuration` is the component's own map, with the keys as written
-    (`input.port`, `__locator.application-id`, `configuration.values`, …). `peers` maps each interface with needs to those
-    that fill it, in binding order. `required` names interfaces that must be filled before launch. The workflow fields
-    are empty except for `workflow.Instance`.
+    `pins` holds every pin by `interface.pin`, built-in ones too. `configuration` is the component's own map, with the keys
+    as written (`input.port`, `__locator.application-id`, `configuration.values`, …), without the parts that the workflow
+    fields hold. `peers` maps each interface with needs that are bound to those that fill it, in binding order. `required`
+    names interfaces that must be filled before launch. `triggers` has one entry for each pin, wildcards written out. The
+    workflow fields are empty except for `workflow.Instance`.
     """
 
     path: str
@@ -103,14 +118,6 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Where an application pin leads: a pin of a leaf component."""
-
-    component: str
-    pin: str  # `interface.pin` of that component
-
-
-@dataclass(frozen=True, slots=True)
 class ApplicationPin:
     """A pin of the application's own interfaces; `key` is its name in the API (`interface.pin`; plain names for v1)."""
 
@@ -125,8 +132,9 @@ class ApplicationPin:
 class ConfigurationPin:
     """A configuration pin of a component, with where its value comes from (manifest-language §3, value order).
 
-    `parameter` is the application pin bound to it, or None; `default` is the first that exists of
-    application.configuration, each composite's configuration and the component's own.
+    `parameter` is the first application pin bound to it, or None; `default` is the first that exists of
+    application.configuration, each composite's configuration, the component's own and the default of a workflow's
+    parameter. It is coerced to the type already, except where it does not fit (a warning; `configure` refuses it).
     """
 
     component: str
