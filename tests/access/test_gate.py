@@ -1,0 +1,180 @@
+"""The gate against a slow, obvious model of the rules, and the cases that the design page spells out."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launchbay.access import resources
+from launchbay.access.gate import decide, explain
+from launchbay.access.grants import EVERYTHING, NOTHING, Entry, Grants, RoleGrants
+from launchbay.access.patterns import parse_pattern
+from launchbay.access.permissions import Permission
+from launchbay.access.resources import Resource
+from launchbay.access.role_text import read_role_text
+
+
+def holding(*texts: str) -> Grants:
+    return Grants(tuple(RoleGrants(f"role {number}", read_role_text(text)) for number, text in enumerate(texts, 1)))
+
+
+LAUNCH = Permission.CREATE_INSTANCE
+SHOP = resources.application("shop")
+DEV = resources.environment("dev")
+PROD = resources.environment("prod")
+
+
+def test_patterns_of_different_kinds_must_all_hold() -> None:
+    grants = holding("- CreateInstance: [/applications/*, /environments/dev]")
+    assert decide(grants, LAUNCH, (SHOP, DEV)).allowed
+    assert not decide(grants, LAUNCH, (SHOP, PROD)).allowed
+
+
+def test_patterns_of_one_kind_are_alternatives() -> None:
+    grants = holding("- CreateInstance: [/applications/x, /applications/shop, /environments/dev, /environments/prod]")
+    assert decide(grants, LAUNCH, (SHOP, DEV)).allowed
+    assert decide(grants, LAUNCH, (SHOP, PROD)).allowed
+    assert not decide(grants, LAUNCH, (resources.application("y"), DEV)).allowed
+
+
+def test_a_kind_that_an_entry_does_not_mention_does_not_restrict_it() -> None:
+    assert decide(holding("- CreateInstance: [/applications/shop]"), LAUNCH, (SHOP, PROD)).allowed
+
+
+def test_an_entry_that_does_not_cover_the_object_itself_allows_nothing() -> None:
+    assert not decide(holding("- CreateInstance: [/environments/dev]"), LAUNCH, (SHOP, DEV)).allowed
+    assert not decide(holding("- CreateInstance: []"), LAUNCH, (SHOP, DEV)).allowed
+
+
+def test_entries_are_not_mixed_to_satisfy_one_operation() -> None:
+    grants = holding(
+        "- CreateInstance: [/applications/shop, /environments/dev]\n"
+        "- CreateInstance: [/applications/y, /environments/prod]"
+    )
+    assert not decide(grants, LAUNCH, (SHOP, PROD)).allowed
+
+
+def test_roles_are_a_union_and_the_one_that_decided_is_named() -> None:
+    decision = decide(holding("- Read: [/*]", "- CreateInstance: [/applications/shop]"), LAUNCH, (SHOP, DEV))
+    assert (decision.allowed, decision.role) == (True, "role 2")
+    assert str(decision.entry) == "CreateInstance: [/applications/shop]"
+    assert decision.pattern == parse_pattern("/applications/shop")
+
+
+def test_one_permission_does_not_stand_for_another() -> None:
+    grants = holding("".join(f"- {other}: [/*]\n" for other in Permission if other is not LAUNCH))
+    assert not decide(grants, LAUNCH, (SHOP,)).allowed
+
+
+@pytest.mark.parametrize("permission", Permission)
+def test_the_administrator_may_do_everything_and_nobody_nothing(permission: Permission) -> None:
+    everything = Grants((RoleGrants("Administrator", EVERYTHING),))
+    assert decide(everything, permission, (SHOP, PROD)).allowed
+    assert not decide(NOTHING, permission, (SHOP, PROD)).allowed
+
+
+def test_explain_names_the_pattern_that_decided() -> None:
+    _, sentence = explain(holding("- Read: [/services/*, /applications/*]"), Permission.READ, (SHOP,))
+    assert sentence == "Role 'role 1' allows it by '/applications/*' in 'Read: [/services/*, /applications/*]'."
+
+
+def test_explain_says_what_is_missing() -> None:
+    grants = holding("- CreateInstance: [/applications/*, /environments/dev]", "- CreateInstance: [/applications/y]")
+    decision, sentence = explain(grants, LAUNCH, (SHOP, PROD))
+    assert not decision.allowed
+    first = "role 'role 1' has 'CreateInstance: [/applications/*, /environments/dev]', which does not cover"
+    assert f"{first} /environments/prod" in sentence
+    assert "role 'role 2' has 'CreateInstance: [/applications/y]', which does not cover /applications/shop" in sentence
+    assert explain(grants, Permission.READ, (SHOP,))[1] == "No role held names Read. Roles held: 'role 1', 'role 2'."
+    assert "Roles held: none" in explain(NOTHING, Permission.READ, (SHOP,))[1]
+
+
+def test_an_explanation_stays_short_however_many_entries_there_are() -> None:
+    _, sentence = explain(holding("- Read: [/services/s]\n" * 500), Permission.READ, (SHOP,))
+    assert len(sentence) < 2000
+    assert sentence.endswith("and 490 more.")
+
+
+# The model: the set of all resources of a small world, and the meaning of a pattern as the set of what it covers.
+
+_NAMES = ("a", "ab", "b")
+_WORLD = [
+    *(resources.application(x) for x in _NAMES),
+    *(resources.instance(x, y) for x in _NAMES for y in _NAMES),
+    *(resources.workflow(x, y, z) for x in _NAMES for y in _NAMES for z in _NAMES),
+    *(resources.environment(x) for x in _NAMES),
+    *(resources.service(x) for x in _NAMES),
+]
+
+
+def _segment_meaning(pattern: str, segment: str) -> bool:
+    """Try every way to replace the stars."""
+    if "*" not in pattern:
+        return pattern == segment
+    pieces = [segment[i:j] for i, j in itertools.combinations(range(len(segment) + 1), 2)] + [""]
+    return any(_segment_meaning(pattern.replace("*", piece, 1), segment) for piece in set(pieces))
+
+
+def _pattern_meaning(text: str) -> set[Resource]:
+    segments = text[1:].split("/")
+    covered = set()
+    for resource in _WORLD:
+        theirs = list(resource.segments)
+        if segments[-1] == "*":
+            if len(theirs) < len(segments):
+                continue
+            theirs = [*theirs[: len(segments) - 1], "/".join(theirs[len(segments) - 1 :])]
+        if len(theirs) == len(segments) and all(
+            _segment_meaning(p, s) for p, s in zip(segments[:-1], theirs[:-1], strict=True)
+        ):
+            last_fits = segments[-1] == "*" or _segment_meaning(segments[-1], theirs[-1])
+            if last_fits:
+                covered.add(resource)
+    return covered
+
+
+def _model_allows(grants: Grants, permission: Permission, touched: tuple[Resource, ...]) -> bool:
+    for role in grants.roles:
+        for entry in role.entries:
+            if entry.permission is not permission:
+                continue
+            by_kind: dict[str, set[Resource]] = {}
+            for kind in resources.KINDS:
+                concerned = [p.text for p in entry.patterns if _segment_meaning(p.text[1:].split("/")[0], kind)]
+                if concerned:
+                    by_kind[kind] = {r for text in concerned for r in _pattern_meaning(text) if r.kind == kind}
+            object_covered = touched[0] in by_kind.get(touched[0].kind, set())
+            if object_covered and all(r in by_kind[r.kind] for r in touched if r.kind in by_kind):
+                return True
+    return False
+
+
+_segment = st.sampled_from(["a", "ab", "b", "*", "a*", "*b", "*a*"])
+_pattern = st.one_of(
+    st.just("/*"),
+    st.builds("/{}/{}".format, st.sampled_from(["applications", "environments", "services", "*", "e*"]), _segment),
+    st.builds("/applications/{}/instances/{}".format, _segment, _segment),
+    st.builds("/applications/{}/instances/{}/workflows/{}".format, _segment, _segment, _segment),
+).map(parse_pattern)
+_entry = st.builds(Entry, st.sampled_from([Permission.READ, LAUNCH]), st.lists(_pattern, max_size=4).map(tuple))
+_grants = st.lists(
+    st.builds(RoleGrants, st.sampled_from(["r", "s"]), st.lists(_entry, max_size=3).map(tuple)), max_size=2
+).map(lambda roles: Grants(tuple(roles)))
+
+
+@settings(max_examples=300)
+@given(_grants, st.sampled_from([Permission.READ, LAUNCH]), st.lists(st.sampled_from(_WORLD), min_size=1, max_size=3))
+def test_the_gate_decides_as_the_model_does(grants: Grants, permission: Permission, touched: list[Resource]) -> None:
+    decision = decide(grants, permission, tuple(touched))
+    assert decision.allowed == _model_allows(grants, permission, tuple(touched))
+    assert explain(grants, permission, tuple(touched))[0] == decision
+    if decision.allowed:
+        assert decision.pattern is not None
+        assert touched[0] in _pattern_meaning(decision.pattern.text)
+
+
+@given(_grants, _grants, st.lists(st.sampled_from(_WORLD), min_size=1, max_size=3))
+def test_another_role_never_takes_anything_away(held: Grants, added: Grants, touched: list[Resource]) -> None:
+    if decide(held, LAUNCH, tuple(touched)).allowed:
+        assert decide(Grants(added.roles + held.roles), LAUNCH, tuple(touched)).allowed
