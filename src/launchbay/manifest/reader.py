@@ -1,0 +1,244 @@
+"""Bytes to a tree with places, within bounds (manifest-language §1; quality.md §3, "Bounds that evidence forces").
+
+Only the *events* of PyYAML's C parser are used. Its loader composes nodes by C recursion and dies on 60 KB of nested
+brackets; its events do not recurse, and as soon as a bound is reached no further event is asked for, which also stays
+clear of libyaml's quadratic time on deep flow nesting.
+
+Merge keys (`<<`) are not YAML 1.2, but common: the maps they name are read in first, in their order, and the map's own
+keys win. Their content counts against the bounds like that of any alias.
+"""
+
+from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+import yaml
+from yaml._yaml import CParser
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    StreamEndEvent,
+)
+
+from launchbay import limits
+from launchbay.manifest.scalars import SCALAR_TAGS, TAG_PREFIX, resolve, resolve_tagged
+from launchbay.manifest.source import Spot, decode, syntax_finding
+from launchbay.manifest.tree import MappingNode, Node, ScalarNode, ScalarValue, SequenceNode, kind_of
+from launchbay.model.findings import Finding, Findings, Place
+
+_MAPPING_TAGS = frozenset((None, "!", f"{TAG_PREFIX}map"))
+_SEQUENCE_TAGS = frozenset((None, "!", f"{TAG_PREFIX}seq"))
+_Event: TypeAlias = Any  # PyYAML's stubs call every mark, tag and value optional; those of these events are not
+
+
+def read(data: bytes) -> Node:
+    """Return the one document in `data` as a tree of frozen nodes.
+
+    Raises `errors.InvalidManifest`, and nothing else: with every duplicate key, unknown tag and impossible value, and
+    with the first error of encoding, syntax or bounds.
+    """
+    text = decode(data)
+    findings = Findings()
+    try:
+        node = _read_document(CParser(text), findings)
+    except yaml.YAMLError as error:
+        findings.add(syntax_finding(error, text))
+    except _Refused as refused:
+        findings.add(refused.finding)
+    findings.raise_errors()
+    return node
+
+
+def _read_document(parser: CParser, findings: Findings) -> Node:
+    """Read the document between the stream's start and end. Raises `_Refused` and PyYAML's errors."""
+    parser.get_event()  # the stream starts
+    event = parser.get_event()
+    if not isinstance(event, DocumentStartEvent):
+        _refuse("EmptyManifest", "The manifest is empty. The smallest one is {}.", Spot(1, 1))
+    node = _Builder(parser, findings).node(parser.get_event(), 0)
+    parser.get_event()  # the document ends
+    event = parser.get_event()
+    if not isinstance(event, StreamEndEvent):
+        _refuse("SecondDocument", "A second document starts here, and a manifest is only one. Remove it.", _spot(event))
+    return node
+
+
+class _Refused(Exception):
+    """The reading cannot go on."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+class _Content(NamedTuple):
+    """What an anchor stands for, with what it weighs when it is written out in full."""
+
+    node: Node
+    nodes: int
+    chars: int
+    height: int  # levels of maps and lists in it
+
+
+class _Builder:
+    """Makes nodes of events and keeps account of the bounds. Calls nest as deep as `MANIFEST_DEPTH` allows."""
+
+    def __init__(self, parser: CParser, findings: Findings) -> None:
+        self._next_event = parser.get_event
+        self._findings = findings
+        self._anchors: dict[str, _Content | None] = {}  # None while its node is being read
+        self._nodes = 0
+        self._chars = 0
+        self._deepest = 0
+
+    def node(self, event: _Event, depth: int) -> Node:
+        """Return the node that starts with this event and lies within `depth` maps and lists."""
+        anchor = event.anchor
+        if anchor is None:
+            return self._content(event, depth)
+        if event.__class__ is AliasEvent:
+            return self._alias(event, depth)
+        self._anchors[anchor] = None
+        nodes, chars, deepest = self._nodes, self._chars, self._deepest
+        self._deepest = depth
+        node = self._content(event, depth)
+        self._anchors[anchor] = _Content(node, self._nodes - nodes, self._chars - chars, self._deepest - depth)
+        self._deepest = max(deepest, self._deepest)
+        return node
+
+    def _content(self, event: _Event, depth: int) -> Node:
+        if event.__class__ is ScalarEvent:
+            return self._scalar(event)
+        if event.__class__ is MappingStartEvent:
+            return self._mapping(event, depth + 1)
+        return self._sequence(event, depth + 1)
+
+    def _alias(self, event: _Event, depth: int) -> Node:
+        if event.anchor not in self._anchors:
+            _refuse(
+                "UnknownAnchor", f"The alias *{event.anchor} has no anchor &{event.anchor} before it.", _spot(event)
+            )
+        content = self._anchors[event.anchor]
+        if content is None:
+            message = f"The alias *{event.anchor} stands inside of its own anchor &{event.anchor}."
+            _refuse("SelfReference", message, _spot(event))
+        self._count(event, content.nodes)
+        self._chars += content.chars
+        if self._chars > limits.MANIFEST_EXPANDED_CHARS:
+            message = f"Aliases written out, the texts have more than {limits.MANIFEST_EXPANDED_CHARS} characters."
+            _refuse("TooMuchText", f"{message} Use fewer aliases.", _spot(event))
+        self._enter(event, depth + content.height)
+        return content.node
+
+    def _scalar(self, event: _Event) -> ScalarNode:
+        mark = event.start_mark
+        text: str = event.value
+        value: ScalarValue = text
+        self._count(event, 1)
+        self._chars += len(text)
+        try:
+            if event.tag is None:
+                if event.implicit[0]:
+                    value = resolve(text)
+            elif event.tag in SCALAR_TAGS:
+                value = resolve_tagged(text, event.tag)
+            elif event.tag != "!":  # a bare tag means "string"
+                self._report_tag(event)
+        except ValueError as error:
+            self._findings.error("ImpossibleValue", str(error), _spot(event))
+        if "\0" in text:
+            self._findings.error("ForbiddenCharacter", r"No text may hold the character \0. Remove it.", _spot(event))
+        return ScalarNode(value, text, mark.line + 1, mark.column + 1)
+
+    def _sequence(self, event: _Event, depth: int) -> SequenceNode:
+        mark = event.start_mark
+        self._count(event, 1)
+        self._enter(event, depth)
+        if event.tag not in _SEQUENCE_TAGS:
+            self._report_tag(event)
+        children = []
+        while (child := self._next_event()).__class__ is not SequenceEndEvent:
+            children.append(self.node(child, depth))
+        return SequenceNode(tuple(children), mark.line + 1, mark.column + 1)
+
+    def _mapping(self, event: _Event, depth: int) -> MappingNode:
+        mark = event.start_mark
+        self._count(event, 1)
+        self._enter(event, depth)
+        if event.tag not in _MAPPING_TAGS:
+            self._report_tag(event)
+        children: dict[str, Node] = {}
+        keys: dict[str, ScalarNode] = {}
+        merge_key = None
+        while (key_event := self._next_event()).__class__ is not MappingEndEvent:
+            key = self._key(key_event, depth)
+            child = self.node(self._next_event(), depth)
+            if key.text in keys:
+                first = keys[key.text]
+                message = f"Duplicate key: {key.text!r}. It stands in line {first.line}, column {first.column} too."
+                self._findings.error("DuplicateKey", message, key)
+                continue
+            keys[key.text] = key
+            children[key.text] = child
+            if key.text == "<<" and key_event.__class__ is ScalarEvent and key_event.implicit[0]:
+                merge_key = key
+        if merge_key is not None:
+            children, keys = self._merged(children, keys, merge_key)
+        return MappingNode(children, keys, mark.line + 1, mark.column + 1)
+
+    def _key(self, event: _Event, depth: int) -> ScalarNode:
+        """Return a key. It counts by its text: `3` and `"3"` are the same one."""
+        node = self.node(event, depth)
+        if not isinstance(node, ScalarNode):
+            _refuse("KeyNotText", f"A key must be a text, but this one is {kind_of(node)}.", _spot(event))
+        if not node.text and node.value is None:
+            _refuse("KeyMissing", "A key is missing before the colon.", _spot(event))
+        return node
+
+    def _merged(
+        self, children: dict[str, Node], keys: dict[str, ScalarNode], merge_key: ScalarNode
+    ) -> tuple[dict[str, Node], dict[str, ScalarNode]]:
+        """Return children and keys after those of the merge key's maps; of equal keys the earlier map wins."""
+        source = children.pop("<<")
+        del keys["<<"]
+        all_children: dict[str, Node] = {}
+        all_keys: dict[str, ScalarNode] = {}
+        for node in source.children if isinstance(source, SequenceNode) else (source,):
+            if not isinstance(node, MappingNode):
+                message = f"The merge key << takes a map or a list of maps, but here is {kind_of(node)}."
+                self._findings.error("MergeNotMap", message, merge_key)
+                continue
+            for key, child in node.children.items():
+                if key not in all_children:
+                    all_children[key] = child
+                    all_keys[key] = node.keys[key]
+        return all_children | children, all_keys | keys
+
+    def _count(self, event: _Event, nodes: int) -> None:
+        self._nodes += nodes
+        if self._nodes > limits.MANIFEST_NODES:
+            message = f"The manifest has more than {limits.MANIFEST_NODES} values, aliases written out."
+            _refuse("TooManyNodes", f"{message} Make it smaller.", _spot(event))
+
+    def _enter(self, event: _Event, depth: int) -> None:
+        if depth > self._deepest:
+            self._deepest = depth
+            if depth > limits.MANIFEST_DEPTH:
+                message = f"Maps and lists are nested more than {limits.MANIFEST_DEPTH} deep, aliases written out."
+                _refuse("TooDeep", f"{message} Make it flatter.", _spot(event))
+
+    def _report_tag(self, event: _Event) -> None:
+        shown = event.tag.replace(TAG_PREFIX, "!!")
+        message = f"The tag {shown[:80]!r} is not known here. Remove it, or put ! alone before a text."
+        self._findings.error("UnknownTag", message, _spot(event))
+
+
+def _spot(event: _Event) -> Place:
+    mark = event.start_mark
+    return Spot(mark.line + 1, mark.column + 1)
+
+
+def _refuse(code: str, message: str, place: Place) -> NoReturn:
+    raise _Refused(Finding("error", code, message, place.line, place.column))

@@ -1,0 +1,1 @@
+"""The domain as frozen values and pure functions: no input, no output, no clock."""

@@ -1,0 +1,91 @@
+"""What the manifest compiler has to say about a manifest (manifest-language §1, "Every finding")."""
+
+from dataclasses import dataclass
+from typing import Literal, NoReturn, Protocol
+
+from launchbay.errors import InvalidManifest
+from launchbay.limits import MANIFEST_FINDINGS
+
+Severity = Literal["error", "warning"]
+
+
+class Place(Protocol):
+    """Anything that knows where in the text it stands; both numbers start at 1."""
+
+    @property
+    def line(self) -> int:
+        """The line, the first one is 1."""
+        ...
+
+    @property
+    def column(self) -> int:
+        """The column in characters, the first one is 1."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One error (refuses the upload) or warning (does not), with a sentence and a place in the text."""
+
+    severity: Severity
+    code: str
+    message: str
+    line: int
+    column: int
+
+    def to_document(self) -> dict[str, str | int]:
+        """Return the form in which the API shows a finding."""
+        return {"message": self.message, "line": self.line, "column": self.column, "code": self.code}
+
+
+class Findings:
+    """Collects findings in the order they are met; of a severity beyond `MANIFEST_FINDINGS` the rest is counted."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Severity, list[Finding]] = {"error": [], "warning": []}
+        self._counts: dict[Severity, int] = {"error": 0, "warning": 0}
+
+    def error(self, code: str, message: str, place: Place) -> None:
+        """Note something that refuses the manifest."""
+        self.add(Finding("error", code, message, place.line, place.column))
+
+    def warning(self, code: str, message: str, place: Place) -> None:
+        """Note something that the author should know and that refuses nothing."""
+        self.add(Finding("warning", code, message, place.line, place.column))
+
+    def add(self, finding: Finding) -> None:
+        """Take a finding that was made elsewhere."""
+        self._counts[finding.severity] += 1
+        if len(self._kept[finding.severity]) < MANIFEST_FINDINGS:
+            self._kept[finding.severity].append(finding)
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The errors, the last one telling how many more there were."""
+        return self._shown("error")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """The warnings, the last one telling how many more there were."""
+        return self._shown("warning")
+
+    def raise_errors(self) -> None:
+        """Raise `InvalidManifest` with all errors, if there are any."""
+        if self._counts["error"]:
+            refuse(*self.errors)
+
+    def _shown(self, severity: Severity) -> tuple[Finding, ...]:
+        kept = self._kept[severity]
+        more = self._counts[severity] - len(kept)
+        if not more:
+            return tuple(kept)
+        last = kept[-1]
+        rest = Finding(
+            severity, "MoreFindings", f"There are {more} more {severity}s like these.", last.line, last.column
+        )
+        return (*kept, rest)
+
+
+def refuse(*findings: Finding) -> NoReturn:
+    """Raise `InvalidManifest` that carries these findings."""
+    raise InvalidManifest([finding.to_document() for finding in findings])
