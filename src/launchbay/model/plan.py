@@ -15,6 +15,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `launch` and `destroy` go over all components, `command` runs the workflow `component_workflow` of one `component`.
     `workflow` is the name that the job has in the API. `prior_status` is the instance's status at
     accept and `propagates` whether the job's end changes it (manifest-language §5, propagateStatus).
+    `deletes_instance` makes a destroy the last job of a forced deletion: within a time limit, and the records go after it.
     """
 
     kind: JobKind
@@ -24,6 +25,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     component: str | None = None
     component_workflow: str | None = None
     arguments: dict[str, Any] = {}
+    deletes_instance: bool = False
     version: int = PLAN_VERSION
 
     def to_text(self) -> str:

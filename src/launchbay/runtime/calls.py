@@ -74,9 +74,11 @@ async def _send_to_all(
     caller: Caller, peers: tuple[Peer, ...], command: str, arguments: Mapping[str, Any], path: str
 ) -> list[Mapping[str, Any]]:
     async def send(peer: Peer) -> Mapping[str, Any]:
-        component = caller.job.component(peer.component)
+        target = peer.pins[command]
+        component = caller.job.component(target.component)
+        interface, _, pin = target.pin.partition(".")
         call = CommandCall(
-            caller.component.path, peer.interface, command, arguments, f"{path}>{peer.component}", caller.depth + 1
+            caller.component.path, interface, pin, arguments, f"{path}>{peer.component}", caller.depth + 1
         )
         return await caller.job.component_type(component).command(caller.job, component, call)
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from launchbay.runtime.run import JobRun, WorkflowFailed
-from launchbay.runtime.signals import missing_for_launch
+from launchbay.runtime.signals import missing_for_launch, required_components
 
 
 async def launch(job: JobRun) -> None:
@@ -66,8 +66,6 @@ def _dependents(job: JobRun) -> dict[str, list[str]]:
     """Return, for each component, those whose required interfaces it fills."""
     dependents: dict[str, list[str]] = {}
     for path in job.manifest.order:
-        component = job.component(path)
-        for interface in component.required:
-            for peer in component.peers.get(interface, ()):
-                dependents.setdefault(peer.component, []).append(path)
+        for provider in required_components(job.component(path)):
+            dependents.setdefault(provider, []).append(path)
     return dependents

@@ -1,41 +1,22 @@
 """Which steps of a workflow may start (manifest-language §5, "Steps"). Pure."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from launchbay.manifest.graph import Step
 
-IMPLICIT_PROVISION = "provision"
 
-
-def effective_phases(steps: Iterable[Step]) -> dict[str, str]:
-    """Return each step's phase by step name.
-
-    If nothing declares `provision` but a step is preceded by it, it means every step without an explicit phase and
-    without preceding phases; a step without an explicit phase is one whose phase is its own name.
-    """
-    steps = tuple(steps)
-    phases = {step.name: step.phase for step in steps}
-    wanted = any(IMPLICIT_PROVISION in step.preceding_phases for step in steps)
-    if wanted and IMPLICIT_PROVISION not in phases.values():
-        for step in steps:
-            if step.phase == step.name and not step.preceding_phases:
-                phases[step.name] = IMPLICIT_PROVISION
-    return phases
-
-
-def ready_steps(
-    waiting: Iterable[Step], unfinished: Collection[str], phases: dict[str, str], declared: dict[str, str]
-) -> list[Step]:
+def ready_steps(waiting: Iterable[Step], running: Iterable[Step]) -> list[Step]:
     """Return the waiting steps that may start now.
 
-    `unfinished` names the steps that are waiting or running. A step starts when no other unfinished step has one of its
-    preceding phases; an unknown phase counts as finished. `declared` are the phases as written, which stay valid names
-    beside the implicit one.
+    A step starts when no other unfinished step, waiting or running, has one of its preceding phases; a phase that
+    nobody declares counts as finished.
     """
-    busy: dict[str, set[str]] = {}
-    for name in unfinished:
-        busy.setdefault(phases[name], set()).add(name)
-        busy.setdefault(declared[name], set()).add(name)
-    return [
-        step for step in waiting if not any(busy.get(phase, set()) - {step.name} for phase in step.preceding_phases)
-    ]
+    waiting = list(waiting)
+    busy: dict[str, int] = {}
+    for step in (*waiting, *running):
+        busy[step.phase] = busy.get(step.phase, 0) + 1
+
+    def is_ready(step: Step) -> bool:
+        return all(busy.get(phase, 0) == (phase == step.phase) for phase in set(step.preceding_phases))
+
+    return [step for step in waiting if is_ready(step)]

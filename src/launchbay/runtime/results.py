@@ -11,8 +11,7 @@ def return_values(manifest: CompiledManifest, state: InstanceState) -> dict[str,
     values: dict[str, Any] = {}
     for key, pin in manifest.results.items():
         for target in pin.targets:
-            interface, _, name = target.pin.partition(".")
-            has_value, value = state.signal(target.component, interface, name)
+            has_value, value = state.signal(target)
             if has_value:
                 values[key] = value
                 break

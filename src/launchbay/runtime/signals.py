@@ -36,7 +36,7 @@ class ConsumedSignals:
         return result
 
     def multi(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-        """Return `result[interface][peer id][signal]`; the id is the peer's path, peers without a value are left out."""
+        """Return `result[interface][peer id][signal]`; the id is the peer's path, and empty peers are left out."""
         return {
             interface: {peer: dict(values) for peer, values in peers.items() if values}
             for interface, peers in self._seen.items()
@@ -56,10 +56,21 @@ class ConsumedSignals:
         for peer in self._component.peers.get(interface, ()):
             values = peers.setdefault(peer.component, {})
             for pin in pins:
-                has_value, value = self._job.state.signal(peer.component, peer.interface, pin)
-                if has_value:
-                    values[pin] = value
+                if pin in peer.pins:
+                    has_value, value = self._job.state.signal(peer.pins[pin])
+                    if has_value:
+                        values[pin] = value
         return peers
+
+
+def required_components(component: Component) -> set[str]:
+    """Return the components that must be launched before this one."""
+    return {
+        target.component
+        for interface in component.required
+        for peer in component.peers.get(interface, ())
+        for target in peer.pins.values()
+    }
 
 
 def missing_for_launch(job: JobRun, component: Component) -> list[str]:
@@ -67,12 +78,12 @@ def missing_for_launch(job: JobRun, component: Component) -> list[str]:
     missing: list[str] = []
     for interface in component.required:
         for peer in component.peers.get(interface, ()):
-            if not job.state.is_launched(peer.component):
-                missing.append(f"{interface}: component {peer.component!r} is not running")
-                continue
-            for pin in component.pins.values():
-                if pin.interface != interface or pin.type.kind is not PinKind.CONSUME_SIGNAL:
-                    continue
-                if not job.state.signal(peer.component, peer.interface, pin.name)[0]:
-                    missing.append(f"{interface}: component {peer.component!r} has not published {pin.name!r}")
+            for pin, target in peer.pins.items():
+                if not job.state.is_launched(target.component):
+                    missing.append(f"{interface}.{pin}: component {target.component!r} is not running")
+                elif component.pins[f"{interface}.{pin}"].type.kind is PinKind.CONSUME_SIGNAL:
+                    if not job.state.signal(target)[0]:
+                        missing.append(
+                            f"{interface}.{pin}: component {target.component!r} has not published {target.pin!r}"
+                        )
     return missing

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from launchbay.manifest.graph import Target
+
 
 class ComponentState(msgspec.Struct):
     """One component. `signals` is interface → pin → value; `variables` are values returned by its earlier workflows."""
@@ -53,9 +55,10 @@ class InstanceState:
         self.component(path).launched = True
         self._announce()
 
-    def signal(self, path: str, interface: str, pin: str) -> tuple[bool, Any]:
-        """Return whether the signal has a value, and a copy of it."""
-        state = self._components.get(path)
+    def signal(self, target: Target) -> tuple[bool, Any]:
+        """Return whether the signal of that pin has a value, and a copy of it."""
+        interface, _, pin = target.pin.partition(".")
+        state = self._components.get(target.component)
         if state is None or pin not in state.signals.get(interface, {}):
             return False, None
         return True, copy.deepcopy(state.signals[interface][pin])

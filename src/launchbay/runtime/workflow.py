@@ -14,7 +14,7 @@ from launchbay import limits
 from launchbay.errors import ExpressionError
 from launchbay.manifest.graph import Component, Step, Workflow
 from launchbay.model.values import PinKind
-from launchbay.runtime.phases import effective_phases, ready_steps
+from launchbay.runtime.phases import ready_steps
 from launchbay.runtime.run import JobRun, WorkflowFailed
 from launchbay.runtime.scope import WorkflowScope
 from launchbay.runtime.signals import ConsumedSignals
@@ -65,17 +65,13 @@ class WorkflowRun:
         return WorkflowRun(self.job, component, workflow, path, self.depth + 1)
 
     async def _run_steps(self) -> None:
-        steps = {step.name: step for step in self.workflow.steps}
-        declared = {step.name: step.phase for step in self.workflow.steps}
-        phases = effective_phases(self.workflow.steps)
-        waiting = dict(steps)
+        waiting = {step.name: step for step in self.workflow.steps}
         running: dict[asyncio.Task[dict[str, Any]], Step] = {}
         failures: list[str] = []
         try:
             while waiting or running:
                 if not failures:
-                    unfinished = [*waiting, *(step.name for step in running.values())]
-                    for step in ready_steps(waiting.values(), unfinished, phases, declared):
+                    for step in ready_steps(waiting.values(), running.values()):
                         running[asyncio.create_task(run_step(self, step))] = waiting.pop(step.name)
                 if not running:
                     if not failures:

@@ -7,6 +7,7 @@ from typing import Any
 from launchbay import limits
 from launchbay.manifest.graph import Component
 from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
+from launchbay.runtime.signals import required_components
 from launchbay.runtime.workflow import WorkflowRun
 
 LAUNCH = "launch"
@@ -69,14 +70,11 @@ async def _wait_for_launch(job: JobRun, component: Component, call: CommandCall)
 
 
 def _needed_before(job: JobRun, component: Component) -> set[str]:
-    """Return every component that must be launched before this one."""
+    """Return every component that must be launched before this one, the indirect ones too."""
     found: set[str] = set()
     open_paths = [component.path]
     while open_paths:
-        current = job.component(open_paths.pop())
-        for interface in current.required:
-            for peer in current.peers.get(interface, ()):
-                if peer.component not in found:
-                    found.add(peer.component)
-                    open_paths.append(peer.component)
+        for provider in required_components(job.component(open_paths.pop())) - found:
+            found.add(provider)
+            open_paths.append(provider)
     return found

@@ -133,12 +133,15 @@ CREATE TABLE instances (
     state           text NOT NULL DEFAULT '{}',
     error_message   text,
     destroy_at      timestamptz,
+    -- Something fell due while a job ran (see schedules.blocked).
+    work_waiting    boolean NOT NULL DEFAULT false,
     created_at      timestamptz NOT NULL DEFAULT now(),
     FOREIGN KEY (application_id, version) REFERENCES manifests (application_id, version)
 );
 CREATE INDEX instances_application ON instances (application_id, id);
 CREATE INDEX instances_environment ON instances (environment_id, id);
 CREATE INDEX instances_revision ON instances (revision_id, id) WHERE revision_id IS NOT NULL;
+CREATE INDEX instances_work_waiting ON instances (id) WHERE work_waiting;
 CREATE INDEX instances_organization ON instances (organization_id, id);
 
 CREATE TABLE jobs (
@@ -172,6 +175,8 @@ CREATE TABLE steps (
     name        text NOT NULL,
     status      text NOT NULL CHECK (status IN ('Requested', 'Executing', 'Succeeded', 'Failed')),
     percent     smallint NOT NULL DEFAULT 0 CHECK (percent BETWEEN 0 AND 100),
+    -- A record of an effect, which counts on recovery; the others only show what is going on and are computed again.
+    is_record   boolean NOT NULL,
     attempt     integer NOT NULL DEFAULT 1,
     outputs     text,
     error_message text,

@@ -1,0 +1,119 @@
+-- name: accept_launch
+-- A new instance with its launch job, its expiry and the queued task, in one statement.
+WITH instance AS (
+    INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status,
+                           job_id, parameters, components, environment_view, destroy_at)
+    VALUES (%(instance_id)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(revision_id)s, %(version)s,
+            %(name)s, %(owner_id)s, %(status)s, %(job_id)s, %(parameters)s, %(components)s, %(environment_view)s,
+            %(destroy_at)s)
+    RETURNING id, job_id, owner_id, destroy_at
+), job AS (
+    INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps)
+    SELECT job_id, id, 'launch', owner_id, %(job_status)s, %(plan)s, %(steps)s FROM instance
+    RETURNING id, instance_id
+), expiry AS (
+    INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
+    SELECT %(schedule_id)s, id, 'expiry', 'destroy', owner_id, destroy_at FROM instance WHERE destroy_at IS NOT NULL
+)
+SELECT launchbay_defer('run_job', instance_id, jsonb_build_object('job_id', id)) FROM job;
+
+-- name: accept_work
+-- A job on an instance that has none under way and still is in the status that the plan was made for. No row: it lost.
+WITH claimed AS (
+    UPDATE instances SET job_id = %(job_id)s, status = %(status)s
+    WHERE id = %(instance_id)s AND job_id IS NULL AND status = %(prior_status)s
+    RETURNING id
+), job AS (
+    INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps)
+    SELECT %(job_id)s, id, %(name)s, %(owner_id)s, %(job_status)s, %(plan)s, %(steps)s FROM claimed
+    RETURNING id, instance_id
+)
+SELECT launchbay_defer('run_job', instance_id, jsonb_build_object('job_id', id)) FROM job;
+
+-- name: supersede_job
+-- Ends the job under way in favour of a forced destroy. The fence keeps its worker from writing anything more, and the
+-- interruption stops it soon.
+WITH ended AS (
+    UPDATE jobs SET status = %(job_status)s, error_message = %(error_message)s, finished_at = now(), fence = fence + 1
+    WHERE id = %(job_id)s AND status = 'Executing'
+    RETURNING instance_id
+), freed AS (
+    UPDATE instances SET job_id = NULL, status = %(status)s FROM ended WHERE instances.id = ended.instance_id
+    RETURNING instances.id
+)
+SELECT launchbay_interrupt(id) FROM freed;
+
+-- name: claim_job
+-- Raises the fence: from now on only this claim may write. No row: the job has ended already.
+WITH claimed AS (
+    UPDATE jobs SET fence = fence + 1, started_at = coalesce(started_at, now())
+    WHERE id = %(job_id)s AND status = 'Executing'
+    RETURNING id, instance_id, fence, plan, steps
+), started AS (
+    UPDATE instances SET status = %(started_status)s FROM claimed
+    WHERE instances.id = claimed.instance_id AND instances.status = %(requested_status)s
+)
+SELECT claimed.fence, claimed.plan, claimed.steps, instances.id, instances.organization_id, instances.application_id,
+       instances.environment_id, instances.version, instances.parameters, instances.environment_view, instances.state
+FROM claimed JOIN instances ON instances.id = claimed.instance_id;
+
+-- name: load_records
+-- What earlier claims recorded of steps with effects.
+SELECT path, status, attempt, started_at, outputs, error_message FROM steps WHERE job_id = %(job_id)s AND is_record;
+
+-- name: write_journal
+-- Steps and log lines of one flush. No row: another worker holds the job. The share lock makes a raise of the fence wait
+-- for this statement's commit, so nothing is written after it.
+WITH held AS (
+    SELECT id, instance_id FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing' FOR SHARE
+), written AS (
+    INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, error_message, started_at,
+                       finished_at)
+    SELECT held.id, step.*
+    FROM held, unnest(%(paths)s::text[], %(names)s::text[], %(statuses)s::text[], %(percents)s::smallint[],
+                      %(are_records)s::boolean[], %(attempts)s::integer[], %(outputs)s::text[], %(errors)s::text[],
+                      %(started)s::timestamptz[], %(finished)s::timestamptz[]) AS step
+    ON CONFLICT (job_id, path) DO UPDATE SET
+        status = excluded.status, percent = greatest(steps.percent, excluded.percent), attempt = excluded.attempt,
+        outputs = excluded.outputs, error_message = excluded.error_message,
+        started_at = coalesce(steps.started_at, excluded.started_at), finished_at = excluded.finished_at
+), logged AS (
+    INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
+    SELECT held.instance_id, held.id, line.*
+    FROM held, unnest(%(log_steps)s::text[], %(log_levels)s::text[], %(log_texts)s::text[], %(log_times)s::timestamptz[])
+         AS line
+)
+SELECT id FROM held;
+
+-- name: end_job
+-- The job's end: its status, the instance's status, state and return values. No row: another worker holds the job.
+WITH ended AS (
+    UPDATE jobs SET status = %(job_status)s, steps = %(steps)s, error_message = %(error_message)s, finished_at = now()
+    WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing'
+    RETURNING id, instance_id
+), freed AS (
+    UPDATE instances
+    SET status = %(status)s, job_id = NULL, state = %(state)s, return_values = %(return_values)s,
+        error_message = %(error_message)s, destroy_at = CASE WHEN %(is_gone)s THEN NULL ELSE destroy_at END
+    FROM ended WHERE instances.id = ended.instance_id
+    RETURNING instances.id, instances.work_waiting
+), cleared AS (
+    DELETE FROM schedules USING freed WHERE schedules.instance_id = freed.id AND %(is_gone)s
+)
+SELECT id, work_waiting FROM freed;
+
+-- name: end_job_and_delete_instance
+-- The end of a forced deletion: the instance goes with everything that belongs to it, whatever the job's outcome was.
+DELETE FROM instances USING jobs
+WHERE jobs.id = %(job_id)s AND jobs.fence = %(fence)s AND jobs.status = 'Executing' AND instances.id = jobs.instance_id
+RETURNING instances.id;
+
+-- name: job_outcome
+-- Whether the end of a job was written, for a COMMIT whose answer was lost.
+SELECT status, fence FROM jobs WHERE id = %(job_id)s;
+
+-- name: held_jobs
+-- Which of these jobs are still held by the claims with these fences.
+SELECT jobs.id FROM jobs JOIN unnest(%(job_ids)s::text[], %(fences)s::integer[]) AS held (id, fence)
+    ON jobs.id = held.id AND jobs.fence = held.fence
+WHERE jobs.status = 'Executing';
