@@ -1,8 +1,8 @@
 """Bring a database to the schema of this version of the product (promise 13).
 
-Alembic and SQLAlchemy do the work in a process of their own (`python -m launchbay.store.migrations`), and only when there
-is work: they cost 30 MB and half a second, which a server should not pay for finding out that nothing is to be done.
-Any number of servers may start at once: an advisory lock lets them through one by one, and the later ones find it done.
+Alembic and SQLAlchemy do the work in a process of their own (`python -m launchbay.store.migrations`), and only when
+there is work: they cost 30 MB and half a second, too much for finding out that nothing is to be done.
+Any number of servers may start at once: an advisory lock lets them through one by one, and the later find it done.
 
 The queue's tables are not ours: the engine brings and upgrades them (`engine/queue_schema.py`), after this.
 """
