@@ -16,7 +16,7 @@ from launchbay.actions.restcall import RestCall
 from launchbay.actions.serialize import Serialize
 from launchbay.actions.signals import GetEnvironmentProperties, GetSignals
 from launchbay.actions.wait import Wait
-from launchbay.errors import LaunchbayError
+from launchbay.errors import CannotStart
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Registry:
         for package, action in sources:
             for name in (action.name, *action.aliases):
                 if name in packages:
-                    raise LaunchbayError(
+                    raise CannotStart(
                         f"Two actions have the name '{name}': one of the package {packages[name]}, one of {package}.",
                         "Remove one of the packages, or give its action another name.",
                         code="ActionNameTaken",
@@ -58,7 +58,7 @@ class Registry:
     def load(cls) -> "Registry":
         """Find all actions. A package that cannot be loaded is left out, logged and listed in `problems`.
 
-        Raises `LaunchbayError` when two actions have one name: no order of loading may decide what a manifest does.
+        Raises `CannotStart` when two actions have one name: no order of loading may decide what a manifest does.
         """
         sources: list[tuple[str, Action]] = [(_BUILT_IN_PACKAGE, action) for action in BUILT_IN]
         problems: list[str] = []

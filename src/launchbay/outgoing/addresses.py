@@ -16,7 +16,7 @@ from ipaddress import (
 )
 from typing import Any
 
-from launchbay.errors import AddressRefused
+from launchbay.errors import AddressRefused, CannotStart
 
 _REMEDY = "An administrator may allow it with the setting OUTGOING_ALLOW."
 
@@ -94,7 +94,7 @@ class Allowlist:
     def parse(cls, text: str) -> "Allowlist":
         """Read comma-separated addresses, networks and host names, each with an optional port; `[::1]:8080` for IPv6.
 
-        Raises `ValueError` naming the entry that is none of these.
+        Raises `CannotStart` naming the entry that is none of these.
         """
         return cls(tuple(_entry(part.strip()) for part in text.split(",") if part.strip()))
 
@@ -181,7 +181,7 @@ def _entry(text: str) -> _Entry:
         name = ""
     if not _HOST_NAME.fullmatch(name):
         example = "such as 127.0.0.1, 10.0.0.0/8 or build.internal:8080"
-        raise ValueError(f"OUTGOING_ALLOW: {text!r} is no address, network or host name, {example}.")
+        raise CannotStart(f"OUTGOING_ALLOW: {text!r} is no address, network or host name, {example}.")
     return _Entry(None, name, port)
 
 
@@ -199,7 +199,7 @@ def _split_port(text: str) -> tuple[str, int | None]:
     if text.startswith("["):
         host, closing, rest = text[1:].partition("]")
         if not closing or (rest and not rest.startswith(":")):
-            raise ValueError(f"OUTGOING_ALLOW: {text!r} has brackets that do not hold an IPv6 address.")
+            raise CannotStart(f"OUTGOING_ALLOW: {text!r} has brackets that do not hold an IPv6 address.")
         port_text = rest[1:] if rest else None
     elif text.count(":") == 1:
         host, _, port_text = text.partition(":")
@@ -208,5 +208,5 @@ def _split_port(text: str) -> tuple[str, int | None]:
     if port_text is None:
         return host, None
     if not (port_text.isascii() and port_text.isdigit() and 0 < int(port_text) < 65536):
-        raise ValueError(f"OUTGOING_ALLOW: {text!r} has no port between 1 and 65535 after the colon.")
+        raise CannotStart(f"OUTGOING_ALLOW: {text!r} has no port between 1 and 65535 after the colon.")
     return host, int(port_text)
