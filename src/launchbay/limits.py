@@ -8,6 +8,7 @@ MANIFEST_BYTES = 256 * KIB
 MANIFEST_DEPTH = 64
 MANIFEST_NODES = 20_000  # aliases count as often as they are used
 MANIFEST_EXPANDED_CHARS = 4 * MIB  # text of all scalars, aliases counted as often as they are used
+MANIFEST_BOUND_PINS = 20_000  # targets of all binds, wildcards written out
 MANIFEST_FINDINGS = 200  # beyond this the rest is only counted
 TYPE_DEPTH = 16  # nesting of list<map<…>> in a pin's type
 EXPRESSION_RESULT_ITEMS = 100_000  # elements that one broadcast or wildcard may produce
@@ -26,6 +27,12 @@ HEADER_BYTES = 32 * KIB
 HEADER_LINES = 100
 HEADER_READ_S = 10.0
 BODY_READ_S = 30.0
+ANSWER_STALL_S = 30.0  # a client that takes nothing of its answer for so long is cut off
+KEEP_ALIVE_IDLE_S = 75
+PIPELINED_REQUESTS = 64  # waiting on one connection
+LEFTOVER_BYTES = 8 * MIB  # of an unread body that are thrown away to keep the connection
+QUERY_FIELDS = 100
+READY_S = 2.0  # for the database to answer a readiness question
 
 # Lists.
 LIST_CHUNK_ROWS = 2_000

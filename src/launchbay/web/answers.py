@@ -1,0 +1,52 @@
+"""What a handler returns. Success is always 200 (api-decisions, "Wire" 1); everything else is raised as an error."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+JSON = "application/json"
+YAML = "application/x-yaml"
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class Json(msgspec.Struct, frozen=True):
+    """A value that msgspec can encode."""
+
+    value: Any
+    headers: Headers = ()
+
+
+class RawJson(msgspec.Struct, frozen=True):
+    """JSON text that is encoded already, such as a stored document."""
+
+    data: bytes
+    headers: Headers = ()
+
+
+class JsonList(msgspec.Struct, frozen=True):
+    """A JSON array that is streamed, so that memory does not grow with it ("Wire" 9).
+
+    Each chunk holds the encoded rows without the brackets, as `encode.rows` makes them. A failure after the first
+    chunks aborts the connection: a cut list never looks complete.
+    """
+
+    chunks: AsyncIterator[bytes]
+    headers: Headers = ()
+
+
+class Yaml(msgspec.Struct, frozen=True):
+    """A YAML document."""
+
+    text: str
+    headers: Headers = ()
+
+
+class Empty(msgspec.Struct, frozen=True):
+    """The empty JSON object, where the reference shows no response body ("Wire" 2)."""
+
+    headers: Headers = ()
+
+
+Answer = Json | RawJson | JsonList | Yaml | Empty

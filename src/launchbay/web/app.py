@@ -1,0 +1,164 @@
+"""The ASGI application: from the endpoint table to answers, in the one order of checks (api-decisions, "Wire" 6).
+
+401 credentials → 400 content type, syntax, types → 404 ids of another form → the handler, whose use case goes on with
+404 no such object → 403 → 400 meaning → 409.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
+
+from launchbay.errors import NotFound
+from launchbay.ids import is_id
+from launchbay.web import encode
+from launchbay.web.answers import JSON, Answer, Headers, JsonList
+from launchbay.web.asgi import App, Receive, Scope, Send
+from launchbay.web.authentication import Authenticator
+from launchbay.web.call import Call
+from launchbay.web.decode import ClientGone, header_map, read_body, read_query
+from launchbay.web.endpoint import Endpoint, is_id_parameter
+from launchbay.web.middleware.access_log import AccessLog
+from launchbay.web.middleware.request_id import RequestId
+from launchbay.web.middleware.security_headers import SecurityHeaders
+from launchbay.web.problems import log_failure, problem
+from launchbay.web.routing import Router
+from launchbay.web.services import Services
+
+
+def create_app(endpoints: Iterable[Endpoint], authenticator: Authenticator, services: Services) -> App:
+    """Return the whole HTTP side: the table inside its middleware."""
+    return RequestId(AccessLog(SecurityHeaders(Frame(endpoints, authenticator, services))))
+
+
+class Frame:
+    """Answers requests from the table."""
+
+    def __init__(self, endpoints: Iterable[Endpoint], authenticator: Authenticator, services: Services) -> None:
+        self._router = Router(endpoints)
+        self._authenticator = authenticator
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; every exception becomes an answer here."""
+        if scope["type"] != "http":
+            return
+        state = scope["state"]
+        endpoint: Endpoint | None = None
+        try:
+            raw_path = scope.get("raw_path") or scope["path"].encode()
+            if scope["method"] == "OPTIONS":
+                allow = ", ".join(self._router.allowed(raw_path))
+                await _send_whole(send, 200, JSON, b"{}", (("Allow", allow),))
+                return
+            endpoint, path = self._router.find(scope["method"], raw_path)
+            state["operation"] = endpoint.operation_id
+            answer = await self._answer(scope, receive, endpoint, path)
+            await _write(answer, scope["method"], receive, send)
+        except ClientGone:
+            state["client_gone"] = True
+        except Exception as error:  # noqa: BLE001 - the last place where an exception can become an answer
+            if state.get("answer_started"):
+                # Nothing may be added that could make the answer look whole: the server closes the connection instead.
+                log_failure("answer was cut off", error, state["request_id"])
+                return
+            field_errors = endpoint is not None and endpoint.field_errors
+            refused = problem(error, state["request_id"], field_errors=field_errors)
+            await _send_whole(send, refused.status, None, refused.body, refused.headers)
+
+    async def _answer(self, scope: Scope, receive: Receive, endpoint: Endpoint, path: Mapping[str, str]) -> Answer:
+        headers = header_map(scope["headers"])
+        client = scope.get("client")
+        address = client[0] if client else ""
+        caller = None
+        if not endpoint.public:
+            caller = await self._authenticator.authenticate(headers, address)
+            scope["state"]["user_id"] = caller.user_id
+        query_string: bytes = scope["query_string"]
+        query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
+        body = await read_body(endpoint, headers, receive) if endpoint.body is not None else None
+        _check_ids(path)
+        raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        call: Call[Any, Any] = Call(
+            caller=caller,
+            path=path,
+            query=query,
+            body=body,
+            headers=headers,
+            address=address,
+            request_id=scope["state"]["request_id"],
+            services=self._services,
+            target=f"{raw_path}?{query_string.decode('latin-1')}" if query_string else raw_path,
+        )
+        return await endpoint.handler(call)
+
+
+def _check_ids(path: Mapping[str, str]) -> None:
+    for name, text in path.items():
+        if is_id_parameter(name) and not is_id(text):
+            raise NotFound(f"No object has the id {text[:60]!r}; an id is 24 hexadecimal digits, in lower case.")
+
+
+async def _write(answer: Answer, method: str, receive: Receive, send: Send) -> None:
+    if not isinstance(answer, JsonList):
+        media_type, data = encode.whole(answer)
+        await _send_whole(send, 200, media_type, data, answer.headers)
+        return
+    chunks = aiter(answer.chunks)
+    try:
+        if method == "HEAD":
+            await _send_whole(send, 200, JSON, b"", answer.headers)
+        else:
+            await _write_list(chunks, answer.headers, receive, send)
+    finally:
+        # The iterator may hold a database cursor; it is given back now, not when the collector comes by.
+        if hasattr(chunks, "aclose"):
+            await chunks.aclose()
+
+
+async def _write_list(chunks: AsyncIterator[bytes], headers: Headers, receive: Receive, send: Send) -> None:
+    """Send a list: at once when it is one chunk, else as a stream that stops when the client goes away."""
+    first = await _next_filled(chunks)
+    second = await _next_filled(chunks) if first else b""
+    if not second:
+        await _send_whole(send, 200, JSON, b"[" + first + b"]", headers)
+        return
+    gone = asyncio.create_task(_until_gone(receive))
+    try:
+        await send({"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, headers)})
+        await send({"type": "http.response.body", "body": b"[" + first, "more_body": True})
+        chunk = second
+        while chunk:
+            if gone.done():
+                raise ClientGone
+            await send({"type": "http.response.body", "body": b"," + chunk, "more_body": True})
+            chunk = await _next_filled(chunks)
+        await send({"type": "http.response.body", "body": b"]"})
+    finally:
+        gone.cancel()
+
+
+async def _next_filled(chunks: AsyncIterator[bytes]) -> bytes:
+    """Return the next chunk that holds rows, b"" after the last."""
+    async for chunk in chunks:
+        if chunk:
+            return chunk
+    return b""
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send_whole(send: Send, status: int, media_type: str | None, data: bytes, headers: Headers) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": _encoded(media_type, len(data), headers)})
+    await send({"type": "http.response.body", "body": data})
+
+
+def _encoded(media_type: str | None, length: int | None, headers: Headers) -> list[tuple[bytes, bytes]]:
+    encoded = [] if media_type is None else [(b"content-type", media_type.encode())]
+    if length is not None:
+        encoded.append((b"content-length", b"%d" % length))
+    if headers:
+        encoded.extend((name.lower().encode(), value.encode("latin-1")) for name, value in headers)
+    return encoded

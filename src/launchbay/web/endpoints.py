@@ -1,0 +1,18 @@
+"""THE table: every endpoint of the HTTP API. Families declare rows beside their handlers; here they come together."""
+
+from launchbay.web.endpoint import Endpoint
+from launchbay.web.handlers import health
+from launchbay.web.handlers.description import description_rows
+
+_FAMILIES: tuple[tuple[Endpoint, ...], ...] = (
+    # One line for each file in handlers/, in the order of the documentation.
+    health.ENDPOINTS,
+)
+
+
+def _table() -> tuple[Endpoint, ...]:
+    rows = tuple(row for family in _FAMILIES for row in family)
+    return rows + description_rows(rows)
+
+
+ENDPOINTS: tuple[Endpoint, ...] = _table()

@@ -1,0 +1,62 @@
+"""Whether this process lives, and whether it can answer (api-decisions, "Beyond the reference")."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from launchbay.errors import Unavailable
+from launchbay.limits import READY_S
+from launchbay.web.answers import Answer, Json
+from launchbay.web.call import Call
+from launchbay.web.endpoint import Endpoint, Returns
+
+
+class Health(msgspec.Struct):
+    """The state of this process."""
+
+    status: str
+
+
+async def live(_: Call[None, None]) -> Answer:
+    """Answer as long as the event loop turns."""
+    return Json(Health("live"))
+
+
+async def ready(call: Call[None, None]) -> Answer:
+    """Ask the database; 503 while it does not answer."""
+    try:
+        async with asyncio.timeout(READY_S):
+            await call.services.ready()
+    except TimeoutError:
+        raise Unavailable(f"The database did not answer within {READY_S:.0f} s; try again soon.") from None
+    return Json(Health("ready"))
+
+
+_TAGS = ("Health",)
+_EXAMPLE: dict[str, Any] = {"status": "live"}
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/health/live",
+        operation_id="health_live",
+        handler=live,
+        summary="Tells that the process lives.",
+        tags=_TAGS,
+        public=True,
+        returns=Returns(Health, "The process lives.", _EXAMPLE),
+        addition=True,
+    ),
+    Endpoint(
+        method="GET",
+        path="/health/ready",
+        operation_id="health_ready",
+        handler=ready,
+        summary="Tells whether the process can answer requests: whether its database does.",
+        tags=_TAGS,
+        public=True,
+        returns=Returns(Health, "The process can answer requests.", {"status": "ready"}),
+        addition=True,
+    ),
+)

@@ -1,0 +1,135 @@
+"""Strict JSON (quality.md §3): depth, integer range, duplicate keys, no NaN, no NUL, no lone surrogates.
+
+The standard library's C scanner reads it, because its hook sees the pairs of every object before one of two equal
+keys is lost. Everything that can be checked by one search over the text is; a text is walked value by value only when
+it holds a suspicious escape.
+"""
+
+import json
+import math
+import re
+from itertools import accumulate
+from typing import Any, NoReturn
+
+from launchbay.errors import MalformedBody
+from launchbay.limits import JSON_DEPTH
+from launchbay.web.json_position import Place, place_of_duplicate, place_of_offset
+
+_INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**63 - 1
+_INTEGER_CHARS = 20  # "-" and 19 digits
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_NOT_BRACKETS = dict.fromkeys(i for i in range(128) if chr(i) not in "[]{}")
+_STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
+_SUSPICIOUS_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+
+
+class _Duplicate(ValueError):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+class _Number(ValueError):
+    pass
+
+
+def read_json(data: bytes) -> Any:
+    """Return the value of a JSON text. Raises MalformedBody, naming line and column where they can be told."""
+    text = _text(data)
+    _check_depth(text)
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise _malformed(f"The body is not valid JSON: {error.msg}", place_of_offset(text, error.pos)) from None
+    except _Duplicate as error:
+        sentence = f"The key {json.dumps(error.key)} stands twice in one JSON object; keep one of them"
+        raise _malformed(sentence, place_of_duplicate(text)) from None
+    except _Number as error:
+        place = place_of_offset(text, text.find(str(error))) if len(str(error)) > 1 else None
+        raise _malformed(f"The JSON number {_shortened(str(error))} is outside of what can be kept", place) from None
+    if "\\u" in text and _SUSPICIOUS_ESCAPE.search(text) is not None:
+        _check_strings(value, text)
+    return value
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedBody(f"The body is not UTF-8 (byte {error.start}); send JSON encoded as UTF-8.") from None
+
+
+def _check_depth(text: str) -> None:
+    """Refuse nesting before the scanner, which is recursive, meets it."""
+    if text.count("[") + text.count("{") <= JSON_DEPTH:
+        return
+    brackets = (_STRING.sub("", text) if '"' in text else text).translate(_NOT_BRACKETS)
+    if max(accumulate(map(_STEP.get, brackets, [0] * len(brackets))), default=0) > JSON_DEPTH:
+        raise MalformedBody(f"The JSON is nested deeper than {JSON_DEPTH} levels; make it flatter.")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _Duplicate(key)
+            seen.add(key)
+    return value
+
+
+def _integer(digits: str) -> int:
+    # The length first: converting a megabyte of digits costs more than the whole request may.
+    if len(digits) > _INTEGER_CHARS or not _INTEGER_MIN <= (value := int(digits)) <= _INTEGER_MAX:
+        raise _Number(digits)
+    return value
+
+
+def _real(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise _Number(digits)
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise _Number(name)
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_real, parse_constant=_constant, strict=True
+)
+
+
+def _check_strings(value: Any, text: str) -> None:
+    """Refuse NUL, which PostgreSQL cannot keep, and lone surrogates, which UTF-8 cannot say, in keys and values."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending.extend(item)
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+        elif isinstance(item, str):
+            if "\0" in item:
+                raise _malformed("A JSON string holds a NUL character; leave it out", _escape_place(text, r"\\u0000"))
+            if not item.isascii() and any("\ud800" <= character <= "\udfff" for character in item):
+                raise _malformed(
+                    "A JSON string holds half of a surrogate pair; send whole characters",
+                    _escape_place(text, r"\\u[dD][89a-fA-F]"),
+                )
+
+
+def _escape_place(text: str, pattern: str) -> Place | None:
+    match = re.search(pattern, text)
+    return place_of_offset(text, match.start()) if match is not None else None
+
+
+def _malformed(sentence: str, place: Place | None) -> MalformedBody:
+    return MalformedBody(f"{sentence} (line {place.line}, column {place.column})." if place else f"{sentence}.")
+
+
+def _shortened(digits: str) -> str:
+    return digits if len(digits) <= 40 else f"{digits[:20]}… ({len(digits)} characters)"
