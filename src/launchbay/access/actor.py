@@ -1,14 +1,28 @@
-"""Who calls: the outcome of authentication, carried through a request."""
+"""Who calls: what authentication hands to everything behind it."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Method(StrEnum):
+    """How the caller proved who they are."""
+
+    BASIC = "basic"
+    BEARER = "bearer"
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """An authenticated caller. It says nothing of permissions: the gate looks those up anew for each request."""
+    """A caller whose credentials were verified. E-mail and name are labels; every decision rests on `user_id`.
+
+    `stamp` is the user's `access_stamp` under which the credentials were verified, or None where they do not depend on
+    the password. The lookup compares it with the stored one in the query that it makes anyway, so a verification kept
+    in memory ends with the very next request after a change, without a query of its own.
+    """
 
     user_id: str
     email: str
     name: str
-    address: str  # where the call came from, for the throttle and the audit log
-    method: str  # how the caller proved who it is: "basic" or "bearer"
+    address: str
+    method: Method
+    stamp: int | None = None

@@ -1,0 +1,143 @@
+"""Slows repeated wrong attempts down, then blocks them; only time, success and memory bounds let them go on.
+
+Counted per account *and* address, so that nobody far away can lock the owner out, and more generously per address
+alone, against one machine that tries many accounts. Pure but for the clock.
+"""
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+from hashlib import blake2b
+from ipaddress import IPv6Address, ip_address, ip_network
+
+from launchbay.clock import Clock
+from launchbay.errors import TooManyRequests
+from launchbay.limits import THROTTLED_KEYS
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """After `free` attempts in a row, each next one waits twice as long as the one before, up to `longest_s`."""
+
+    free: int
+    first_s: float
+    longest_s: float
+    # Silence after which a key starts afresh; longer than the longest wait, else a block would earn free attempts.
+    forgotten_after_s: float
+
+    def wait_s(self, attempts: int) -> float:
+        """Return the seconds to wait after so many attempts in a row."""
+        doublings = min(attempts - self.free, 64)
+        return 0.0 if doublings < 0 else min(self.longest_s, self.first_s * 2.0**doublings)
+
+
+PER_ACCOUNT_AND_ADDRESS = Rule(free=5, first_s=1.0, longest_s=900.0, forgotten_after_s=3600.0)
+PER_ADDRESS = Rule(free=100, first_s=1.0, longest_s=60.0, forgotten_after_s=3600.0)
+
+
+@dataclass(slots=True)
+class _Attempts:
+    count: int
+    last_s: float
+    next_s: float
+
+
+class Throttle:
+    """Counts attempts by key under one rule. An attempt counts as wrong until it is said to have been right.
+
+    So attempts sent at the same moment do not slip through before the first of them is known to be wrong.
+    """
+
+    def __init__(self, rule: Rule, clock: Clock, capacity: int = THROTTLED_KEYS) -> None:
+        self._rule = rule
+        self._clock = clock
+        self._capacity = capacity
+        self._attempts: OrderedDict[bytes, _Attempts] = OrderedDict()
+
+    def resets_in_s(self, key: bytes) -> float:
+        """Return the seconds until the key may try again; 0 when it may now."""
+        attempts = self._attempts.get(key)
+        return 0.0 if attempts is None else max(0.0, attempts.next_s - self._clock.monotonic_s())
+
+    def begin(self, key: bytes) -> None:
+        """Count an attempt."""
+        now = self._clock.monotonic_s()
+        attempts = self._attempts.get(key)
+        if attempts is None or now - attempts.last_s > self._rule.forgotten_after_s:
+            attempts = self._attempts[key] = _Attempts(0, now, now)
+        attempts.count += 1
+        attempts.last_s = now
+        attempts.next_s = now + self._rule.wait_s(attempts.count)
+        self._attempts.move_to_end(key)
+        while len(self._attempts) > self._capacity:
+            self._attempts.popitem(last=False)
+
+    def withdraw(self, key: bytes) -> None:
+        """Take back one attempt that turned out not to be wrong."""
+        attempts = self._attempts.get(key)
+        if attempts is None:
+            return
+        attempts.count -= 1
+        attempts.next_s = min(attempts.next_s, attempts.last_s + self._rule.wait_s(attempts.count))
+        if attempts.count <= 0:
+            del self._attempts[key]
+
+    def clear(self, key: bytes) -> None:
+        """Forget the key: it has proved to be the owner."""
+        self._attempts.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+
+class SignInThrottle:
+    """The two rules together, for attempts to sign in to an account from an address."""
+
+    def __init__(self, clock: Clock, capacity: int = THROTTLED_KEYS) -> None:
+        self._pairs = Throttle(PER_ACCOUNT_AND_ADDRESS, clock, capacity)
+        self._addresses = Throttle(PER_ADDRESS, clock, capacity)
+
+    def begin(self, account: str, address: str) -> None:
+        """Count an attempt as wrong for now. Raises TooManyRequests when account and address must wait."""
+        pair, machine = _keys(account, address)
+        wait_s = max(self._pairs.resets_in_s(pair), self._addresses.resets_in_s(machine))
+        if wait_s > 0:
+            seconds = math.ceil(wait_s)
+            raise TooManyRequests(
+                "Too many wrong attempts to sign in.", f"Try again in {seconds} s.", retry_after_s=seconds
+            )
+        self._pairs.begin(pair)
+        self._addresses.begin(machine)
+
+    def succeeded(self, account: str, address: str) -> None:
+        """The credentials were right: the account's count at this address ends, and this attempt is taken back."""
+        pair, machine = _keys(account, address)
+        self._pairs.clear(pair)
+        self._addresses.withdraw(machine)
+
+    def undecided(self, account: str, address: str) -> None:
+        """The attempt could not be decided (the database was away): it is taken back."""
+        pair, machine = _keys(account, address)
+        self._pairs.withdraw(pair)
+        self._addresses.withdraw(machine)
+
+
+def address_block(address: str) -> str:
+    """Return what counts as one address: an IPv4 address, or the /64 network that one IPv6 host may choose from."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address):
+        return str(parsed.ipv4_mapped or ip_network((parsed, 64), strict=False))
+    return str(parsed)
+
+
+def _keys(account: str, address: str) -> tuple[bytes, bytes]:
+    """Return keys of a fixed size, so that a long e-mail address costs no memory."""
+    block = address_block(address)
+    return _digest(f"{block}\0{account.lower()}"), _digest(block)
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
