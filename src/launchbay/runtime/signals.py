@@ -81,9 +81,12 @@ def missing_for_launch(job: JobRun, component: Component) -> list[str]:
             for pin, target in peer.pins.items():
                 if not job.state.is_launched(target.component):
                     missing.append(f"{interface}.{pin}: component {target.component!r} is not running")
-                elif component.pins[f"{interface}.{pin}"].type.kind is PinKind.CONSUME_SIGNAL:
-                    if not job.state.signal(target)[0]:
-                        missing.append(
-                            f"{interface}.{pin}: component {target.component!r} has not published {target.pin!r}"
-                        )
+                elif _is_signal(component, interface, pin) and not job.state.signal(target)[0]:
+                    missing.append(
+                        f"{interface}.{pin}: component {target.component!r} has not published {target.pin!r}"
+                    )
     return missing
+
+
+def _is_signal(component: Component, interface: str, pin: str) -> bool:
+    return component.pins[f"{interface}.{pin}"].type.kind is PinKind.CONSUME_SIGNAL

@@ -196,6 +196,26 @@ CREATE TABLE log_lines (
 );
 CREATE INDEX log_lines_instance ON log_lines (instance_id, id);
 
+-- One flush of a job's journal. The caller holds the job's row, so that no other worker writes at the same time.
+CREATE FUNCTION launchbay_write_journal(
+    of_job text, of_instance text,
+    paths text[], names text[], statuses text[], percents smallint[], are_records boolean[], attempts integer[],
+    outputs text[], errors text[], started timestamptz[], finished timestamptz[],
+    log_steps text[], log_levels text[], log_texts text[], log_times timestamptz[]
+) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, error_message, started_at,
+                       finished_at)
+    SELECT of_job, step.*
+    FROM unnest(paths, names, statuses, percents, are_records, attempts, outputs, errors, started, finished) AS step
+    ON CONFLICT (job_id, path) DO UPDATE SET
+        status = excluded.status, percent = greatest(steps.percent, excluded.percent), attempt = excluded.attempt,
+        outputs = excluded.outputs, error_message = excluded.error_message,
+        started_at = coalesce(steps.started_at, excluded.started_at), finished_at = excluded.finished_at;
+    INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
+    SELECT of_instance, of_job, line.*
+    FROM unnest(log_steps, log_levels, log_texts, log_times) AS line;
+$$;
+
 -- Everything that falls due: scheduled workflows, and the expiry of instances.
 CREATE TABLE schedules (
     id          text PRIMARY KEY,

@@ -53,7 +53,7 @@ WITH claimed AS (
     UPDATE instances SET status = %(started_status)s FROM claimed
     WHERE instances.id = claimed.instance_id AND instances.status = %(requested_status)s
 )
-SELECT claimed.fence, claimed.plan, claimed.steps, instances.id, instances.organization_id, instances.application_id,
+SELECT claimed.fence, claimed.plan, claimed.steps, instances.id AS instance_id, instances.organization_id, instances.application_id,
        instances.environment_id, instances.version, instances.parameters, instances.environment_view, instances.state
 FROM claimed JOIN instances ON instances.id = claimed.instance_id;
 
@@ -66,27 +66,15 @@ SELECT path, status, attempt, started_at, outputs, error_message FROM steps WHER
 -- for this statement's commit, so nothing is written after it.
 WITH held AS (
     SELECT id, instance_id FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing' FOR SHARE
-), written AS (
-    INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, error_message, started_at,
-                       finished_at)
-    SELECT held.id, step.*
-    FROM held, unnest(%(paths)s::text[], %(names)s::text[], %(statuses)s::text[], %(percents)s::smallint[],
-                      %(are_records)s::boolean[], %(attempts)s::integer[], %(outputs)s::text[], %(errors)s::text[],
-                      %(started)s::timestamptz[], %(finished)s::timestamptz[]) AS step
-    ON CONFLICT (job_id, path) DO UPDATE SET
-        status = excluded.status, percent = greatest(steps.percent, excluded.percent), attempt = excluded.attempt,
-        outputs = excluded.outputs, error_message = excluded.error_message,
-        started_at = coalesce(steps.started_at, excluded.started_at), finished_at = excluded.finished_at
-), logged AS (
-    INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
-    SELECT held.instance_id, held.id, line.*
-    FROM held, unnest(%(log_steps)s::text[], %(log_levels)s::text[], %(log_texts)s::text[], %(log_times)s::timestamptz[])
-         AS line
 )
-SELECT id FROM held;
+SELECT id, launchbay_write_journal(id, instance_id,
+           %(paths)s, %(names)s, %(statuses)s, %(percents)s, %(are_records)s, %(attempts)s, %(outputs)s, %(errors)s, %(started)s,
+           %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s)
+FROM held;
 
 -- name: end_job
--- The job's end: its status, the instance's status, state and return values. No row: another worker holds the job.
+-- The job's end: the last of its journal, its status, the instance's status, state and return values. No row: another
+-- worker holds the job.
 WITH ended AS (
     UPDATE jobs SET status = %(job_status)s, steps = %(steps)s, error_message = %(error_message)s, finished_at = now()
     WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing'
@@ -100,7 +88,10 @@ WITH ended AS (
 ), cleared AS (
     DELETE FROM schedules USING freed WHERE schedules.instance_id = freed.id AND %(is_gone)s
 )
-SELECT id, work_waiting FROM freed;
+SELECT freed.work_waiting, launchbay_write_journal(%(job_id)s, freed.id,
+           %(paths)s, %(names)s, %(statuses)s, %(percents)s, %(are_records)s, %(attempts)s, %(outputs)s, %(errors)s, %(started)s,
+           %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s) AS written
+FROM freed;
 
 -- name: end_job_and_delete_instance
 -- The end of a forced deletion: the instance goes with everything that belongs to it, whatever the job's outcome was.
@@ -114,6 +105,6 @@ SELECT status, fence FROM jobs WHERE id = %(job_id)s;
 
 -- name: held_jobs
 -- Which of these jobs are still held by the claims with these fences.
-SELECT jobs.id FROM jobs JOIN unnest(%(job_ids)s::text[], %(fences)s::integer[]) AS held (id, fence)
+SELECT array_agg(jobs.id) FROM jobs JOIN unnest(%(job_ids)s::text[], %(fences)s::integer[]) AS held (id, fence)
     ON jobs.id = held.id AND jobs.fence = held.fence
 WHERE jobs.status = 'Executing';

@@ -10,7 +10,7 @@ FOR UPDATE SKIP LOCKED;
 
 -- name: lock_target
 -- The instance that a due schedule is for. The lock orders this against the end of its job.
-SELECT id, status, job_id, application_id, version
+SELECT status, job_id, application_id, version
 FROM instances WHERE id = %(instance_id)s FOR UPDATE;
 
 -- name: block
@@ -54,7 +54,3 @@ RETURNING id;
 
 -- name: cancel
 DELETE FROM schedules WHERE id = %(schedule_id)s AND kind = 'workflow' RETURNING id;
-
--- name: next_due
--- How long until something is due, in seconds; negative when it is late. No row: nothing is pending.
-SELECT extract(epoch FROM due_at - now())::double precision FROM schedules WHERE NOT blocked ORDER BY due_at LIMIT 1;

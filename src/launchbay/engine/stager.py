@@ -1,0 +1,72 @@
+"""Turns what falls due into jobs: scheduled workflows and expiries (api-decisions, "States").
+
+Every process may run one: rows that another holds are skipped. A schedule disappears in the transaction that accepts its
+job, so it fires once; and it is never early, because only the database's clock decides.
+"""
+
+import msgspec
+import structlog
+
+from launchbay.errors import LaunchbayError
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.plan import Plan
+from launchbay.planning.accept import accept, may_accept
+from launchbay.planning.commands import plan_destroy, plan_run
+from launchbay.planning.manifests import CompiledManifests
+from launchbay.store import schedules
+from launchbay.store.pool import Connection, Database
+from launchbay.store.schedules import DueRow, TargetRow
+
+log = structlog.get_logger(__name__)
+
+BATCH = 20  # one transaction; a larger one would hold its locks longer
+
+
+class Stager:
+    """Fires what is due; `fire_due` is one round."""
+
+    def __init__(self, database: Database, manifests: CompiledManifests) -> None:
+        self._database = database
+        self._manifests = manifests
+
+    async def fire_due(self) -> int:
+        """Fire a batch of due schedules, oldest first, and return how many rows it dealt with."""
+        async with self._database.transaction() as connection:
+            due = await schedules.take_due(connection, count=BATCH)
+            for schedule in due:
+                async with connection.transaction():
+                    await self._fire(connection, schedule)
+        return len(due)
+
+    async def recall_forgotten(self) -> None:
+        """Free what waits for a job that ended in a crash before it could say so."""
+        async with self._database.connection() as connection:
+            await schedules.unblock_forgotten(connection)
+
+    async def _fire(self, connection: Connection, schedule: DueRow) -> None:
+        target = await schedules.lock_target(connection, instance_id=schedule.instance_id)
+        if target is None or target.status == InstanceStatus.DESTROYED:
+            await schedules.remove(connection, schedule_id=schedule.id)
+            return
+        if target.job_id is not None:
+            await schedules.block(connection, schedule_id=schedule.id, instance_id=schedule.instance_id)
+            return
+        manifest = await self._manifests.get(connection, target.application_id, target.version)
+        plan = _plan(schedule, target, manifest)
+        if plan is not None and may_accept(plan):
+            job_id = await accept(connection, schedule.instance_id, schedule.owner_id, plan, manifest)
+            assert job_id is not None, "the instance is locked and idle"
+        await schedules.remove(connection, schedule_id=schedule.id)
+
+
+def _plan(schedule: DueRow, target: TargetRow, manifest: CompiledManifest) -> Plan | None:
+    """Return the plan of a due schedule; None when the workflow is no longer what it was when it was scheduled."""
+    prior = InstanceStatus(target.status)
+    if schedule.kind == "expiry":
+        return plan_destroy(prior)
+    try:
+        return plan_run(manifest, schedule.workflow, msgspec.json.decode(schedule.parameters), prior)
+    except LaunchbayError as error:
+        log.warning("schedule.dropped", schedule=schedule.id, instance=schedule.instance_id, error=str(error))
+        return None

@@ -1,0 +1,111 @@
+"""Which workflows an instance offers, and what a call of one means (api-decisions, "States"). Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from launchbay.errors import BadRequest
+from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.plan import Plan
+from launchbay.model.values import CoercionError, Type, coerce, coerce_text
+
+LAUNCH = "launch"
+DESTROY = "destroy"
+
+
+def available_workflows(manifest: CompiledManifest) -> list[str]:
+    """Return the names that can be run: `launch`, `destroy` and the application's commands."""
+    return list(dict.fromkeys([LAUNCH, *manifest.commands, DESTROY]))
+
+
+def plan_launch(arguments: Mapping[str, Any], prior_status: InstanceStatus) -> Plan:
+    """Return the plan of a launch, the first one or a repeated one."""
+    return Plan(kind="launch", workflow=LAUNCH, prior_status=prior_status, arguments=dict(arguments))
+
+
+def plan_destroy(prior_status: InstanceStatus, *, deletes_instance: bool = False) -> Plan:
+    """Return the plan of a destroy."""
+    return Plan(kind="destroy", workflow=DESTROY, prior_status=prior_status, deletes_instance=deletes_instance)
+
+
+def plan_run(
+    manifest: CompiledManifest, workflow: str, parameters: Mapping[str, Any], prior_status: InstanceStatus
+) -> Plan:
+    """Return the plan of a workflow that a client or a schedule asks for.
+
+    Parameter values are texts, coerced to the declared types; other JSON values are taken too. Raises BadRequest for an
+    unknown workflow, an undeclared parameter of a component manifest, or a value that does not fit its type.
+    """
+    if workflow == LAUNCH:
+        return plan_launch({}, prior_status)
+    if workflow == DESTROY:
+        return plan_destroy(prior_status)
+    pin = manifest.commands.get(workflow)
+    if pin is None:
+        names = ", ".join(available_workflows(manifest))
+        raise BadRequest(f"Command is not supported: {workflow}. Available: {names}.", code="UnknownWorkflow")
+    target = pin.targets[0]
+    component = manifest.components[target.component]
+    name = target.pin.partition(".")[2]
+    return Plan(
+        kind="command",
+        workflow=workflow,
+        prior_status=prior_status,
+        propagates=name in component.propagate_status,
+        component=target.component,
+        component_workflow=name,
+        arguments=_arguments(manifest, component, target.pin, workflow, parameters),
+    )
+
+
+def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:
+    """Return the steps of a plan in brief, `[path, name, status, percent]`, all Requested, in the manifest's order."""
+    if plan.kind == "command":
+        assert plan.component is not None
+        assert plan.component_workflow is not None
+        runs = [(manifest.components[plan.component], plan.component_workflow)]
+    else:
+        order = manifest.order if plan.kind == "launch" else tuple(reversed(manifest.order))
+        runs = [(manifest.components[path], plan.workflow) for path in order]
+    return [
+        [f"{component.path}#{name}/{step.name}", step.name, "Requested", 0]
+        for component, name in runs
+        if name in component.workflows
+        for step in component.workflows[name].steps
+    ]
+
+
+def _arguments(
+    manifest: CompiledManifest, component: Component, pin: str, workflow: str, parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    types = _declared_types(component, pin)
+    unknown = sorted(name for name in parameters if name not in types)
+    if unknown and manifest.is_component_manifest:
+        declared = ", ".join(types) or "none"
+        raise BadRequest(
+            f"The workflow {workflow} has no parameter {', '.join(unknown)}. Its parameters: {declared}.",
+            code="UnknownParameter",
+        )
+    arguments: dict[str, Any] = {}
+    for name, value in parameters.items():
+        wanted = types.get(name)
+        if wanted is None:
+            arguments[name] = value
+            continue
+        try:
+            arguments[name] = coerce_text(wanted, value) if isinstance(value, str) else coerce(wanted, value)
+        except CoercionError as error:
+            raise BadRequest(f"Parameter {name} of workflow {workflow}: {error}", code="WrongParameterType") from error
+    return arguments
+
+
+def _declared_types(component: Component, pin: str) -> dict[str, Type | None]:
+    """Return the parameters of a command by name: its pin's arguments and its workflow's parameters."""
+    types: dict[str, Type | None] = {}
+    workflow = component.workflows.get(pin.partition(".")[2])
+    if workflow is not None:
+        types.update({name: parameter.type for name, parameter in workflow.parameters.items()})
+    signature = component.pins[pin].type.signature
+    if signature is not None:
+        types.update(signature.arguments)
+    return types

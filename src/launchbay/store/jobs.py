@@ -1,0 +1,60 @@
+"""Jobs: their acceptance, claim, journal and end (`queries/jobs.sql`)."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from launchbay.store.statements import load
+
+
+class ClaimRow(NamedTuple):
+    """A claimed job with its instance; whoever holds the fence may write."""
+
+    fence: int
+    plan: str
+    steps: str
+    instance_id: str
+    organization_id: str
+    application_id: str
+    environment_id: str
+    version: int
+    parameters: str
+    environment_view: str
+    state: str
+
+
+class RecordRow(NamedTuple):
+    """The record of a step with an effect."""
+
+    path: str
+    status: str
+    attempt: int
+    started_at: datetime
+    outputs: str | None
+    error_message: str | None
+
+
+class OutcomeRow(NamedTuple):
+    """How a job stands."""
+
+    status: str
+    fence: int
+
+
+class EndRow(NamedTuple):
+    """Whether something fell due on the instance while the job ran; the second column is the journal's, without meaning."""
+
+    work_waiting: bool
+    written: object
+
+
+_sql = load("jobs")
+accept_launch = _sql.value("accept_launch", int)
+accept_work = _sql.value("accept_work", int)
+supersede = _sql.value("supersede_job", bool)
+claim = _sql.row("claim_job", ClaimRow)
+records = _sql.rows("load_records", RecordRow)
+write_journal = _sql.value("write_journal", str)
+end = _sql.row("end_job", EndRow)
+end_and_delete_instance = _sql.value("end_job_and_delete_instance", str)
+outcome = _sql.row("job_outcome", OutcomeRow)
+held = _sql.value("held_jobs", list)

@@ -1,0 +1,48 @@
+"""What falls due: scheduled workflows and the expiry of instances (`queries/schedules.sql`)."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from launchbay.store.statements import load
+
+
+class DueRow(NamedTuple):
+    """A schedule whose time has come."""
+
+    id: str
+    instance_id: str
+    kind: str
+    workflow: str
+    parameters: str
+    owner_id: str
+    due_at: datetime
+
+
+class TargetRow(NamedTuple):
+    """The instance that a due schedule is for."""
+
+    status: str
+    job_id: str | None
+    application_id: str
+    version: int
+
+
+class ScheduleRow(NamedTuple):
+    """A pending schedule as the API lists it."""
+
+    id: str
+    workflow: str
+    due_at: datetime
+
+
+_sql = load("schedules")
+take_due = _sql.rows("take_due", DueRow)
+lock_target = _sql.row("lock_target", TargetRow)
+block = _sql.change("block")
+unblock = _sql.change("unblock")
+unblock_forgotten = _sql.change("unblock_forgotten")
+remove = _sql.change("remove")
+insert = _sql.change("insert")
+of_instance = _sql.rows("of_instance", ScheduleRow)
+reschedule = _sql.value("reschedule", str)
+cancel = _sql.value("cancel", str)
