@@ -1,0 +1,295 @@
+"""The job queue: Procrastinate on our PostgreSQL, reached through its public classes. No other module imports it.
+
+What is ours and what is the library's is in docs/decisions/0001-procrastinate-carries-the-engine.md; why wake-ups are
+not missed is in 0002-missed-wake-ups.md. In short: a job is a row. It is claimed by one worker, and deleted when its
+handler returns. A handler that was interrupted (stop, crash, `launchbay_interrupt`) or that raised is run again.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import structlog
+from procrastinate import App, PsycopgConnector
+from procrastinate.exceptions import ConnectorException, UniqueViolation
+from procrastinate.jobs import Job, Notification, Status
+from procrastinate.manager import JobManager, NotificationCallback
+from procrastinate.worker import Worker
+from psycopg import AsyncConnection
+from psycopg.rows import scalar_row
+from psycopg.types.json import Jsonb
+from psycopg_pool import AsyncConnectionPool
+
+from launchbay.engine.queue_schema import apply_schema
+from launchbay.engine.wakeup import Pulse
+
+__all__ = ["DEFER_SQL", "Handler", "Queue", "apply_schema", "defer"]
+
+log = structlog.get_logger(__name__)
+
+Handler = Callable[..., Awaitable[None]]
+
+QUEUE = "launchbay"
+CHANNEL = f"procrastinate_queue_v1#{QUEUE}"
+
+HEARTBEAT_S = 0.5
+GRACE_S = 5.0
+POLL_S = 1.0  # finds jobs whose time comes; new ones are announced
+RETRY_S = 0.5  # between attempts while the database is away
+UNWIND_S = 0.7  # for cancelled handlers to clean up after themselves
+
+DEFER_SQL = "SELECT launchbay_defer(%(task)s, %(lock)s, %(arguments)s, %(at)s, %(priority)s)"
+
+_FINISH_SQL = "SELECT launchbay_finish(%(job_id)s, %(worker_id)s, %(outcome)s)"
+
+_WAKE: Notification = {"type": "job_inserted", "job_id": 0}
+
+
+async def defer(
+    conn: AsyncConnection[Any],
+    *,
+    task: str,
+    lock: str,
+    arguments: Mapping[str, Any],
+    at: datetime | None = None,
+    priority: int = 0,
+) -> int:
+    """Queue a job in the caller's transaction and return its number; nobody sees it before the commit.
+
+    `arguments` go to the handler by name and show up in logs: ids only. Jobs of one lock run one at a time, by
+    priority and then in order of their numbers; a job with `at` in the future holds back later ones of its lock too.
+    Statements in `store/queries/` call the SQL function `launchbay_defer(task, lock, arguments, at, priority)`
+    instead, in their outermost SELECT (PostgreSQL skips a SELECT in WITH that nothing reads).
+    """
+    values = {"task": task, "lock": lock, "arguments": Jsonb(dict(arguments)), "at": at, "priority": priority}
+    async with conn.cursor(row_factory=scalar_row) as cursor:
+        await cursor.execute(DEFER_SQL, values)
+        number: int = await cursor.fetchone()  # type: ignore[assignment]  # a function call gives exactly one row
+        return number
+
+
+class Queue:
+    """The queue as one process sees it. `work` may run in the event loop of the web application: it installs no signal
+    handlers, and needs one connection of its own and a pooled one for moments, whatever the concurrency.
+
+    The pool should be in autocommit mode: every statement here is a transaction by itself, and without autocommit each
+    costs three round trips.
+    """
+
+    def __init__(
+        self,
+        pool: AsyncConnectionPool[Any],
+        conninfo: str,
+        *,
+        heartbeat_s: float = HEARTBEAT_S,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        self._pool = pool
+        self._conninfo = conninfo
+        self._heartbeat_s = heartbeat_s
+        self._grace_s = grace_s
+
+    async def work(self, handlers: Mapping[str, Handler], *, concurrency: int, name: str, stop: asyncio.Event) -> None:
+        """Run jobs until `stop` is set, or the caller is cancelled; both give running handlers the grace time.
+
+        A handler gets its job's arguments by name. Returning ends the job. CancelledError (stop, interrupt, or this
+        worker was taken for dead) puts it back in the queue at once, any other exception after 1, 2, 4 … 60 s.
+        While the database is away it waits for it.
+        """
+        while not stop.is_set():
+            try:
+                await _Session(self._pool, self._conninfo, handlers, concurrency, name).run(
+                    stop, self._heartbeat_s, self._grace_s
+                )
+            except ConnectorException as error:
+                log.warning("queue.worker_lost_database", worker=name, error=repr(error.__cause__ or error))
+            if not stop.is_set():
+                await _first(stop.wait(), timeout_s=RETRY_S)
+
+    async def rescue(self, stalled_after_s: float) -> int:
+        """Put the jobs of workers without heartbeat for that long back in the queue, at once; return how many."""
+        async with self._pool.connection() as conn, conn.cursor(row_factory=scalar_row) as cursor:
+            await cursor.execute("SELECT launchbay_rescue(%s)", [stalled_after_s])
+            return int(await cursor.fetchone() or 0)
+
+    async def depth(self) -> int:
+        """Return how many jobs wait that could run now, those behind a lock included."""
+        async with self._pool.connection() as conn, conn.cursor(row_factory=scalar_row) as cursor:
+            await cursor.execute("SELECT launchbay_queue_depth()")
+            return int(await cursor.fetchone() or 0)
+
+
+class _Jobs(JobManager):
+    """The library's storage of jobs, with the wake-up race closed and every write bound to the claim (0002)."""
+
+    def __init__(self, connector: PsycopgConnector) -> None:
+        super().__init__(connector)
+        self.worker_id: int | None = None
+        self.lost = asyncio.Event()  # others took this worker for dead
+        self.over = asyncio.Event()  # nothing can be saved any more: stop trying to write
+        self._notify: NotificationCallback | None = None
+        self._wakes = 0
+
+    async def wake(self, notification: Notification = _WAKE) -> None:
+        """Make the worker look for jobs, and let no look that is under way count as having seen them."""
+        self._wakes += 1
+        if self._notify is not None:
+            await self._notify(channel=CHANNEL, notification=notification)
+
+    async def hear(self, payload: str) -> None:
+        """Take one notification from the database; an empty one stands for those that may have been missed."""
+        await self.wake(json.loads(payload) if payload else _WAKE)
+
+    async def beat(self, conn: AsyncConnection[Any]) -> None:
+        """Say that this worker lives, or find that the others have given its jobs away."""
+        if self.worker_id is not None:
+            cursor = await conn.execute("SELECT launchbay_beat(%s)", [self.worker_id])
+            if await cursor.fetchone() == (False,) and self.worker_id is not None:
+                self.lost.set()
+
+    async def listen_for_jobs(
+        self,
+        *,
+        on_notification: NotificationCallback,
+        queues: Iterable[str] | None = None,  # noqa: ARG002  # the library's signature; there is one queue
+    ) -> None:
+        """Remember whom to wake; the Pulse listens, because this is cancelled before the grace time begins."""
+        self._notify = on_notification
+        await asyncio.Event().wait()
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        """Claim a job; None only if nothing was announced while we looked.
+
+        The worker forgets pending wake-ups when this returns, without awaiting in between, so an announcement that
+        came during the query must be answered here, with another query.
+        """
+        while True:
+            wakes = self._wakes
+            try:
+                job = await super().fetch_job(queues, worker_id)
+            except UniqueViolation:
+                continue  # another worker claimed a job of the same lock, of lower priority, at the same moment
+            except ConnectorException as error:
+                log.warning("queue.claim_failed", worker_id=worker_id, error=repr(error.__cause__ or error))
+                return None  # the worker asks again at the next poll
+            if job is not None or wakes == self._wakes:
+                return job
+
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: ARG002, FBT001  # as above
+        """Write the outcome of a run: gone, again at once, or again later. Tries until written or out of time."""
+        while True:
+            try:
+                await self.connector.execute_query_async(
+                    _FINISH_SQL, job_id=job.id, worker_id=job.worker_id, outcome=status.value
+                )
+            except ConnectorException as error:
+                log.warning("queue.outcome_not_written", job=job.id, error=repr(error.__cause__ or error))
+                await _first(self.over.wait(), timeout_s=RETRY_S)
+                if self.over.is_set():
+                    return  # the rescue finds the job without a living worker, and it runs again
+            else:
+                break
+        # The next job of the same lock may have been announced, looked for and found blocked before this commit.
+        await self.wake()
+
+    async def register_worker(self) -> int:
+        """Enter this worker into the table and start its heartbeat."""
+        self.worker_id = await super().register_worker()
+        return self.worker_id
+
+    async def unregister_worker(self, worker_id: int) -> None:
+        """Take this worker off the table, and let others look for what it left."""
+        self.worker_id = None
+        await super().unregister_worker(worker_id)
+        await self.connector.execute_query_async("SELECT launchbay_announce()")
+
+    async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002  # as above
+        """Do nothing: `Queue.rescue` removes a dead worker and frees its jobs in one statement."""
+        return []
+
+
+class _Session:
+    """One life of a worker, from its entry in the table to its end."""
+
+    def __init__(
+        self,
+        pool: AsyncConnectionPool[Any],
+        conninfo: str,
+        handlers: Mapping[str, Handler],
+        concurrency: int,
+        name: str,
+    ) -> None:
+        connector = PsycopgConnector()
+        self._app = App(connector=connector)
+        self._jobs = _Jobs(connector)
+        self._app.job_manager = self._jobs
+        self._pool = pool
+        self._conninfo = conninfo
+        self._name = name
+        for task, handler in handlers.items():
+            self._app.task(name=task, queue=QUEUE)(_coroutine_function(handler))
+        self._worker = Worker(
+            self._app,
+            queues=[QUEUE],
+            name=name,
+            concurrency=concurrency,
+            fetch_job_polling_interval=POLL_S,
+            install_signal_handlers=False,
+            update_heartbeat_interval=86_400.0,  # the Pulse beats, during the grace time too
+        )
+
+    async def run(self, stop: asyncio.Event, heartbeat_s: float, grace_s: float) -> None:
+        """Work until stop, cancellation, loss of the lease, or a failure of the worker itself."""
+        jobs, worker = self._jobs, self._worker
+        worker.shutdown_graceful_timeout = grace_s
+        await self._app.open_async(self._pool)
+        beats = Pulse(self._conninfo, channel=CHANNEL, beat=jobs.beat, hear=jobs.hear, interval_s=heartbeat_s)
+        pulse = asyncio.create_task(beats.run(), name=f"{self._name} pulse")
+        running = asyncio.create_task(worker.run(), name=f"{self._name} worker")  # type: ignore[no-untyped-call]  # unannotated there
+        try:
+            await _first(running, pulse, stop.wait(), jobs.lost.wait())
+        finally:
+            try:
+                await self._end(running, grace_s)
+            finally:
+                pulse.cancel()
+                await asyncio.wait({pulse})
+        if jobs.lost.is_set():
+            log.warning("queue.worker_taken_for_dead", worker=self._name)
+
+    async def _end(self, running: asyncio.Task[None], grace_s: float) -> None:
+        jobs, worker = self._jobs, self._worker
+        if jobs.lost.is_set():
+            grace_s = worker.shutdown_graceful_timeout = 0.0
+            jobs.over.set()
+        worker.stop()  # type: ignore[no-untyped-call]  # unannotated in the library
+        await _first(running, timeout_s=grace_s + UNWIND_S)
+        jobs.over.set()
+        await _first(running, timeout_s=RETRY_S)
+        if not running.done():
+            log.error("queue.handler_ignores_cancellation", worker=self._name)
+            if jobs.worker_id is not None:
+                await jobs.unregister_worker(jobs.worker_id)  # which leaves its jobs to the rescue
+        else:
+            running.result()
+
+
+def _coroutine_function(handler: Handler) -> Callable[..., Awaitable[None]]:
+    # The library looks at the function itself, and would run a callable object in a thread.
+    async def run(**arguments: Any) -> None:
+        await handler(**arguments)
+
+    return run
+
+
+async def _first(*awaitables: Awaitable[Any], timeout_s: float | None = None) -> None:
+    """Wait for the first of them to end, or for the time; leave tasks running, end what was made here."""
+    given = {a for a in awaitables if isinstance(a, asyncio.Future)}
+    made = {asyncio.ensure_future(a) for a in awaitables if not isinstance(a, asyncio.Future)}
+    try:
+        await asyncio.wait(given | made, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in made:
+            task.cancel()
