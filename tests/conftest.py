@@ -16,7 +16,6 @@ Fixtures, cheapest first; ask for the first that will do:
 Tests that stop PostgreSQL, or look at durability, start one of their own: `EmbeddedPostgres.start(tmp_path)`.
 """
 
-import inspect
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -25,11 +24,9 @@ from tests.databases import Databases
 from launchbay.store.pool import Database
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every coroutine test for anyio."""
-    for item in items:
-        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
-            item.add_marker(pytest.mark.anyio)
+def pytest_configure(config: pytest.Config) -> None:
+    """Let anyio run every coroutine test, marked or not."""
+    config.option.anyio_mode = "auto"
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,245 @@
+import asyncio
+import time
+from contextlib import suppress
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from launchbay.errors import CannotStart, Unavailable
+from launchbay.store.pool import Database, OutcomeUnknown, check_version, conninfo, shown
+
+INSERT = "INSERT INTO organizations (id, name) VALUES ('a', 'Acme')"
+
+
+async def _names(database: Database) -> list[str]:
+    async with database.connection() as connection:
+        cursor = await connection.execute("SELECT name FROM organizations ORDER BY name")
+        return [name for (name,) in await cursor.fetchall()]
+
+
+async def _kill_connections(url: str) -> None:
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as admin:
+        await admin.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
+
+
+async def test_a_transaction_commits_at_the_end_of_its_block(database: Database) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(INSERT)
+    assert await _names(database) == ["Acme"]
+
+
+async def test_an_exception_rolls_the_transaction_back_and_reaches_the_caller(database: Database) -> None:
+    async def fail() -> None:
+        async with database.transaction() as connection:
+            await connection.execute(INSERT)
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await fail()
+    assert await _names(database) == []
+
+
+async def test_a_statement_outside_a_transaction_is_its_own_commit(database: Database) -> None:
+    async with database.connection() as connection:
+        await connection.execute(INSERT)
+        assert await _names(database) == ["Acme"]
+
+
+async def test_a_savepoint_inside_a_transaction_can_fail_alone(database: Database) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(INSERT)
+        with suppress(errors.UniqueViolation):
+            async with connection.transaction():
+                await connection.execute(INSERT)
+    assert await _names(database) == ["Acme"]
+
+
+async def test_a_duplicate_reaches_the_caller_as_it_is(database: Database) -> None:
+    async with database.connection() as connection:
+        await connection.execute(INSERT)
+    with pytest.raises(errors.UniqueViolation):
+        async with database.transaction() as connection:
+            await connection.execute(INSERT)
+
+
+async def test_a_connection_lost_before_the_commit_makes_the_outcome_unknown(database: Database) -> None:
+    async def lose() -> None:
+        async with database.transaction() as connection:
+            await connection.execute(INSERT)
+            await _kill_connections(database.url)
+
+    with pytest.raises(OutcomeUnknown):
+        await lose()
+    assert await _names(database) == []
+
+
+async def test_a_lost_connection_that_the_block_did_not_notice_is_never_success(database: Database) -> None:
+    async def lose() -> None:
+        async with database.transaction() as connection:
+            await connection.execute(INSERT)
+            await _kill_connections(database.url)
+            with suppress(psycopg.OperationalError):
+                await connection.execute("SELECT 1")
+
+    with pytest.raises(OutcomeUnknown):
+        await lose()
+    assert await _names(database) == []
+
+
+async def test_a_connection_lost_inside_the_block_is_unavailability_and_commits_nothing(
+    database: Database,
+) -> None:
+    async def lose() -> None:
+        async with database.transaction() as connection:
+            await connection.execute(INSERT)
+            await _kill_connections(database.url)
+            await connection.execute("SELECT 1")
+
+    with pytest.raises(Unavailable) as caught:
+        await lose()
+    assert not isinstance(caught.value, OutcomeUnknown)
+    assert await _names(database) == []
+
+
+async def test_a_failed_statement_that_the_block_swallowed_is_never_success(database: Database) -> None:
+    async def swallow() -> None:
+        async with database.transaction() as connection:
+            await connection.execute(INSERT)
+            with suppress(errors.UniqueViolation):
+                await connection.execute(INSERT)
+
+    with pytest.raises(AssertionError, match="savepoint"):
+        await swallow()
+    assert await _names(database) == []
+
+
+async def test_a_deferred_constraint_that_fails_at_commit_is_a_known_outcome(database: Database) -> None:
+    async with database.connection() as connection:
+        await connection.execute("CREATE TABLE pairs (a int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+
+    async def fail() -> None:
+        async with database.transaction() as connection:
+            await connection.execute("INSERT INTO pairs VALUES (1), (1)")
+
+    with pytest.raises(errors.UniqueViolation):
+        await fail()
+
+
+async def test_a_serialization_failure_at_commit_may_be_tried_again(database: Database) -> None:
+    async with database.connection() as connection:
+        await connection.execute("CREATE TABLE doctors (id int PRIMARY KEY, on_call bool)")
+        await connection.execute("INSERT INTO doctors VALUES (1, true), (2, true)")
+
+    both_read = asyncio.Barrier(2)
+
+    async def leave(doctor: int) -> None:
+        async with database.transaction() as connection:
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+            await connection.execute("SELECT count(*) FROM doctors WHERE on_call")
+            await both_read.wait()
+            await connection.execute("UPDATE doctors SET on_call = false WHERE id = %s", [doctor])
+
+    outcomes = await asyncio.gather(leave(1), leave(2), return_exceptions=True)
+    failed = [outcome for outcome in outcomes if outcome is not None]
+    assert [type(outcome) for outcome in failed] == [Unavailable]
+
+
+@pytest.mark.parametrize(
+    ("state", "retry_after_s"),
+    [("53100", 30), ("53300", 2), ("57P01", 2), ("25006", 2), ("40P01", 1), ("55P03", 2), ("58030", 2)],
+    ids=["disk full", "too many connections", "shutting down", "read-only", "deadlock", "lock not free", "disk error"],
+)
+async def test_what_a_server_says_when_it_cannot_serve_is_unavailability(
+    database: Database, state: str, retry_after_s: int
+) -> None:
+    with pytest.raises(Unavailable) as caught:
+        async with database.connection() as connection:
+            await connection.execute(f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}'; END $$".encode())
+    assert caught.value.retry_after_s == retry_after_s
+
+
+async def test_a_statement_that_takes_too_long_is_unavailability(database: Database) -> None:
+    async with database.connection() as connection:
+        cursor = await connection.execute("SHOW statement_timeout")
+        assert await cursor.fetchone() == ("30s",)
+        await connection.execute("SET statement_timeout = '20ms'")
+    with pytest.raises(Unavailable):
+        async with database.connection() as connection:
+            await connection.execute("SELECT pg_sleep(5)")
+
+
+async def test_who_waits_too_long_for_a_connection_gets_unavailability(database_url: str) -> None:
+    async with Database(database_url, connections=1, wait_s=0.1) as small, small.connection():
+        with pytest.raises(Unavailable):
+            async with small.connection():
+                pass
+
+
+async def test_a_closed_pool_is_unavailability(database_url: str) -> None:
+    database = Database(database_url)
+    await database.open()
+    await database.close()
+    with pytest.raises(Unavailable):
+        async with database.connection():
+            pass
+
+
+async def test_connections_that_died_in_the_pool_cost_no_request(database: Database) -> None:
+    await asyncio.gather(*(_names(database) for _ in range(20)))
+    await _kill_connections(database.url)
+    began = time.monotonic()
+    for _ in range(20):
+        assert await _names(database) == []
+    assert time.monotonic() - began < 1.0
+
+
+async def test_a_transaction_cancelled_in_the_middle_is_rolled_back_and_its_connection_serves_again(
+    database_url: str,
+) -> None:
+    async with Database(database_url, connections=1) as database:
+        inserted = asyncio.Event()
+
+        async def insert_and_wait() -> None:
+            async with database.transaction() as connection:
+                await connection.execute(INSERT)
+                inserted.set()
+                await asyncio.sleep(60)
+
+        task = asyncio.create_task(insert_and_wait())
+        await inserted.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await _names(database) == []
+
+
+async def test_a_database_that_does_not_answer_stops_the_start_with_a_sentence_without_the_password() -> None:
+    with pytest.raises(CannotStart) as caught:
+        await Database("postgresql://ann:s3cret@127.0.0.1:1/db").open()
+    assert "127.0.0.1:1/db" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_server_older_than_15_is_refused_and_15_is_not() -> None:
+    check_version(150_000)
+    with pytest.raises(CannotStart, match="PostgreSQL 14; this product needs 15"):
+        check_version(140_011)
+
+
+def test_a_text_that_is_no_connection_string_is_refused() -> None:
+    with pytest.raises(CannotStart, match="LAUNCHBAY_DATABASE_URL"):
+        conninfo("mysql://nonsense?==")
+
+
+def test_what_the_url_sets_itself_wins_over_our_settings() -> None:
+    made = conninfo("postgresql://h/db?application_name=mine&options=-c%20statement_timeout%3D5s")
+    assert "application_name=mine" in made
+    assert made.index("statement_timeout=30s") < made.index("statement_timeout=5s"), "PostgreSQL heeds the last one"
+
+
+def test_the_shown_form_of_a_url_has_no_user_and_no_password() -> None:
+    assert shown("postgresql://ann:s3cret@db.example:5433/prod") == "db.example:5433/prod"
