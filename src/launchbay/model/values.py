@@ -1,0 +1,298 @@
+"""Coercion of values to types where that loses nothing (manifest-language §3, "Types").
+
+Values are JSON values; what comes out is always a fresh copy. The names of types and pins can be had from here too.
+"""
+
+import base64
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from launchbay.limits import JSON_DEPTH
+from launchbay.model.json_text import INTEGER_MAX, INTEGER_MIN, JsonBound, parse_json
+from launchbay.model.pins import PinKind, PinType, Signature, parse_pin_type, parse_signature
+from launchbay.model.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    INT,
+    OBJECT,
+    STRING,
+    UNIT,
+    ListType,
+    MapType,
+    Primitive,
+    Type,
+    TypeSyntaxError,
+    parse_type,
+)
+
+__all__ = [
+    "BOOL",
+    "BYTES",
+    "DOUBLE",
+    "INT",
+    "OBJECT",
+    "STRING",
+    "UNIT",
+    "CoercionError",
+    "ListType",
+    "MapType",
+    "PinKind",
+    "PinType",
+    "Primitive",
+    "Signature",
+    "Type",
+    "TypeSyntaxError",
+    "coerce",
+    "coerce_text",
+    "parse_pin_type",
+    "parse_signature",
+    "parse_type",
+]
+
+_INTEGER = re.compile(r"\s*([-+]?[0-9]+)(?:\.0*)?\s*")
+_NUMBER = re.compile(r"\s*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
+_NUMBER_CHARS = 400  # beyond what any double needs
+_TRUTH = {"true": True, "false": False}
+_PLAIN_KEY = re.compile(r"[\w-]{1,40}")
+
+
+class CoercionError(ValueError):
+    """A value cannot be had as the wanted type without loss.
+
+    The sentence tells the type, the place inside of the value (`path`, such as `[2].key`) and the kind of what was
+    given, but never the given value itself, which may be a secret.
+    """
+
+    def __init__(self, expected: Type, given: str, path: str = "") -> None:
+        place = f" at {path}" if path else ""
+        super().__init__(f"Expected {_described(expected)}{place}, but was given {given}.")
+        self.expected = expected
+        self.given = given
+        self.path = path
+
+    def inside(self, step: str) -> "CoercionError":
+        """Return the same error as seen from the list or map around, `step` being the way from there."""
+        return CoercionError(self.expected, self.given, step + self.path)
+
+
+def coerce(type_: Type, value: Any) -> Any:
+    """Return a fresh copy of the value as the type. Raises `CoercionError` where something would be lost.
+
+    Texts become numbers, truth values and back; whole doubles become integers; null is a value of `object` and `unit`
+    only.
+    """
+    return _coerce(type_, value, JSON_DEPTH)
+
+
+def coerce_text(type_: Type, value: Any) -> Any:
+    """Return a workflow parameter of the API as the type: a text, with JSON inside where the type has structure.
+
+    For `object` a text that is no JSON stands for itself. Values that are no texts are coerced as they are. Raises
+    `CoercionError` (api-decisions, "States").
+    """
+    if not isinstance(value, str):
+        return coerce(type_, value)
+    if isinstance(type_, Primitive) and type_ != OBJECT:
+        return None if type_ == UNIT and value.strip() == "null" else coerce(type_, value)
+    try:
+        parsed = parse_json(value)
+    except JsonBound as error:
+        # A lone number beyond the bounds may be meant as text, such as an id of many digits; a structure cannot.
+        if type_ != OBJECT or value.lstrip()[:1] in ("{", "["):
+            raise CoercionError(type_, str(error)) from None
+        return value
+    except ValueError as error:
+        if type_ != OBJECT:
+            raise CoercionError(type_, f"a text that is {error}") from None
+        return value
+    return coerce(type_, parsed)
+
+
+def _coerce(type_: Type, value: Any, depth: int) -> Any:
+    if isinstance(type_, ListType):
+        if not isinstance(value, list | tuple):
+            raise CoercionError(type_, _kind(value))
+        return _list(type_, value, depth)
+    if isinstance(type_, MapType):
+        if not isinstance(value, Mapping):
+            raise CoercionError(type_, _kind(value))
+        return _map(type_, value, depth)
+    return _object(value, depth) if type_ == OBJECT else _SCALARS[type_.name](value)
+
+
+def _list(type_: ListType, value: list[Any] | tuple[Any, ...], depth: int) -> list[Any]:
+    _enter(type_, depth)
+    coerced: list[Any] = []
+    try:
+        for item in value:
+            coerced.append(_coerce(type_.item, item, depth - 1))  # noqa: PERF401  # its length tells where it failed
+    except CoercionError as error:
+        raise error.inside(f"[{len(coerced)}]") from None
+    return coerced
+
+
+def _map(type_: MapType, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    _enter(type_, depth)
+    coerced: dict[str, Any] = {}
+    for key, item in value.items():
+        try:
+            coerced[_key(type_, key, coerced)] = _coerce(type_.value, item, depth - 1)
+        except CoercionError as error:
+            raise error.inside(_step(key)) from None
+    return coerced
+
+
+def _key(type_: MapType, key: Any, taken: Mapping[str, Any]) -> str:
+    if not isinstance(key, str):
+        raise CoercionError(type_, f"a key that is {_kind(key)}")
+    text = key if type_.key in (STRING, OBJECT) else _string(_SCALARS[type_.key.name](key))
+    if text in taken:
+        raise CoercionError(type_, "the same key twice, differently written")
+    return text
+
+
+def _object(value: Any, depth: int) -> Any:
+    """Return a copy of any JSON value."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return _within_64_bits(OBJECT, value)
+    if isinstance(value, float):
+        return _finite(OBJECT, value)
+    if isinstance(value, Mapping):
+        return _map(_ANY_MAP, value, depth)
+    if isinstance(value, list | tuple):
+        return _list(_ANY_LIST, value, depth)
+    raise CoercionError(OBJECT, _kind(value))
+
+
+def _string(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(_within_64_bits(STRING, value))
+    if isinstance(value, float):
+        return repr(_finite(STRING, value))
+    raise CoercionError(STRING, _kind(value))
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, str):
+        match = _INTEGER.fullmatch(value) if len(value) <= _NUMBER_CHARS else None
+        if match is None:
+            raise CoercionError(INT, "a text that is none")
+        return _within_64_bits(INT, int(match[1]))
+    if isinstance(value, float):
+        if not value.is_integer():
+            raise CoercionError(INT, "a number that is not whole")
+        return _within_64_bits(INT, int(value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _within_64_bits(INT, value)
+    raise CoercionError(INT, _kind(value))
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, str):
+        if len(value) > _NUMBER_CHARS or not _NUMBER.fullmatch(value):
+            raise CoercionError(DOUBLE, "a text that is none")
+        return _finite(DOUBLE, float(value))
+    if isinstance(value, float):
+        return _finite(DOUBLE, value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = float(_within_64_bits(DOUBLE, value))
+        if int(number) != value:  # beyond 2**53 not every integer is a double
+            raise CoercionError(DOUBLE, "an integer that no double equals")
+        return number
+    raise CoercionError(DOUBLE, _kind(value))
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        raise CoercionError(BOOL, _kind(value))
+    truth = _TRUTH.get(value.strip().lower())
+    if truth is None:
+        raise CoercionError(BOOL, "another text")
+    return truth
+
+
+def _unit(value: Any) -> None:
+    if value is not None and value not in ("", {}):
+        raise CoercionError(UNIT, _kind(value))
+
+
+def _bytes(value: Any) -> str:
+    """Return base64 text without the line breaks that many tools put into it."""
+    if not isinstance(value, str):
+        raise CoercionError(BYTES, _kind(value))
+    text = "".join(value.split())
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError:
+        raise CoercionError(BYTES, "a text that is none") from None
+    return text
+
+
+def _within_64_bits(type_: Type, value: int) -> int:
+    if not INTEGER_MIN <= value <= INTEGER_MAX:
+        raise CoercionError(type_, "an integer beyond 64 bits")
+    return value
+
+
+def _finite(type_: Type, value: float) -> float:
+    if not math.isfinite(value):
+        raise CoercionError(type_, "a number that is not finite")
+    return value
+
+
+def _enter(type_: Type, depth: int) -> None:
+    if depth == 0:
+        raise CoercionError(type_, f"a value that is nested deeper than {JSON_DEPTH} levels")
+
+
+_ANY_MAP = MapType(STRING, OBJECT)
+_ANY_LIST = ListType(OBJECT)
+_SCALARS: dict[str, Callable[[Any], Any]] = {
+    "string": _string,
+    "int": _int,
+    "bool": _bool,
+    "double": _double,
+    "unit": _unit,
+    "bytes": _bytes,
+}
+_DESCRIPTIONS = {
+    "string": "a text (string)",
+    "int": "an integer (int)",
+    "bool": "true or false (bool)",
+    "double": "a number (double)",
+    "object": "a JSON value (object)",
+    "unit": "nothing (unit)",
+    "bytes": "base64 text (bytes)",
+}
+
+
+def _described(type_: Type) -> str:
+    return _DESCRIPTIONS[type_.name] if isinstance(type_, Primitive) else str(type_)
+
+
+def _kind(value: Any) -> str:
+    """Name the kind of a given value, without the value."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a truth value"
+    for classes, name in ((str, "a text"), (int | float, "a number"), (Mapping, "a map"), (list | tuple, "a list")):
+        if isinstance(value, classes):
+            return name
+    return f"something of the Python type {type(value).__name__}"
+
+
+def _step(key: Any) -> str:
+    text = str(key)
+    return f".{text}" if _PLAIN_KEY.fullmatch(text) else f"[{text[:40]!r}]"
