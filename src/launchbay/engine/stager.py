@@ -1,17 +1,17 @@
 """Turns what falls due into jobs: scheduled workflows and expiries (api-decisions, "States").
 
-Every process may run one: rows that another holds are skipped. A schedule disappears in the transaction that accepts its
-job, so it fires once; and it is never early, because only the database's clock decides.
+Every process may run one: rows that another holds are skipped. A schedule disappears in the transaction that accepts
+its job, so it fires once; and it is never early, because only the database's clock decides.
 """
 
 import msgspec
 import structlog
 
-from launchbay.errors import LaunchbayError
+from launchbay.errors import BadRequest
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.plan import Plan
-from launchbay.planning.accept import accept, may_accept
+from launchbay.planning.accept import accept
 from launchbay.planning.commands import plan_destroy, plan_run
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.store import schedules
@@ -54,19 +54,19 @@ class Stager:
             return
         manifest = await self._manifests.get(connection, target.application_id, target.version)
         plan = _plan(schedule, target, manifest)
-        if plan is not None and may_accept(plan):
-            job_id = await accept(connection, schedule.instance_id, schedule.owner_id, plan, manifest)
-            assert job_id is not None, "the instance is locked and idle"
+        job_id = await accept(connection, schedule.instance_id, schedule.owner_id, plan, manifest)
+        assert job_id is not None, "the instance is locked, idle and not destroyed"
         await schedules.remove(connection, schedule_id=schedule.id)
+        log.info("schedule.fired", schedule=schedule.id, instance=schedule.instance_id, job=job_id)
 
 
-def _plan(schedule: DueRow, target: TargetRow, manifest: CompiledManifest) -> Plan | None:
-    """Return the plan of a due schedule; None when the workflow is no longer what it was when it was scheduled."""
+def _plan(schedule: DueRow, target: TargetRow, manifest: CompiledManifest) -> Plan:
     prior = InstanceStatus(target.status)
     if schedule.kind == "expiry":
         return plan_destroy(prior)
     try:
         return plan_run(manifest, schedule.workflow, msgspec.json.decode(schedule.parameters), prior)
-    except LaunchbayError as error:
-        log.warning("schedule.dropped", schedule=schedule.id, instance=schedule.instance_id, error=str(error))
-        return None
+    except BadRequest as error:
+        return Plan(
+            kind="refused", workflow=schedule.workflow, prior_status=prior, propagates=False, refusal=str(error)
+        )

@@ -60,6 +60,8 @@ def plan_run(
 
 def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:
     """Return the steps of a plan in brief, `[path, name, status, percent]`, all Requested, in the manifest's order."""
+    if plan.kind == "refused":
+        return []
     if plan.kind == "command":
         assert plan.component is not None
         assert plan.component_workflow is not None

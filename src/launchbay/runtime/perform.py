@@ -14,6 +14,8 @@ async def perform(job: JobRun) -> None:
             await destroy(job)
         case "command":
             await _run_command(job)
+        case "refused":
+            raise WorkflowFailed(job.plan.refusal or "The work was refused.")
 
 
 async def _run_command(job: JobRun) -> None:

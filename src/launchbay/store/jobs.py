@@ -41,7 +41,7 @@ class OutcomeRow(NamedTuple):
 
 
 class EndRow(NamedTuple):
-    """Whether something fell due on the instance while the job ran; the second column is the journal's, without meaning."""
+    """Whether something fell due on the instance while the job ran; `written` is the journal's, without meaning."""
 
     work_waiting: bool
     written: object

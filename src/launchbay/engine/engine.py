@@ -1,0 +1,47 @@
+"""The job engine of one process: its worker and its duties."""
+
+import asyncio
+from dataclasses import dataclass
+
+from launchbay.engine.duties import Duty, attend
+from launchbay.engine.queue import Queue
+from launchbay.engine.runner import Runner
+from launchbay.engine.stager import Stager
+
+RUN_JOB = "run_job"  # also in store/queries/jobs.sql
+LOOK_AFTER_S = 1.0
+RECALL_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """Claims and runs jobs, fires what falls due, and takes over the jobs of dead workers."""
+
+    queue: Queue
+    runner: Runner
+    stager: Stager
+    name: str
+    concurrency: int
+    stalled_after_s: float
+    stager_interval_s: float
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop`; running jobs get their grace time, and the rest is handed over."""
+        duties = (
+            Duty("stager", self.stager_interval_s, self.stager.fire_due),
+            Duty("recall", RECALL_S, self.stager.recall_forgotten),
+            Duty("look after", LOOK_AFTER_S, self.runner.look_after),
+            Duty("rescue", self.stalled_after_s / 4, self._rescue),
+        )
+        async with asyncio.TaskGroup() as tasks:
+            for duty in duties:
+                tasks.create_task(attend(duty, stop), name=duty.name)
+            tasks.create_task(
+                self.queue.work(
+                    {RUN_JOB: self.runner.run_job}, concurrency=self.concurrency, name=self.name, stop=stop
+                ),
+                name="worker",
+            )
+
+    async def _rescue(self) -> None:
+        await self.queue.rescue(self.stalled_after_s)
