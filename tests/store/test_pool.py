@@ -166,9 +166,9 @@ async def test_a_statement_that_takes_too_long_is_unavailability(database: Datab
     async with database.connection() as connection:
         cursor = await connection.execute("SHOW statement_timeout")
         assert await cursor.fetchone() == ("30s",)
-        await connection.execute("SET statement_timeout = '20ms'")
     with pytest.raises(Unavailable):
-        async with database.connection() as connection:
+        async with database.transaction() as connection:
+            await connection.execute("SET LOCAL statement_timeout = '20ms'")
             await connection.execute("SELECT pg_sleep(5)")
 
 

@@ -24,6 +24,7 @@ DATABASE = "launchbay"
 LOG_BYTES = 16 * MIB  # a longer log is put aside at the next start
 
 _PORT = 5432  # only part of the socket's name, nothing listens on the network
+_SOCKET = f".s.PGSQL.{_PORT}"
 _SOCKET_PATH_BYTES = 103  # of sun_path, on the strictest platform
 _SETTINGS_FILE = "launchbay.conf"
 _OPERATOR_FILE = "operator.conf"
@@ -115,7 +116,9 @@ def create(cluster: Path, programs: Path, account: Account | None) -> None:
 def write_settings(cluster: Path, account: Account | None, overrides: Mapping[str, str]) -> None:
     """Write the settings of this version of the product; `operator.conf` in the cluster has the last word."""
     lines = [f"{name} = {value}" for name, value in {**_SETTINGS, **overrides}.items()]
-    text = "\n".join(["# Written at every start.", *lines, f"include_if_exists = '{_OPERATOR_FILE}'", ""])
+    if (cluster / _OPERATOR_FILE).exists():
+        lines.append(f"include = '{_OPERATOR_FILE}'")
+    text = "\n".join(["# Written at every start.", *lines, ""])
     path = cluster / _SETTINGS_FILE
     if path.exists() and path.read_text("utf-8") == text:
         return
@@ -187,16 +190,16 @@ def running(cluster: Path) -> Postmaster | None:
     return Postmaster(pid, int(lines[3]), Path(lines[4]), ready=lines[7].strip() == "ready")
 
 
-def clear_stale_pid_file(cluster: Path) -> None:
-    """Remove the pid file of a PostgreSQL that is gone, whose number another process has by now.
+def clear_stale_locks(cluster: Path, sockets: Path) -> None:
+    """Remove the lock files of a PostgreSQL that is gone, whose number another process has by now.
 
     After a power loss, or in a container started anew, PostgreSQL takes any living process of that number for its
-    predecessor and refuses to start. While a process still works in the cluster's directory the file is left alone.
+    predecessor and refuses to start. While a process still works in the cluster's directory the files are left alone.
     """
-    path = cluster / "postmaster.pid"
     # Without /proc nobody can be told apart; PostgreSQL's own check decides then.
-    if sys.platform == "linux" and path.exists() and not any(_processes_in(cluster)):
-        path.unlink()
+    if sys.platform == "linux" and not any(_processes_in(cluster)):
+        for path in (cluster / "postmaster.pid", sockets / f"{_SOCKET}.lock"):
+            path.unlink(missing_ok=True)
 
 
 def _serves(pid: int, cluster: Path) -> bool:
@@ -219,7 +222,7 @@ def _processes_in(cluster: Path) -> Iterator[int]:
 
 
 def _fits(directory: Path) -> bool:
-    return len(os.fsencode(directory / f".s.PGSQL.{_PORT}")) <= _SOCKET_PATH_BYTES
+    return len(os.fsencode(directory / _SOCKET)) <= _SOCKET_PATH_BYTES
 
 
 def _run(arguments: list[str | Path], text: str, run: dict[str, Any]) -> None:

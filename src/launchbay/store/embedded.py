@@ -174,9 +174,9 @@ class EmbeddedPostgres:
             postmaster = cluster.running(self._directory)
 
     def _launch(self, binaries: Path) -> cluster.Postmaster:
-        cluster.clear_stale_pid_file(self._directory)
         cluster.write_settings(self._directory, self._account, self._overrides)
         sockets = cluster.socket_dir(self._directory, self._account)
+        cluster.clear_stale_locks(self._directory, sockets)
         if self._log.exists() and self._log.stat().st_size > cluster.LOG_BYTES:
             self._log.replace(self._log.with_suffix(".log.1"))
         with self._log.open("ab") as log:

@@ -73,7 +73,6 @@ class Database:
             max_waiting=connections * 50,
             reconnect_timeout=_RECONNECT_S,
             configure=_configure,
-            check=self._check,
             reconnect_failed=self._reconnect_failed,
             kwargs={"autocommit": True, "prepare_threshold": 2},
             name="launchbay",
@@ -117,26 +116,18 @@ class Database:
     async def borrow(self) -> Connection:
         """Take a connection out of the pool, to be given back with `pool.putconn`. Raises Unavailable."""
         try:
-            # While the database is known to be away, nobody waits long to hear so.
-            connection = await self.pool.getconn(_WAIT_WHILE_AWAY_S if self._away else None)
+            while True:
+                # While the database is known to be away, nobody waits long to hear so.
+                connection = await self.pool.getconn(_WAIT_WHILE_AWAY_S if self._away else None)
+                if await _is_alive(connection):
+                    self._away = False
+                    return connection
+                # The server went away, and every connection with it; finding them one by one would take minutes.
+                self._away = True
+                await self.pool.drain()
+                await self.pool.putconn(connection)
         except psycopg.Error as error:
             raise unavailable(error) or error from error
-        self._away = False
-        return connection
-
-    async def _check(self, connection: Connection) -> None:
-        """Refuse a connection that ended while it lay in the pool, without asking the server each time.
-
-        A healthy idle connection has nothing to read. One that has brings a notice or its end.
-        """
-        if not connection.closed and not _readable(connection.fileno()):
-            return
-        try:
-            await psycopg_pool.AsyncConnectionPool.check_connection(connection)
-        except psycopg.Error:
-            # The server went away, and with it every connection; finding that out one by one would take minutes.
-            await self.pool.drain()
-            raise
 
     async def _reconnect_failed(self, _: Pool) -> None:
         self._away = True
@@ -263,6 +254,20 @@ def unavailable(error: psycopg.Error) -> Unavailable | None:
 
 async def _configure(connection: Connection) -> None:
     connection.prepared_max = _PREPARED_STATEMENTS
+
+
+async def _is_alive(connection: Connection) -> bool:
+    """Tell whether a connection ended while it lay in the pool, without asking the server each time.
+
+    A healthy idle connection has nothing to read. One that has brings a notice or its end.
+    """
+    if not connection.closed and not _readable(connection.fileno()):
+        return True
+    try:
+        await psycopg_pool.AsyncConnectionPool.check_connection(connection)
+    except psycopg.Error:
+        return False
+    return True
 
 
 def _readable(descriptor: int) -> bool:

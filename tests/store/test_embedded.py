@@ -1,0 +1,307 @@
+import asyncio
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from launchbay.errors import CannotStart, Unavailable
+from launchbay.store import cluster
+from launchbay.store.embedded import EmbeddedPostgres
+from launchbay.store.pool import Database
+
+# Holds the server of a data directory until it is killed; tells when it answers.
+HOLDER = """
+import sys, time
+from pathlib import Path
+from launchbay.store.embedded import EmbeddedPostgres
+held = EmbeddedPostgres.start(Path(sys.argv[1]), serving=sys.argv[2] == "serving")
+print(held.pid, flush=True)
+sys.stdin.read()
+held.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def created(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stopped cluster, made once: copying is quicker than creating."""
+    data_dir = tmp_path_factory.mktemp("created")
+    EmbeddedPostgres.start(data_dir).stop()
+    return data_dir
+
+
+@pytest.fixture
+def data_dir(created: Path, tmp_path: Path) -> Iterator[Path]:
+    """A data directory with a cluster that does not run; whatever a test leaves running in it is killed."""
+    copy = tmp_path / "data"
+    subprocess.run(["cp", "-a", created, copy], check=True)
+    yield copy
+    postmaster = cluster.running(copy / "postgres")
+    if postmaster is not None:
+        os.kill(postmaster.pid, signal.SIGQUIT)
+
+
+def _hold(data_dir: Path, how: str = "serving") -> tuple[subprocess.Popen[str], int]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(data_dir), how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    return process, int(process.stdout.readline())
+
+
+def _ask(url: str, statement: str) -> object:
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(statement.encode()).fetchone()
+        return None if row is None else row[0]
+
+
+def _socket_dir(embedded: EmbeddedPostgres) -> Path:
+    return Path(str(conninfo_to_dict(embedded.url)["host"]))
+
+
+def _wait_until_gone(data_dir: Path) -> None:
+    deadline = time.monotonic() + 10
+    while any(cluster._processes_in(data_dir / "postgres")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def test_an_empty_data_directory_answers_within_the_time_promised_and_keeps_what_it_is_given(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with EmbeddedPostgres.start(tmp_path / "new" / "data") as embedded:
+        assert time.monotonic() - began < 6
+        with psycopg.connect(embedded.url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 7 AS number")
+    assert embedded.pid is None
+    began = time.monotonic()
+    with EmbeddedPostgres.start(tmp_path / "new" / "data") as again:
+        assert time.monotonic() - began < 2
+        assert _ask(again.url, "SELECT number FROM kept") == 7
+
+
+def test_a_commit_waits_for_the_disk_and_nothing_listens_on_the_network(data_dir: Path) -> None:
+    with EmbeddedPostgres.start(data_dir) as embedded:
+        for name, value in {
+            "fsync": "on",
+            "synchronous_commit": "on",
+            "full_page_writes": "on",
+            "data_checksums": "on",
+            "listen_addresses": "",
+            "max_connections": "150",
+        }.items():
+            assert _ask(embedded.url, f"SHOW {name}") == value
+
+
+def test_the_product_is_no_superuser_in_its_own_database(data_dir: Path) -> None:
+    with EmbeddedPostgres.start(data_dir) as embedded:
+        assert _ask(embedded.url, "SHOW is_superuser") == "off"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as somebody else")
+def test_another_user_of_the_machine_cannot_connect(data_dir: Path) -> None:
+    with EmbeddedPostgres.start(data_dir):
+        path = str(data_dir / "postgres" / ".s.PGSQL.5432")
+        connect = f"import socket; socket.socket(socket.AF_UNIX).connect({path!r})"
+        asked = subprocess.run(
+            ["/usr/bin/python3", "-c", connect], user=65534, group=65534, extra_groups=[], cwd="/", env={},
+            check=False, capture_output=True, text=True,
+        )  # fmt: skip
+        assert "PermissionError" in asked.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL under another account")
+def test_started_as_root_it_passes_through_closed_directories_without_opening_them(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    with EmbeddedPostgres.start(closed / "data") as embedded:
+        assert _ask(embedded.url, "SELECT 1") == 1
+        assert (data := closed.stat()).st_mode & stat.S_IRWXO == 0
+        assert data.st_uid == 0
+        assert (closed / "data" / "postgres").stat().st_uid != 0
+
+
+def test_a_data_directory_with_a_name_too_long_for_a_socket_works(tmp_path: Path) -> None:
+    data_dir = tmp_path / ("long" * 30) / "data, with 'odd' \"names\" %41"
+    with EmbeddedPostgres.start(data_dir) as embedded:
+        assert _ask(embedded.url, "SELECT 1") == 1
+        socket_dir = _socket_dir(embedded)
+        assert socket_dir.stat().st_mode & 0o077 == 0
+    with EmbeddedPostgres.start(data_dir) as again:
+        assert _ask(again.url, "SELECT 1") == 1
+    shutil.rmtree(socket_dir)
+
+
+def test_a_socket_directory_that_somebody_else_prepared_is_refused(tmp_path: Path) -> None:
+    data_dir = tmp_path / ("long" * 30)
+    with EmbeddedPostgres.start(data_dir) as embedded:
+        socket_dir = _socket_dir(embedded)
+    socket_dir.chmod(0o777)
+    with pytest.raises(CannotStart, match="should be a directory of account"):
+        EmbeddedPostgres.start(data_dir)
+    shutil.rmtree(socket_dir)
+
+
+def test_after_kill_9_of_the_server_the_next_start_finds_its_database_running(data_dir: Path) -> None:
+    holder, pid = _hold(data_dir)
+    holder.kill()
+    holder.wait()
+    with EmbeddedPostgres.start(data_dir) as embedded:
+        assert embedded.pid == pid
+        assert _ask(embedded.url, "SELECT 1") == 1
+    assert embedded.pid is None, "and stops it at its end, although it did not start it"
+
+
+def test_after_kill_9_of_everything_the_next_start_recovers_what_was_committed(data_dir: Path) -> None:
+    holder, pid = _hold(data_dir)
+    with EmbeddedPostgres.start(data_dir, serving=False) as beside:
+        with psycopg.connect(beside.url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 7 AS number")
+        holder.kill()
+        holder.wait()
+        os.kill(pid, signal.SIGKILL)
+        _wait_until_gone(data_dir)
+    with EmbeddedPostgres.start(data_dir) as embedded:
+        assert embedded.pid != pid
+        assert _ask(embedded.url, "SELECT number FROM kept") == 7
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="told apart through /proc")
+def test_a_pid_file_left_by_a_power_loss_whose_number_another_process_has_now_is_no_hindrance(data_dir: Path) -> None:
+    bystander = subprocess.Popen(["sleep", "60"], user=(data_dir / "postgres").stat().st_uid)
+    stale = [
+        str(bystander.pid),
+        str(data_dir / "postgres"),
+        "1",
+        "5432",
+        str(data_dir / "postgres"),
+        "",
+        "1 1",
+        "ready",
+    ]
+    (data_dir / "postgres" / "postmaster.pid").write_text("\n".join(stale) + "\n")
+    with EmbeddedPostgres.start(data_dir) as embedded:
+        assert embedded.pid != bystander.pid
+        assert _ask(embedded.url, "SELECT 1") == 1
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+
+
+def test_a_creation_that_was_cut_short_is_begun_anew(tmp_path: Path) -> None:
+    unfinished = tmp_path / "postgres.new"
+    unfinished.mkdir()
+    (unfinished / "PG_VERSION").write_text("18\n")
+    with EmbeddedPostgres.start(tmp_path) as embedded:
+        assert _ask(embedded.url, "SELECT 1") == 1
+
+
+def test_a_second_server_on_a_data_directory_is_refused_with_the_way_out(data_dir: Path) -> None:
+    with (
+        EmbeddedPostgres.start(data_dir) as embedded,
+        pytest.raises(CannotStart, match=r"Another server already uses .* LAUNCHBAY_DATABASE_URL"),
+    ):
+        EmbeddedPostgres.start(data_dir)
+    assert embedded.pid is None
+    with EmbeddedPostgres.start(data_dir) as after:
+        assert _ask(after.url, "SELECT 1") == 1
+
+
+def test_who_leaves_last_stops_the_database(data_dir: Path) -> None:
+    holder, pid = _hold(data_dir)
+    beside = EmbeddedPostgres.start(data_dir, serving=False)
+    assert beside.pid == pid
+    holder.communicate("")
+    assert holder.returncode == 0
+    assert _ask(beside.url, "SELECT 1") == 1
+    beside.stop()
+    assert beside.pid is None
+    beside.stop()
+
+
+def test_many_commands_starting_at_once_share_one_database(data_dir: Path) -> None:
+    holders = [_hold(data_dir, "beside") for _ in range(4)]
+    assert len({pid for _, pid in holders}) == 1
+    for process, _ in holders:
+        process.communicate("")
+    assert cluster.running(data_dir / "postgres") is None
+
+
+def test_an_interrupt_from_the_terminal_does_not_reach_the_database(data_dir: Path) -> None:
+    with EmbeddedPostgres.start(data_dir) as embedded:
+        assert embedded.pid is not None
+        assert os.getsid(embedded.pid) != os.getsid(0)
+
+
+def test_a_cluster_of_another_major_version_is_refused(data_dir: Path) -> None:
+    (data_dir / "postgres" / "PG_VERSION").write_text("17\n")
+    with pytest.raises(CannotStart, match="is of PostgreSQL 17; this version of the product brings 18"):
+        EmbeddedPostgres.start(data_dir)
+
+
+def test_a_start_that_fails_shows_what_postgresql_said_and_frees_the_directory(data_dir: Path) -> None:
+    with pytest.raises(CannotStart, match="shared_buffers"):
+        EmbeddedPostgres.start(data_dir, overrides={"shared_buffers": "nonsense"})
+    with EmbeddedPostgres.start(data_dir) as embedded:
+        assert _ask(embedded.url, "SELECT 1") == 1
+
+
+def test_a_data_directory_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CannotStart, match="writable"):
+        EmbeddedPostgres.start(tmp_path / "file" / "data")
+
+
+def test_what_users_send_is_not_in_the_log(data_dir: Path) -> None:
+    with EmbeddedPostgres.start(data_dir) as embedded:
+        with psycopg.connect(embedded.url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE t (secret text PRIMARY KEY)")
+            for _ in range(2):
+                try:
+                    connection.execute("INSERT INTO t VALUES ('hunter2')")
+                except psycopg.errors.UniqueViolation:
+                    failed = True
+        assert failed
+    log = (data_dir / "postgres.log").read_text()
+    assert "duplicate key" in log
+    assert "hunter2" not in log
+
+
+async def test_a_killed_database_is_unavailable_and_comes_back_without_a_restart_of_ours(
+    data_dir: Path,
+) -> None:
+    with EmbeddedPostgres.start(data_dir) as embedded:
+        async with Database(embedded.url, connections=10) as database:
+
+            async def ask() -> int:
+                async with database.connection() as connection:
+                    row = await (await connection.execute("SELECT 1")).fetchone()
+                    assert row is not None
+                    return int(row[0])
+
+            await asyncio.gather(*(ask() for _ in range(20)))
+            assert embedded.pid is not None
+            os.kill(embedded.pid, signal.SIGQUIT)  # what `pg_ctl stop -m immediate` sends
+            while embedded.pid is not None:
+                await asyncio.sleep(0.01)
+            began = time.monotonic()
+            for _ in range(3):
+                with pytest.raises(Unavailable):
+                    await ask()
+            assert time.monotonic() - began < 4, "who asks while it is away hears so soon"
+            watch = asyncio.create_task(embedded.keep_running())
+            began = time.monotonic()
+            while True:
+                try:
+                    await ask()
+                    break
+                except Unavailable:
+                    assert time.monotonic() - began < 10
+            assert await asyncio.gather(*(ask() for _ in range(20))) == [1] * 20
+            watch.cancel()
