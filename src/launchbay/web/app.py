@@ -5,6 +5,7 @@
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
@@ -15,8 +16,9 @@ from launchbay.web.answers import JSON, Answer, Headers, JsonList
 from launchbay.web.asgi import App, Receive, Scope, Send
 from launchbay.web.authentication import Authenticator
 from launchbay.web.call import Call
-from launchbay.web.decode import ClientGone, header_map, read_body, read_query
+from launchbay.web.decode import header_map, read_body, read_query
 from launchbay.web.endpoint import Endpoint, is_id_parameter
+from launchbay.web.incoming import ClientGone, IncomingBody
 from launchbay.web.middleware.access_log import AccessLog
 from launchbay.web.middleware.request_id import RequestId
 from launchbay.web.middleware.security_headers import SecurityHeaders
@@ -43,6 +45,8 @@ class Frame:
         if scope["type"] != "http":
             return
         state = scope["state"]
+        headers = header_map(scope["headers"])
+        incoming = IncomingBody(headers, receive)
         endpoint: Endpoint | None = None
         try:
             raw_path = scope.get("raw_path") or scope["path"].encode()
@@ -52,7 +56,8 @@ class Frame:
                 return
             endpoint, path = self._router.find(scope["method"], raw_path)
             state["operation"] = endpoint.operation_id
-            answer = await self._answer(scope, receive, endpoint, path)
+            answer = await self._answer(scope, headers, incoming, endpoint, path)
+            await incoming.discard()
             await _write(answer, scope["method"], receive, send)
         except ClientGone:
             state["client_gone"] = True
@@ -61,12 +66,16 @@ class Frame:
                 # Nothing may be added that could make the answer look whole: the server closes the connection instead.
                 log_failure("answer was cut off", error, state["request_id"])
                 return
-            field_errors = endpoint is not None and endpoint.field_errors
-            refused = problem(error, state["request_id"], field_errors=field_errors)
-            await _send_whole(send, refused.status, None, refused.body, refused.headers)
+            await _refuse(error, state, endpoint, incoming, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, endpoint: Endpoint, path: Mapping[str, str]) -> Answer:
-        headers = header_map(scope["headers"])
+    async def _answer(
+        self,
+        scope: Scope,
+        headers: Mapping[str, str],
+        incoming: IncomingBody,
+        endpoint: Endpoint,
+        path: Mapping[str, str],
+    ) -> Answer:
         client = scope.get("client")
         address = client[0] if client else ""
         caller = None
@@ -75,7 +84,7 @@ class Frame:
             scope["state"]["user_id"] = caller.user_id
         query_string: bytes = scope["query_string"]
         query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
-        body = await read_body(endpoint, headers, receive) if endpoint.body is not None else None
+        body = await read_body(endpoint, headers, incoming) if endpoint.body is not None else None
         _check_ids(path)
         raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         call: Call[Any, Any] = Call(
@@ -90,6 +99,15 @@ class Frame:
             target=f"{raw_path}?{query_string.decode('latin-1')}" if query_string else raw_path,
         )
         return await endpoint.handler(call)
+
+
+async def _refuse(
+    error: Exception, state: Mapping[str, Any], endpoint: Endpoint | None, incoming: IncomingBody, send: Send
+) -> None:
+    refused = problem(error, state["request_id"], field_errors=endpoint is not None and endpoint.field_errors)
+    with contextlib.suppress(ClientGone):
+        await incoming.discard()
+        await _send_whole(send, refused.status, None, refused.body, refused.headers)
 
 
 def _check_ids(path: Mapping[str, str]) -> None:

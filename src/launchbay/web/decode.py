@@ -2,19 +2,18 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
 
-from launchbay.errors import BadRequest, FieldErrors, MalformedBody, TooLarge
+from launchbay.errors import BadRequest, FieldErrors, MalformedBody
 from launchbay.limits import KIB, QUERY_FIELDS
 from launchbay.web.answers import JSON
 from launchbay.web.endpoint import Endpoint, JsonBody, YamlBody
+from launchbay.web.incoming import IncomingBody
 from launchbay.web.json_reader import read_json
-
-Receive = Callable[[], Awaitable[Any]]
 
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]+)', re.IGNORECASE)
 _ERROR_PATH = re.compile(r"(.*?) - at (?:key in )?`\$(.*)`", re.DOTALL)
@@ -25,11 +24,7 @@ _FIRST_NAME = re.compile(r"\.([^.\[]+)")
 _INLINE_BYTES = 64 * KIB
 
 
-class ClientGone(Exception):
-    """The client closed the connection before its request was complete. Nobody is there to be answered."""
-
-
-async def read_body(endpoint: Endpoint, headers: Mapping[str, str], receive: Receive) -> Any:
+async def read_body(endpoint: Endpoint, headers: Mapping[str, str], incoming: IncomingBody) -> Any:
     """Return the decoded body of a request as the row describes it; None when it has none.
 
     Raises MalformedBody, BadRequest, FieldErrors (rows with `field_errors`), TooLarge, ClientGone.
@@ -37,8 +32,7 @@ async def read_body(endpoint: Endpoint, headers: Mapping[str, str], receive: Rec
     wanted = endpoint.body
     if wanted is None:
         return None
-    _check_length(headers, wanted.bytes_max)
-    data = await _receive_all(receive, wanted.bytes_max)
+    data = await incoming.read(wanted.bytes_max)
     if isinstance(wanted, YamlBody):
         _check_media_type(headers, wanted.media_type)
         return _yaml_text(data)
@@ -91,37 +85,6 @@ def header_map(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
         value = raw_value.decode("latin-1")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
-
-
-async def _receive_all(receive: Receive, bytes_max: int) -> bytes:
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise ClientGone
-    data: bytes = message.get("body", b"")
-    if message.get("more_body", False):
-        parts = [data]
-        size = len(data)
-        while message.get("more_body", False) and size <= bytes_max:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-        data = b"".join(parts)
-    if len(data) > bytes_max:
-        raise _too_large(bytes_max)
-    return data
-
-
-def _check_length(headers: Mapping[str, str], bytes_max: int) -> None:
-    """Refuse by the announced length, before a byte is read."""
-    announced = headers.get("content-length", "")
-    if announced.isdecimal() and int(announced[:20]) > bytes_max:
-        raise _too_large(bytes_max)
-
-
-def _too_large(bytes_max: int) -> TooLarge:
-    return TooLarge(f"The body is larger than {bytes_max // KIB} KiB; send less at once.")
 
 
 def _check_json_media_type(headers: Mapping[str, str], wanted: JsonBody, *, empty: bool) -> None:

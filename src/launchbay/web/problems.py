@@ -95,7 +95,7 @@ def status_of(error: Exception) -> int:
 
 def plain_problem(status: int, code: str, sentence: str, request_id: str) -> Problem:
     """Return the answer for what is refused before there is a request: broken or slow HTTP."""
-    return Problem(status, msgspec.json.encode(ErrorBody([sentence], code, request_id)), ())
+    return Problem(status, msgspec.json.encode(ErrorBody([sentence], code, request_id)), (("Content-Type", JSON),))
 
 
 def _body(error: errors.LaunchbayError, status: int, request_id: str, *, field_errors: bool) -> bytes:

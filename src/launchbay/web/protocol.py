@@ -1,0 +1,340 @@
+"""HTTP/1.1 on one connection, bounded: what uvicorn's protocol leaves open (quality.md §3, promise 11).
+
+uvicorn with httptools refuses broken syntax. It limits neither the bytes and lines of headers, nor the time a client
+takes for its headers, for its body, or for reading the answer, and a fresh connection may stay silent for ever. This
+subclass adds those bounds, and answers every refusal as JSON. No timer is armed for a request that arrives in one
+piece.
+"""
+
+import asyncio
+from enum import Enum
+from functools import partial
+from typing import Any, NamedTuple
+
+import httptools
+import structlog
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from launchbay.ids import new_id
+from launchbay.limits import (
+    ANSWER_STALL_BYTES,
+    ANSWER_STALL_S,
+    BODY_READ_S,
+    HEADER_BYTES,
+    HEADER_LINES,
+    HEADER_READ_S,
+    KIB,
+    LEFTOVER_BYTES,
+    LINGER_S,
+    PIPELINED_REQUESTS,
+)
+from launchbay.web.problems import plain_problem
+
+_log = structlog.get_logger("launchbay.web")
+
+
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+
+
+class _Reading(Enum):
+    """Which part of a request comes next."""
+
+    NOTHING = "nothing"  # between two requests
+    HEADERS = "headers"
+    BODY = "body"
+
+
+class _Refusal(NamedTuple):
+    status: int
+    code: str
+    sentence: str
+
+
+_TOO_LARGE = _Refusal(
+    431,
+    "HeadersTooLarge",
+    f"The request line and headers are more than {HEADER_BYTES // KIB} KiB or {HEADER_LINES} lines; send less.",
+)
+_HEADERS_LATE = _Refusal(
+    408, "RequestTimeout", f"The headers were not complete within {HEADER_READ_S:.0f} s; send again."
+)
+_BODY_LATE = _Refusal(408, "RequestTimeout", f"The body took longer than {BODY_READ_S:.0f} s; send it faster, or less.")
+_BROKEN = _Refusal(400, "MalformedRequest", "This is no valid HTTP request; check its first line, headers and framing.")
+_TOO_MANY = _Refusal(
+    400, "TooManyPipelined", f"More than {PIPELINED_REQUESTS} requests wait on one connection; read answers first."
+)
+
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with bounds on headers, bodies, pipelines and time."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._reading = _Reading.NOTHING
+        self._messages = 0
+        self._header_bytes = 0  # of the lines of this request that are complete
+        self._header_lines = 0
+        self._unparsed_bytes = 0  # received since the parser last told of anything
+        self._leftover_bytes = 0  # of a body that nobody reads any more
+        self._refusal: _Refusal | None = None
+        self._replaying = False  # a fresh parser is being brought to where the last one stopped
+        self._active: RequestResponseCycle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_of: tuple[int, _Reading] | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
+
+    # The connection.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # declared so by uvicorn
+        """Start the clock: a client that only connects must not hold the connection."""
+        super().connection_made(transport)
+        self._watch_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clocks, drop the requests that wait, and tell the running one."""
+        self._stop_timer()
+        self._stop_stall_timer()
+        self._unset_keepalive_if_required()
+        self.pipeline.clear()
+        self._disconnect_active()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, and see to it that what is missing comes in time."""
+        if self._refusal is not None:
+            return
+        self._unset_keepalive_if_required()
+        self._unparsed_bytes += len(data)
+        try:
+            rest = self._parse(data)
+            while rest:
+                rest = self._parse(rest)
+        except httptools.HttpParserError:
+            # The parser's own reason, or the one that a callback stopped it for.
+            self._refuse(self._refusal or _BROKEN)
+            return
+        if self._unparsed_bytes > HEADER_BYTES:
+            self._refuse(_TOO_LARGE)
+        elif not self.transport.is_closing():
+            self._watch_reading()
+
+    def _parse(self, data: bytes) -> bytes:
+        """Feed the parser; return what it left over because of an upgrade, which is declined."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._reading is _Reading.BODY:
+                self._read_body_of_declined_upgrade()
+            offset: int = upgrade.args[0]
+            return data[offset:]
+        return b""
+
+    def _read_body_of_declined_upgrade(self) -> None:
+        """Go on as if no upgrade had been offered.
+
+        Java's client offers h2c with its first request, whatever its method, and the parser takes all that follows
+        the headers for another protocol: the body would be lost, and a launch go on without its parameters. A new
+        parser is brought to where the old one stopped.
+        """
+        framing = [name + b": " + value for name, value in self.headers if name in _FRAMING]
+        self.parser = httptools.HttpRequestParser(self)
+        self._replaying = True
+        self.parser.feed_data(b"\r\n".join([b"POST / HTTP/1.1", *framing, b"", b""]))
+        self._replaying = False
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection; one whose client never took its last answer is not waited for."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            super().timeout_keep_alive_handler()
+
+    # Callbacks of the parser. An exception raised in one stops the parser.
+
+    def on_message_begin(self) -> None:
+        """Start to count a request."""
+        if self._replaying:
+            return
+        super().on_message_begin()
+        self._reading = _Reading.HEADERS
+        self._messages += 1
+        self._header_bytes = self._header_lines = self._unparsed_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Count the request line."""
+        if self._replaying:
+            return
+        super().on_url(url)
+        self._count_header(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a header line, and the trailers of a chunked body with them; nobody reads those."""
+        if self._replaying:
+            return
+        self._header_lines += 1
+        self._count_header(len(name) + len(value) + 4)
+        if self._reading is _Reading.HEADERS:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Begin the request, unless too many wait already."""
+        if self._replaying:
+            return
+        self._unparsed_bytes = self._leftover_bytes = 0
+        if len(self.pipeline) >= PIPELINED_REQUESTS:
+            self._stop_parsing(_TOO_MANY)
+        super().on_headers_complete()
+        self._reading = _Reading.BODY
+
+    def on_chunk_header(self) -> None:
+        """Note progress: the length line of a chunk is bounded like a header line."""
+        self._unparsed_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        """Hand on the body; throw away, up to a bound, what comes after the answer."""
+        self._unparsed_bytes = 0
+        if self.cycle.response_complete:
+            self._leftover_bytes += len(body)
+            if self._leftover_bytes > LEFTOVER_BYTES:
+                self.transport.close()
+            return
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Wait for the next request."""
+        if self.parser.should_upgrade() and any(name in _FRAMING for name, _ in self.headers):
+            return
+        self._reading = _Reading.NOTHING
+        self._unparsed_bytes = 0
+        super().on_message_complete()
+
+    def _count_header(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > HEADER_BYTES or self._header_lines > HEADER_LINES:
+            self._stop_parsing(_TOO_LARGE)
+
+    def _stop_parsing(self, refusal: _Refusal) -> None:
+        self._refusal = refusal
+        raise ValueError(refusal.code)
+
+    # The answers.
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._active = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request; a connection that closes has to get rid of its bytes in time."""
+        super().on_response_complete()
+        if self.transport.is_closing() and self.transport.get_write_buffer_size():
+            self._watch_writing()
+
+    def pause_writing(self) -> None:
+        """Start the clock for a client that does not read its answer."""
+        super().pause_writing()
+        self._watch_writing()
+
+    def resume_writing(self) -> None:
+        """Stop that clock."""
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._stop_stall_timer()
+
+    def _refuse(self, refusal: _Refusal) -> None:
+        """Answer with the refusal where that is possible, and close the connection."""
+        self._refusal = refusal
+        self._stop_timer()
+        active = self._active
+        own = active is self.cycle and self._reading is _Reading.BODY
+        if active is not None and not active.response_complete and not own:
+            # Earlier requests are being answered, and their answers are not to be spoiled: the last of them is the end.
+            if self._reading is _Reading.BODY:
+                self.pipeline.popleft()
+            last = self.pipeline[0][0] if self.pipeline else active
+            last.keep_alive = False
+            return
+        if self._reading is _Reading.BODY and self.cycle.response_started:
+            self.transport.close()
+            return
+        self._disconnect_active()
+        request_id = new_id()
+        _log.info(
+            "connection refused", request_id=request_id, code=refusal.code, address=self.client and self.client[0]
+        )
+        problem = plain_problem(refusal.status, refusal.code, refusal.sentence, request_id)
+        lines = [
+            *(name.encode() + b": " + value.encode() for name, value in problem.headers),
+            b"content-length: %d" % len(problem.body),
+            b"x-request-id: " + request_id.encode(),
+            b"connection: close",
+        ]
+        self.transport.write(STATUS_LINE[refusal.status] + b"\r\n".join([*lines, b"", problem.body]))
+        self._linger()
+
+    def _linger(self) -> None:
+        """Close so that the refusal arrives: closing over unread bytes resets the connection, and takes it away."""
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self._timer = self.loop.call_later(LINGER_S, self.transport.abort)
+        else:
+            self.transport.close()
+
+    def _disconnect_active(self) -> None:
+        # uvicorn tells only the last of pipelined requests that the client is gone.
+        if self._active is not None and not self._active.response_complete:
+            self._active.disconnected = True
+            self._active.message_event.set()
+
+    # The clocks.
+
+    def _watch_reading(self) -> None:
+        """Arm the timer for what is missing of a request; what has its timer keeps it, however often bytes drip in."""
+        if self._reading is _Reading.NOTHING and self._active is not None and not self._active.response_complete:
+            self._stop_timer()
+            return
+        wanted = (self._messages, self._reading)
+        if self._timer is not None and self._timer_of == wanted:
+            return
+        self._stop_timer()
+        seconds = BODY_READ_S if self._reading is _Reading.BODY else HEADER_READ_S
+        self._timer_of = wanted
+        self._timer = self.loop.call_later(seconds, self._reading_late)
+
+    def _reading_late(self) -> None:
+        self._timer = None
+        if self.flow.read_paused:
+            # It is this side that does not read: the request waits for its handler, or for an earlier one.
+            self._watch_reading()
+        elif self._reading is _Reading.NOTHING:
+            self.transport.close()
+        else:
+            self._refuse(_BODY_LATE if self._reading is _Reading.BODY else _HEADERS_LATE)
+
+    def _watch_writing(self) -> None:
+        self._stop_stall_timer()
+        waiting = self.transport.get_write_buffer_size()
+        self._stall_timer = self.loop.call_later(ANSWER_STALL_S, partial(self._writing_late, waiting))
+
+    def _writing_late(self, waiting_before: int) -> None:
+        if waiting_before - self.transport.get_write_buffer_size() < ANSWER_STALL_BYTES:
+            self.transport.abort()
+        else:
+            self._watch_writing()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _stop_stall_timer(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None

@@ -1,0 +1,104 @@
+"""Serves the application inside an event loop that others share: the engine runs in the same one."""
+
+import asyncio
+import math
+import socket
+from collections.abc import Callable
+
+import structlog
+from uvicorn import Config, Server
+
+from launchbay.errors import CannotStart
+from launchbay.limits import KEEP_ALIVE_IDLE_S
+from launchbay.settings import Settings
+from launchbay.web.asgi import App
+from launchbay.web.protocol import BoundedHttpProtocol
+
+_log = structlog.get_logger("launchbay.web")
+_BACKLOG = 2048
+
+
+class _EmbeddedServer(Server):
+    """uvicorn's server as a part of a larger program."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.accepting = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and tell so."""
+        await super().startup(sockets)
+        self.accepting.set()
+
+    async def run_here(self, listener: socket.socket) -> None:
+        """Serve until `should_exit`. `serve` of uvicorn would take SIGINT and SIGTERM for itself; this does not."""
+        await self._serve([listener])
+
+
+async def serve(
+    app: App, settings: Settings, stop: asyncio.Event, *, started: Callable[[str, int], None] | None = None
+) -> None:
+    """Serve until `stop` is set, then finish what is under way within `stop_grace_s` and close everything.
+
+    Installs no signal handlers: whoever owns the loop sets `stop`. `started(host, port)` is called once connections are
+    accepted, with the real port where the setting is 0. Raises CannotStart when the address cannot be bound.
+    """
+    listener = _bound(settings.host, settings.port)
+    server = _EmbeddedServer(_config(app, settings))
+    running = asyncio.create_task(server.run_here(listener))
+    accepting = asyncio.create_task(server.accepting.wait())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({running, accepting}, return_when=asyncio.FIRST_COMPLETED)
+        if accepting.done() and started is not None:
+            host, port = listener.getsockname()[:2]
+            started(host, port)
+        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        accepting.cancel()
+        stopping.cancel()
+        server.should_exit = True
+        await running
+        for connection in list(server.server_state.connections):
+            connection.transport.abort()
+        listener.close()
+    _log.info("stopped serving")
+
+
+def _config(app: App, settings: Settings) -> Config:
+    return Config(
+        app,
+        http=BoundedHttpProtocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        # A peer's word on where its request came from counts only once there is a setting for whom to believe.
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_IDLE_S,
+        timeout_graceful_shutdown=math.ceil(settings.stop_grace_s),
+        backlog=_BACKLOG,
+    )
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.settimeout(0)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise CannotStart(
+            f"Cannot listen on {host}:{port}: {error}. Choose another LAUNCHBAY_HOST or LAUNCHBAY_PORT."
+        ) from error
+    return listener

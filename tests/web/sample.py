@@ -1,0 +1,191 @@
+"""A small table for tests of the frame: one row for everything that a row can say."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from launchbay import errors
+from launchbay.access.actor import Actor, Method
+from launchbay.web import encode
+from launchbay.web.answers import YAML, Answer, Empty, Json, JsonList, RawJson, Yaml
+from launchbay.web.app import create_app
+from launchbay.web.asgi import App
+from launchbay.web.call import Call
+from launchbay.web.endpoint import Endpoint, JsonBody, Returns, YamlBody
+from launchbay.web.endpoints import ENDPOINTS
+from launchbay.web.services import Services
+
+ID = "0123456789abcdef01234567"
+TOKEN = {"Authorization": "Bearer good"}
+SECRET = "hunter2-in-the-exception"
+
+
+class Thing(msgspec.Struct, rename="camel"):
+    name: str
+    wheel_count: int = 4
+
+
+class Options(msgspec.Struct, rename="camel"):
+    version: int | None = None
+    labels: dict[str, str] = {}
+
+
+class Copy(msgspec.Struct):
+    name: str | None = None
+
+
+class Change(msgspec.Struct, forbid_unknown_fields=True):
+    name: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class Count(msgspec.Struct):
+    count: Annotated[int, msgspec.Meta(ge=0)] = 3
+    fail_at: int | None = None
+    slow: bool = False
+
+
+class Force(msgspec.Struct):
+    force: int = 0
+
+
+async def show(call: Call[None, None]) -> Answer:
+    return Json({"path": call.path, "user": call.actor.user_id, "request": call.request_id, "address": call.address})
+
+
+async def open_to_all(_: Call[None, None]) -> Answer:
+    return RawJson(b'{"open":true}')
+
+
+async def echo(call: Call[Any, Any]) -> Answer:
+    return Json({"path": call.path, "body": call.body})
+
+
+async def show_force(call: Call[None, Force]) -> Answer:
+    return Json({"force": call.query.force})
+
+
+async def echo_text(call: Call[str, None]) -> Answer:
+    return Yaml(call.body)
+
+
+async def nothing(_: Call[Any, Any]) -> Answer:
+    return Empty()
+
+
+class Streams:
+    """What happened to the streams that were begun."""
+
+    closed = 0
+    rows_made = 0
+
+
+async def stream(call: Call[None, Count]) -> Answer:
+    async def chunks() -> AsyncIterator[bytes]:
+        try:
+            for start in range(0, call.query.count, 100):
+                if call.query.fail_at is not None and start >= call.query.fail_at:
+                    raise RuntimeError(SECRET)
+                if call.query.slow:
+                    await asyncio.sleep(0.01)
+                numbers = range(start, min(start + 100, call.query.count))
+                Streams.rows_made += len(numbers)
+                yield encode.rows([{"id": f"{number:024x}", "padding": "x" * 200} for number in numbers])
+        finally:
+            Streams.closed += 1
+
+    return JsonList(chunks())
+
+
+async def pages(call: Call[None, encode.Paging]) -> Answer:
+    first = int(call.query.after, 16) + 1 if call.query.after else 0
+    limit = call.query.limit or 10
+    return encode.page(call, [{"id": f"{number:024x}"} for number in range(first, min(first + limit + 1, 10))], limit)
+
+
+FAILURES: Mapping[str, Exception] = {
+    "BadRequest": errors.BadRequest("The name is empty; give one."),
+    "MalformedBody": errors.MalformedBody("Broken."),
+    "InvalidManifest": errors.InvalidManifest([{"message": "odd", "line": 3, "column": 7, "code": "Odd"}]),
+    "FieldErrors": errors.FieldErrors({"name": ["Too long.", "Too loud."]}),
+    "NotAuthenticated": errors.NotAuthenticated("Send credentials."),
+    "NotAllowed": errors.NotAllowed("You need EditApplication for this."),
+    "NotFound": errors.NotFound("There is no such thing."),
+    "Conflict": errors.Conflict("A job is running."),
+    "TooManyRequests": errors.TooManyRequests("Slowly.", retry_after_s=17),
+    "TooLarge": errors.TooLarge("Too much."),
+    "Unavailable": errors.Unavailable("The database is away.", retry_after_s=5),
+    "ManifestSourceLocked": errors.ManifestSourceLocked("The manifest comes from a URL."),
+    "ExpressionError": errors.ExpressionError("No such name."),
+    "ActionFailed": errors.ActionFailed("The remote side said no."),
+    "OutgoingFailed": errors.OutgoingFailed("Nobody answered."),
+    "AddressRefused": errors.AddressRefused("This address is not allowed."),
+    "Fenced": errors.Fenced("Another process has it."),
+    "CannotStart": errors.CannotStart(SECRET),
+    "LaunchbayError": errors.LaunchbayError(SECRET),
+    "RuntimeError": RuntimeError(SECRET),
+}
+
+
+async def fail(call: Call[None, None]) -> Answer:
+    raise FAILURES[call.path["kind"]]
+
+
+async def sleep(_: Call[None, None]) -> Answer:
+    await asyncio.sleep(0.5)
+    return Empty()
+
+
+def _row(method: Any, path: str, handler: Any, **more: Any) -> Endpoint:
+    name = f"{method}_{path}".lower()
+    operation = "_".join(part for part in "".join(c if c.isalnum() else " " for c in name).split())
+    settings = {"permission": "Read", "summary": "A sample.", "tags": ("Samples",), **more}
+    return Endpoint(method=method, path=path, operation_id=operation, handler=handler, **settings)
+
+
+SAMPLES = (
+    _row("GET", "/api/1/open", open_to_all, public=True, permission=""),
+    _row("GET", "/api/1/things", stream, query=Count, returns=Returns(list[Thing])),
+    _row("POST", "/api/1/things", echo, body=JsonBody(Thing, example={"name": "cart"}), idempotency_key=True),
+    _row("GET", "/api/1/things/{id}", show, returns=Returns(Thing)),
+    _row("PUT", "/api/1/things/{id}", echo, body=JsonBody(Change), field_errors=True),
+    _row("DELETE", "/api/1/things/{id}", show_force, query=Force, statuses=(403,)),
+    _row("GET", "/api/1/things/{id}/wheels", show),
+    _row("POST", "/api/1/things/{id}/{verb}", echo, body=JsonBody(dict[str, Any], required=False), statuses=(409,)),
+    _row("POST", "/api/1/things/{id}/{verb}/schedule", echo, body=JsonBody(Options)),
+    _row("POST", "/api/1/things/{id}/wheels/preview", nothing),
+    _row("POST", "/api/1/things/{id}/clone", echo, body=JsonBody(Copy, media_optional=True), idempotency_key=True),
+    _row("PUT", "/api/1/things/{id}/data", echo, body=JsonBody(dict[str, Any])),
+    _row("PUT", "/api/1/things/{id}/text", echo_text, body=YamlBody(), returns=Returns(str, media_type=YAML)),
+    _row("DELETE", "/api/1/things/{id}/roles", echo, body=JsonBody(list[str])),
+    _row("GET", "/api/1/pages", pages, query=encode.Paging, returns=Returns(list[Thing])),
+    _row("GET", "/api/1/failures/{kind}", fail, public=True, permission=""),
+    _row("GET", "/api/1/sleep", sleep, public=True, permission=""),
+)
+
+
+class SampleAuthenticator:
+    """Knows one token."""
+
+    async def authenticate(self, headers: Mapping[str, str], client_address: str) -> Actor:
+        if headers.get("authorization") != "Bearer good":
+            raise errors.NotAuthenticated("Send an e-mail address and a password, or a token.")
+        return Actor(user_id=ID, email="a@b.example", name="A", address=client_address, method=Method.BEARER)
+
+
+class Readiness:
+    """What the database would say."""
+
+    failure: Exception | None = None
+    delay_s = 0.0
+
+    async def __call__(self) -> None:
+        await asyncio.sleep(self.delay_s)
+        if self.failure is not None:
+            raise self.failure
+
+
+def sample_app(ready: Readiness | None = None) -> App:
+    return create_app((*SAMPLES, *ENDPOINTS), SampleAuthenticator(), Services(ready=ready or Readiness()))
