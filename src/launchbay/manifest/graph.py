@@ -10,7 +10,8 @@ from typing import Any
 
 from launchbay.manifest.expressions import Template
 from launchbay.model.findings import Finding
-from launchbay.model.values import PinType, Type
+from launchbay.model.pins import PinType
+from launchbay.model.types import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,8 @@ class WorkflowParameter:
 class Step:
     """One step of a workflow (manifest-language §5, "Steps").
 
-    `outputs` maps a variable to the output of the action that fills it. `parameters` is the whole map without `retryCount`,
-    `ignoreFail` and `phase`, which stand beside it. Where nothing declares the phase `provision`, `preceding_phases`
-    names the phases that it stands for instead.
+    `outputs` maps a variable to the output of the action that fills it. `parameters` is the whole map without
+    `retryCount`, `ignoreFail` and `phase`, which stand beside it.
     """
 
     name: str
@@ -96,11 +96,11 @@ class Peer:
 class Component:
     """A leaf component. Composites are gone: `path` is the dotted way through them, such as `web.workflow`.
 
-    `pins` holds every pin by `interface.pin`, built-in ones too. `configuration` is the component's own map, with the keys
-    as written (`input.port`, `__locator.application-id`, `configuration.values`, …), without the parts that the workflow
-    fields hold. `peers` maps each interface with needs that are bound to those that fill it, in binding order. `required`
-    names interfaces that must be filled before launch. `triggers` has one entry for each pin, wildcards written out. The
-    workflow fields are empty except for `workflow.Instance`.
+    `pins` holds every pin by `interface.pin`, built-in ones too. `configuration` is the component's own map, with the
+    keys as written (`input.port`, `__locator.application-id`, `configuration.values`, …), without the parts that the
+    workflow fields hold. `peers` maps each interface with needs that are bound to those that fill it, in binding order.
+    `required` names interfaces that must be filled before launch. `triggers` has one entry for each pin, wildcards
+    written out. The workflow fields are empty except for `workflow.Instance`.
     """
 
     path: str
@@ -149,9 +149,9 @@ class ConfigurationPin:
 class CompiledManifest:
     """One manifest version, ready to run.
 
-    `order` is a launch order (providers of required interfaces first). `parameters` are the application-level configuration
-    pins by API name, `required_parameters` those without any default, `results` the publish-signal pins, `commands` the
-    receive-command pins, `needs` the consume-signal and send-command pins of the application itself.
+    `order` is a launch order (providers of required interfaces first). `parameters` are the application-level
+    configuration pins by API name, `required_parameters` those without any default, `results` the publish-signal pins,
+    `commands` the receive-command pins, `needs` the consume-signal and send-command pins of the application itself.
     """
 
     is_component_manifest: bool

@@ -1,0 +1,166 @@
+"""Finds out which interfaces each binding connects (manifest-language §3, "Bindings")."""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from launchbay.manifest.component_types import is_workflow_service
+from launchbay.manifest.graph import Peer, Target
+from launchbay.manifest.layout import Face, FacePin, Layout, absolute
+from launchbay.manifest.references import Endpoint
+from launchbay.manifest.syntax import BindingSyntax, ComponentSyntax
+from launchbay.manifest.type_match import difference
+from launchbay.model.findings import Findings
+from launchbay.model.pins import PinKind
+
+Peers: TypeAlias = Mapping[str, Mapping[str, list[Peer]]]  # leaf path → interface with needs → peers in binding order
+
+
+class _Side:
+    """One end of a binding: what it needs, interface by interface, and who in it offers a pin of a kind."""
+
+    def __init__(self, path: str, interfaces: Face, builtin: frozenset[str], *, has_workflow_service: bool) -> None:
+        self.path = path
+        self.interfaces = interfaces
+        self.builtin = builtin
+        self.has_workflow_service = has_workflow_service
+        self.needs: dict[str, dict[str, PinKind]] = {}
+        self.offers: dict[tuple[str, PinKind], list[str]] = {}
+        self._fits: dict[frozenset[tuple[str, PinKind]], list[str]] = {}
+        for interface, pins in interfaces.items():
+            for name, pin in pins.items():
+                kind = pin.type.kind
+                filled_by = kind.complement
+                if kind.is_need and filled_by is not None:
+                    self.needs.setdefault(interface, {})[name] = filled_by
+                else:
+                    self.offers.setdefault((name, kind), []).append(interface)
+
+    def fitting(self, wanted: Mapping[str, PinKind]) -> list[str]:
+        """Return the interfaces that offer all wanted pins, each with its kind."""
+        key = frozenset(wanted.items())
+        known = self._fits.get(key)
+        if known is None:
+            offering = sorted((self.offers.get(pin, ()) for pin in key), key=len)
+            fits = set(offering[0]).intersection(*offering[1:])
+            known = self._fits[key] = [interface for interface in offering[0] if interface in fits]
+        return known
+
+
+class Connector:
+    """Connects the ends of all bindings of a layout."""
+
+    def __init__(self, layout: Layout, findings: Findings) -> None:
+        self._layout = layout
+        self._findings = findings
+        self._sides: dict[tuple[str, str | None], _Side] = {}
+        self._peers: dict[str, dict[str, dict[tuple[str, str], Peer]]] = {}
+
+    def connect(self) -> Peers:
+        """Return the peers of every leaf; a binding that is wrong becomes a finding and connects nothing."""
+        for composite in self._layout.composites.values():
+            seen: set[tuple[str, str]] = set()
+            for binding in composite.bindings:
+                pair = (str(binding.first), str(binding.second))
+                if pair not in seen:
+                    seen.add(pair)
+                    self._connect(composite, binding)
+        return {
+            leaf: {interface: list(peers.values()) for interface, peers in interfaces.items()}
+            for leaf, interfaces in self._peers.items()
+        }
+
+    def _connect(self, composite: ComponentSyntax, binding: BindingSyntax) -> None:
+        first = self._side(composite, binding.first)
+        second = self._side(composite, binding.second)
+        if first is None or second is None:
+            return
+        title = f"{composite.title}: the binding [{binding.first}, {binding.second}]"
+        links = [*self._links(first, second, title, binding), *self._links(second, first, title, binding)]
+        if not (links or first.has_workflow_service or second.has_workflow_service):
+            message = f"{title} connects nothing: no interface of one side offers all that one of the other needs."
+            self._findings.warning("UselessBinding", f"{message}{_lacking(first, second)}", binding)
+
+    def _side(self, composite: ComponentSyntax, endpoint: Endpoint) -> _Side | None:
+        path = absolute(composite, endpoint.component)
+        key = (path, endpoint.interface)
+        if key in self._sides:
+            return self._sides[key]
+        face = self._layout.faces.get(path)
+        if face is None:
+            known = ", ".join(list(composite.components)[:10]) or "none"
+            message = f"{composite.title}: a binding names the component '{endpoint.component}', which does not exist."
+            self._findings.error("UnknownComponent", f"{message} Components here: {known}.", endpoint)
+            return None
+        if endpoint.interface is not None:
+            if endpoint.interface not in face:
+                known = ", ".join(list(face)[:10]) or "none"
+                message = f"{composite.title}: a binding names the interface '{endpoint}', which does not exist."
+                self._findings.error("UnknownInterface", f"{message} Its interfaces: {known}.", endpoint)
+                return None
+            face = {endpoint.interface: face[endpoint.interface]}
+        leaf = self._layout.leaves.get(path)
+        type_name = "" if leaf is None else leaf.type
+        kept = {name: pins for name, pins in face.items() if not is_workflow_service(type_name, pins)}
+        side = _Side(
+            path, kept, frozenset() if leaf is None else leaf.builtin, has_workflow_service=len(kept) < len(face)
+        )
+        self._sides[key] = side
+        return side
+
+    def _links(self, needing: _Side, offering: _Side, title: str, binding: BindingSyntax) -> list[tuple[str, str]]:
+        links: list[tuple[str, str]] = []
+        for interface, wanted in needing.needs.items():
+            fits = offering.fitting(wanted)
+            chosen = _choose(interface, fits, offering.builtin)
+            if chosen is not None:
+                links.append((interface, chosen))
+                self._link(needing, interface, offering, chosen, title, binding)
+            elif fits:
+                message = f"{title} is ambiguous: the interface '{interface}' of '{needing.path}' fits"
+                choice = ", ".join(f"{offering.path}#{fit}" for fit in fits[:5])
+                advice = f"Name one of them in the binding, such as {offering.path}#{fits[0]}."
+                self._findings.error("AmbiguousBinding", f"{message} {choice}. {advice}", binding)
+                links.append((interface, fits[0]))
+        return links
+
+    def _link(
+        self, needing: _Side, interface: str, offering: _Side, chosen: str, title: str, binding: BindingSyntax
+    ) -> None:
+        offers = offering.interfaces[chosen]
+        pins: dict[tuple[str, str], dict[str, Target]] = {}
+        for name in needing.needs[interface]:
+            need, offer = needing.interfaces[interface][name], offers[name]
+            self._compare(need, offer, f"{title}: '{interface}.{name}' and '{chosen}.{name}'", binding)
+            for target in need.targets:
+                leaf_pin = self._layout.leaves[target.component].pins[target.pin]
+                pins.setdefault((target.component, leaf_pin.interface), {})[leaf_pin.name] = offer.targets[0]
+        for (leaf, leaf_interface), filled in pins.items():
+            peers = self._peers.setdefault(leaf, {}).setdefault(leaf_interface, {})
+            identity = (offering.path, chosen)
+            known = peers.get(identity)
+            peers[identity] = Peer(offering.path, chosen, filled if known is None else {**known.pins, **filled})
+
+    def _compare(self, need: FacePin, offer: FacePin, title: str, binding: BindingSyntax) -> None:
+        what = difference(need.type, offer.type)
+        if what is not None:
+            self._findings.warning("DifferentTypes", f"{title} have different types: {what}.", binding)
+
+
+def _choose(interface: str, fits: list[str], builtin: frozenset[str]) -> str | None:
+    """Return the interface to connect: the only one, the one of the same name, or the only one that was declared."""
+    if len(fits) == 1:
+        return fits[0]
+    if interface in fits:
+        return interface
+    declared = [fit for fit in fits if fit not in builtin]
+    return declared[0] if len(declared) == 1 else None
+
+
+def _lacking(first: _Side, second: _Side) -> str:
+    """Return a sentence with a need that the other side does not fill, or nothing."""
+    for needing, offering in ((first, second), (second, first)):
+        for interface, wanted in needing.needs.items():
+            lacking = [name for name, kind in wanted.items() if (name, kind) not in offering.offers]
+            if lacking:
+                return f" '{needing.path}#{interface}' needs {', '.join(lacking[:5])}, which '{offering.path}' lacks."
+    return " Neither side needs anything."

@@ -1,0 +1,169 @@
+"""Rewrites a workflow manifest (v1) to a component manifest with one `workflow.Instance` (manifest-language §2)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from launchbay.manifest.component_types import SERVICE, WORKFLOW_INSTANCE
+from launchbay.manifest.pins import read_interfaces
+from launchbay.manifest.references import BindTarget, Endpoint
+from launchbay.manifest.shapes import children_of, text_or_none
+from launchbay.manifest.syntax import (
+    BindingSyntax,
+    BoundPin,
+    ComponentSyntax,
+    Interfaces,
+    ManifestSyntax,
+    Named,
+    ParameterSyntax,
+    PinSyntax,
+    TypedPin,
+    WorkflowsSyntax,
+    WorkflowSyntax,
+)
+from launchbay.manifest.tree import MappingNode, Node
+from launchbay.manifest.workflows import read_workflow
+from launchbay.model.findings import Findings
+from launchbay.model.pins import PinKind, PinType, Signature
+from launchbay.model.types import OBJECT, Type
+
+COMPONENT = "workflow"
+INPUT, RESULT, ACTIONS = "input", "result", "actions"
+
+_ABOUT = frozenset({"version", "header"})
+_VERSIONS = ("1.0", "1.1")
+_NOT_COMMANDS = frozenset({"launch", "destroy"})
+_NO_WORKFLOWS = WorkflowsSyntax()
+
+
+def read_workflow_manifest(document: MappingNode, findings: Findings) -> ManifestSyntax:
+    """Return the component manifest that means the same as the workflow manifest."""
+    _check_version(document, findings)
+    title = f"Component '{COMPONENT}'"
+    workflows = {
+        name: read_workflow(name, node, title, findings) for name, node in document.items() if name not in _ABOUT
+    }
+    header = children_of(document.get("header"), "Manifest: 'header'", findings)
+    for key in header:
+        if key != "services":
+            message = f"Manifest: the key '{key}' of 'header' is unknown and ignored; known is services."
+            findings.warning("UnknownKey", message, document.place_of("header"))
+    services = read_interfaces(header.get("services"), "Manifest: 'header.services'", findings)
+    own: dict[str, Mapping[str, PinSyntax]] = {
+        **_service_needs(services, document, findings),
+        INPUT: {name: _input(parameter) for name, parameter in _launch_parameters(workflows).items()},
+        RESULT: _results(workflows),
+        ACTIONS: {
+            name: _command(workflow)
+            for name, workflow in workflows.items()
+            if name not in _NOT_COMMANDS and "." not in name
+        },
+    }
+    required = tuple(Named(name, document.line, document.column) for name in services)
+    workflow = _component(COMPONENT, WORKFLOW_INSTANCE, own, document, WorkflowsSyntax(workflows), required)
+    components = {COMPONENT: workflow, **_service_components(services, document)}
+    bindings = tuple(
+        BindingSyntax(
+            Endpoint(COMPONENT, interface, document.line, document.column),
+            Endpoint(_service_name(interface), interface, document.line, document.column),
+            document.line,
+            document.column,
+        )
+        for interface in services
+    )
+    bound = {interface: _bind_all(interface, own[interface]) for interface in (INPUT, RESULT, ACTIONS)}
+    application = ComponentSyntax(
+        "", None, bound, {}, (), components, bindings, _NO_WORKFLOWS, document.line, document.column
+    )
+    return ManifestSyntax(application, is_component_manifest=False)
+
+
+def _check_version(document: MappingNode, findings: Findings) -> None:
+    version = text_or_none(document.get("version"), "Manifest: 'version'", findings)
+    if version is not None and version not in _VERSIONS:
+        known = " and ".join(_VERSIONS)
+        message = f"The manifest's version is {version}; known are {known}, and it is read as the last of them."
+        findings.warning("UnknownVersion", message, document.place_of("version"))
+
+
+def _launch_parameters(workflows: Mapping[str, WorkflowSyntax]) -> Mapping[str, ParameterSyntax]:
+    launch = workflows.get("launch")
+    return {} if launch is None else launch.parameters
+
+
+def _input(parameter: ParameterSyntax) -> TypedPin:
+    pin_type = PinType(PinKind.CONFIGURATION, parameter.type or OBJECT)
+    label = parameter.label or parameter.description
+    return TypedPin(parameter.name, pin_type, label, parameter.suggestions, parameter.line, parameter.column)
+
+
+def _results(workflows: Mapping[str, WorkflowSyntax]) -> Mapping[str, PinSyntax]:
+    launch = workflows.get("launch")
+    pin_type = PinType(PinKind.PUBLISH_SIGNAL, OBJECT)
+    return {
+        entry.name: TypedPin(entry.name, pin_type, None, None, entry.line, entry.column)
+        for entry in (() if launch is None else launch.returns.values())
+    }
+
+
+def _command(workflow: WorkflowSyntax) -> TypedPin:
+    arguments: dict[str, Type] = {name: parameter.type or OBJECT for name, parameter in workflow.parameters.items()}
+    results: dict[str, Type] = dict.fromkeys(workflow.returns, OBJECT)
+    pin_type = PinType(PinKind.RECEIVE_COMMAND, signature=Signature(arguments, {}, results))
+    return TypedPin(workflow.name, pin_type, None, None, workflow.line, workflow.column)
+
+
+def _bind_all(interface: str, pins: Mapping[str, PinSyntax]) -> Mapping[str, PinSyntax]:
+    return {
+        name: BoundPin(name, (BindTarget(COMPONENT, f"{interface}.{name}"),), pin.line, pin.column)
+        for name, pin in pins.items()
+    }
+
+
+def _service_needs(services: Interfaces, document: MappingNode, findings: Findings) -> Interfaces:
+    for interface in services:
+        if interface in {INPUT, RESULT, ACTIONS}:
+            message = f"Manifest: the service '{interface}' in 'header.services' has a reserved name; rename it."
+            findings.error("BadName", message, document.place_of("header"))
+    return services
+
+
+def _service_components(services: Interfaces, document: MappingNode) -> Mapping[str, ComponentSyntax]:
+    components: dict[str, ComponentSyntax] = {}
+    for interface, pins in services.items():
+        mirrored = {name: _mirrored(pin) for name, pin in pins.items() if isinstance(pin, TypedPin)}
+        name = _service_name(interface)
+        components[name] = _component(name, SERVICE, {interface: mirrored}, document, _NO_WORKFLOWS, ())
+    return components
+
+
+def _service_name(interface: str) -> str:
+    return f"service {interface}"  # with a space, so that it can never be the workflow's
+
+
+def _mirrored(pin: TypedPin) -> TypedPin:
+    kind = pin.type.kind.complement or pin.type.kind
+    pin_type = PinType(kind, pin.type.value_type, pin.type.signature)
+    return TypedPin(pin.name, pin_type, pin.label, pin.suggestions, pin.line, pin.column)
+
+
+def _component(
+    path: str,
+    type_name: str,
+    interfaces: Interfaces,
+    document: Node,
+    workflows: WorkflowsSyntax,
+    required: tuple[Named, ...],
+    configuration: Mapping[str, Any] | None = None,
+) -> ComponentSyntax:
+    return ComponentSyntax(
+        path,
+        Named(type_name, document.line, document.column),
+        interfaces,
+        configuration or {},
+        required,
+        {},
+        (),
+        workflows,
+        document.line,
+        document.column,
+    )

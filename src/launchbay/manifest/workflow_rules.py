@@ -1,0 +1,182 @@
+"""The rules for the workflows of one `workflow.Instance`, all but those on variables (manifest-language §5)."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from launchbay.limits import STEP_RETRIES_MAX
+from launchbay.manifest.cron import check_cron
+from launchbay.manifest.graph import Pin
+from launchbay.manifest.hints import Hints
+from launchbay.manifest.layout import Leaf
+from launchbay.manifest.phases import IMPLICIT_PHASE, stuck_steps
+from launchbay.manifest.syntax import Named, StepSyntax, WorkflowSyntax
+from launchbay.manifest.tree import Node, ScalarNode, is_null, kind_of
+from launchbay.model.findings import Findings, Place
+from launchbay.model.pins import PinKind
+
+_TRIGGERING = frozenset({PinKind.CONFIGURATION, PinKind.CONSUME_SIGNAL})
+
+
+class WorkflowRules:
+    """Checks the workflows, triggers and schedule of one component."""
+
+    def __init__(self, leaf: Leaf, known_actions: Collection[str], findings: Findings, hints: Hints) -> None:
+        self._leaf = leaf
+        self._title = leaf.syntax.title
+        self._syntax = leaf.syntax.workflows
+        self._known_actions = known_actions
+        self._findings = findings
+        self._hints = hints
+        self._published = {pin.name for pin in leaf.pins.values() if pin.type.kind is PinKind.PUBLISH_SIGNAL}
+        self._commands = {pin.key for pin in leaf.pins.values() if pin.type.kind is PinKind.SEND_COMMAND}
+        self._triggering_by_interface: dict[str, list[Pin]] = {}
+        for pin in leaf.pins.values():
+            if pin.type.kind in _TRIGGERING:
+                self._triggering_by_interface.setdefault(pin.interface, []).append(pin)
+        self._called = {
+            step.action.text for workflow in self._syntax.workflows.values() for step in workflow.steps if step.action
+        }
+
+    def check(self) -> Mapping[str, str]:
+        """Report what is wrong, and return the triggers with wildcards written out: `interface.pin` → workflow."""
+        for workflow in self._syntax.workflows.values():
+            for step in workflow.steps:
+                self._check_step(workflow, step)
+            self._check_phases(workflow)
+            self._check_returns(workflow)
+        self._check_commands()
+        for name, cron in self._syntax.schedule.items():
+            self._check_schedule(name, cron)
+        for propagating in self._syntax.propagate_status:
+            if propagating.text not in self._syntax.workflows:
+                self._unknown_workflow(self._findings.warning, "'propagateStatus' names", propagating.text, propagating)
+        return self._triggers()
+
+    def _check_step(self, workflow: WorkflowSyntax, step: StepSyntax) -> None:
+        where = f"{self._title}: workflow '{workflow.name}': step '{step.name}'"
+        action = step.action
+        if action is not None and not self._is_known_action(action.text):
+            known = [*self._known_actions, *self._syntax.workflows, *self._commands]
+            hint = self._hints.nearest(action.text, known)
+            message = (
+                f"{where}: the action '{action.text}' is unknown. It is neither a built-in action, a workflow of the"
+            )
+            self._findings.error("UnknownAction", f"{message} component nor a command that it sends.{hint}", action)
+        _check_retry_count(step.retry_count, where, self._findings)
+        _check_ignore_fail(step.ignore_fail, where, self._findings)
+
+    def _is_known_action(self, name: str) -> bool:
+        return name in self._known_actions or name in self._syntax.workflows or name in self._commands
+
+    def _check_phases(self, workflow: WorkflowSyntax) -> None:
+        declared = {step.phase or step.name for step in workflow.steps}
+        where = f"{self._title}: workflow '{workflow.name}'"
+        for step in workflow.steps:
+            unknown = [
+                phase for phase in step.preceding_phases if phase.text not in declared and phase.text != IMPLICIT_PHASE
+            ]
+            if unknown:
+                names = ", ".join(f"'{phase.text}'" for phase in unknown[:10])
+                message = f"{where}: step '{step.name}': no step of the workflow declares the phase {names}."
+                hint = self._hints.nearest(unknown[0].text, declared)
+                self._findings.warning("UnknownPhase", f"{message} It counts as finished.{hint}", unknown[0])
+        stuck = stuck_steps(
+            [
+                (step.name, step.phase or step.name, [phase.text for phase in step.preceding_phases])
+                for step in workflow.steps
+            ]
+        )
+        if stuck:
+            names = ", ".join(f"'{name}'" for name in stuck[:10])
+            message = f"{where}: these steps wait for each other and can never start: {names}. The workflow will fail."
+            self._findings.warning("StuckSteps", f"{message} Break the circle of their precedingPhases.", workflow)
+
+    def _check_returns(self, workflow: WorkflowSyntax) -> None:
+        if workflow.name in self._called or workflow.name.startswith("."):
+            return  # what it returns are outputs of the calling step
+        allowed = self._published | {
+            name
+            for pin in self._leaf.pins.values()
+            if pin.name == workflow.name and pin.type.kind is PinKind.RECEIVE_COMMAND and pin.type.signature
+            for name in pin.type.signature.results
+        }
+        for entry in workflow.returns.values():
+            if entry.name not in allowed:
+                message = (
+                    f"{self._title}: workflow '{workflow.name}': the return value '{entry.name}' is neither a"
+                    " publish-signal pin of the component nor a result of the command."
+                )
+                self._findings.warning(
+                    "ReturnWithoutPin", f"{message}{self._hints.nearest(entry.name, allowed)}", entry
+                )
+
+    def _check_commands(self) -> None:
+        for pin in self._leaf.pins.values():
+            if pin.type.kind is PinKind.RECEIVE_COMMAND and pin.name not in self._syntax.workflows:
+                declared = self._leaf.syntax.interfaces.get(pin.interface, {}).get(pin.name, self._leaf.syntax)
+                message = f"{self._title}: the command '{pin.key}' has no workflow of the name '{pin.name}'."
+                hint = self._hints.nearest(pin.name, self._syntax.workflows)
+                self._findings.warning(
+                    "CommandWithoutWorkflow", f"{message} It fails when it is called.{hint}", declared
+                )
+
+    def _check_schedule(self, name: str, cron: Named) -> None:
+        if name not in self._syntax.workflows:
+            self._unknown_workflow(self._findings.error, "'schedule' names", name, cron)
+        problem = check_cron(cron.text)
+        if problem is not None:
+            message = f"{self._title}: the schedule of '{name}', '{cron.text[:80]}', is wrong: {problem}."
+            self._findings.error("MalformedSchedule", message, cron)
+
+    def _triggers(self) -> Mapping[str, str]:
+        triggers: dict[str, str] = {}
+        wildcards: dict[str, str] = {}
+        for key, workflow in self._syntax.triggers.items():
+            if workflow.text not in self._syntax.workflows:
+                self._unknown_workflow(self._findings.error, f"the trigger on '{key}' names", workflow.text, workflow)
+                continue
+            pins = self._triggering(key)
+            if not pins:
+                known = [pin.key for pin in self._leaf.pins.values() if pin.type.kind in _TRIGGERING]
+                message = f"{self._title}: the trigger on '{key}' can never fire, for the component has no such"
+                hint = self._hints.nearest(key, known)
+                self._findings.warning("UnknownPin", f"{message} configuration or consume-signal pin.{hint}", workflow)
+            chosen = wildcards if key.endswith(".*") else triggers
+            chosen.update(dict.fromkeys((pin.key for pin in pins), workflow.text))
+        return {**wildcards, **triggers}
+
+    def _triggering(self, key: str) -> Sequence[Pin]:
+        if key.endswith(".*"):
+            return self._triggering_by_interface.get(key[:-2], ())
+        pin = self._leaf.pins.get(key)
+        return () if pin is None or pin.type.kind not in _TRIGGERING else (pin,)
+
+    def _unknown_workflow(
+        self, report: Callable[[str, str, Place], None], subject: str, name: str, place: Place
+    ) -> None:
+        hint = self._hints.nearest(name, self._syntax.workflows)
+        message = f"{self._title}: {subject} the workflow '{name}', which does not exist.{hint}"
+        report("UnknownWorkflow", message, place)
+
+
+def _check_retry_count(node: Node | None, where: str, findings: Findings) -> None:
+    if node is None or is_null(node) or _is_expression(node):
+        return
+    text = node.text.strip() if isinstance(node, ScalarNode) and not isinstance(node.value, bool) else ""
+    if not (text.isascii() and text.isdigit()):
+        message = f"{where}: 'retryCount' must be a number of retries, such as 2, but it is {kind_of(node)}."
+        findings.error("MalformedRetryCount", message, node)
+    elif len(text) > 9 or int(text) > STEP_RETRIES_MAX:
+        message = f"{where}: 'retryCount' is {text[:20]}; it may be 0 to {STEP_RETRIES_MAX}, and the step will fail."
+        findings.warning("MalformedRetryCount", message, node)
+
+
+def _check_ignore_fail(node: Node | None, where: str, findings: Findings) -> None:
+    if node is None or is_null(node) or _is_expression(node):
+        return
+    if not isinstance(node, ScalarNode) or node.text.strip().lower() not in {"true", "false"}:
+        message = f"{where}: 'ignoreFail' must be true or false, but it is {kind_of(node)}."
+        findings.error("MalformedIgnoreFail", message, node)
+
+
+def _is_expression(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and isinstance(node.value, str) and ("{$" in node.value or "${" in node.value)
