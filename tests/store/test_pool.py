@@ -166,10 +166,14 @@ async def test_a_statement_that_takes_too_long_is_unavailability(database: Datab
     async with database.connection() as connection:
         cursor = await connection.execute("SHOW statement_timeout")
         assert await cursor.fetchone() == ("30s",)
-    with pytest.raises(Unavailable):
+
+    async def sleep() -> None:
         async with database.transaction() as connection:
             await connection.execute("SET LOCAL statement_timeout = '20ms'")
             await connection.execute("SELECT pg_sleep(5)")
+
+    with pytest.raises(Unavailable):
+        await sleep()
 
 
 async def test_who_waits_too_long_for_a_connection_gets_unavailability(database_url: str) -> None:

@@ -27,7 +27,7 @@ aiosql reads the files. Its own adapter answers untyped rows, hence the four cla
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from importlib import resources
 from typing import Any, Generic, TypeVar
 
@@ -118,7 +118,7 @@ class Rows(_Rows[T]):
         make = self._make
         return [make(values) for values in await (await self._execute(connection, parameters)).fetchall()]
 
-    async def chunks(self, connection: Connection, /, **parameters: Any) -> AsyncIterator[list[T]]:
+    async def chunks(self, connection: Connection, /, **parameters: Any) -> AsyncGenerator[list[T], None]:
         """Stream the rows in lists of LIST_CHUNK_ROWS: memory does not grow with them (api-decisions, "Wire" 9).
 
         The next list is fetched while the caller works on this one; until the end the connection is the stream's alone.

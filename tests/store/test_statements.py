@@ -1,0 +1,129 @@
+import re
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from importlib import resources
+from typing import NamedTuple
+
+import pytest
+
+from launchbay.limits import LIST_CHUNK_ROWS
+from launchbay.store import server_keys, statements
+from launchbay.store.pool import Connection, Database
+from launchbay.store.statements import Change, Row, Rows, Value
+
+NOUNS = sorted(
+    entry.name.removesuffix(".sql")
+    for entry in (resources.files("launchbay.store") / "queries").iterdir()
+    if entry.name.endswith(".sql")
+)
+
+
+class OrganizationRow(NamedTuple):
+    id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Organization:
+    id: str
+    name: str
+
+
+insert = Change("insert", b"INSERT INTO organizations (id, name) VALUES (%(id)s, %(name)s)")
+get = Row("get", b"SELECT id, name FROM organizations WHERE id = %(id)s", OrganizationRow)
+get_whole = Row("get_whole", b"SELECT id, name FROM organizations WHERE id = %(id)s", Organization)
+every = Rows("every", b"SELECT id, name FROM organizations ORDER BY id", OrganizationRow)
+count: Value[int] = Value("count", b"SELECT count(*) FROM organizations")
+name_of: Value[str] = Value("name_of", b"SELECT name FROM organizations WHERE id = %(id)s")
+
+
+@pytest.fixture
+async def connection(database: Database) -> AsyncIterator[Connection]:
+    async with database.transaction() as lent:
+        yield lent
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+async def test_every_statement_fits_the_schema(connection: Connection, noun: str) -> None:
+    file = statements.load(noun)
+    assert file.names()
+    for name in file.names():
+        parameters: list[str] = []
+
+        def number(found: re.Match[str], parameters: list[str] = parameters) -> str:
+            if found[1] is None:
+                return "%"
+            if found[1] not in parameters:
+                parameters.append(found[1])
+            return f"${parameters.index(found[1]) + 1}"
+
+        text = re.sub(r"%(?:%|\((\w+)\)s)", number, file.text(name).decode())
+        await connection.execute(f"PREPARE {noun}_{name} AS {text}".encode())
+
+
+async def test_a_row_comes_as_its_class_and_no_row_as_none(connection: Connection) -> None:
+    assert await insert(connection, id="a", name="Acme") == 1
+    assert await get(connection, id="a") == OrganizationRow("a", "Acme")
+    assert await get_whole(connection, id="a") == Organization("a", "Acme")
+    assert await get(connection, id="b") is None
+
+
+async def test_a_value_is_the_first_column_and_no_row_is_none(connection: Connection) -> None:
+    await insert(connection, id="a", name="Acme")
+    assert await count(connection) == 1
+    assert await name_of(connection, id="a") == "Acme"
+    assert await name_of(connection, id="b") is None
+
+
+async def test_a_row_class_that_does_not_fit_the_columns_is_found_at_the_first_use(connection: Connection) -> None:
+    wrong = Row("wrong", b"SELECT name, id FROM organizations", OrganizationRow)
+    with pytest.raises(
+        AssertionError, match=r"wrong answers the columns \('name', 'id'\), its row has \('id', 'name'\)"
+    ):
+        await wrong(connection)
+
+
+async def test_a_missing_parameter_is_refused(connection: Connection) -> None:
+    with pytest.raises(Exception, match="name"):
+        await insert(connection, id="a")
+
+
+async def test_many_changes_go_in_one_call(connection: Connection) -> None:
+    await insert.each(connection, [{"id": f"{number:04d}", "name": f"Company {number}"} for number in range(500)])
+    assert await count(connection) == 500
+    assert len(await every(connection)) == 500
+
+
+@pytest.mark.parametrize("rows", [0, 1, LIST_CHUNK_ROWS, 2 * LIST_CHUNK_ROWS + 1])
+async def test_chunks_bring_every_row_once_and_in_order(connection: Connection, rows: int) -> None:
+    await connection.execute(
+        "INSERT INTO organizations (id, name) SELECT lpad(n::text, 6, '0'), n::text FROM generate_series(1, %s) n",
+        [rows],
+    )
+    chunks = [chunk async for chunk in every.chunks(connection)]
+    assert all(len(chunk) <= LIST_CHUNK_ROWS for chunk in chunks)
+    assert [row.id for chunk in chunks for row in chunk] == [f"{number:06d}" for number in range(1, rows + 1)]
+
+
+async def test_a_stream_left_early_leaves_its_transaction_in_order(connection: Connection) -> None:
+    await connection.execute(
+        "INSERT INTO organizations (id, name) SELECT n::text, n::text FROM generate_series(1, 10000) n"
+    )
+    async with aclosing(every.chunks(connection)) as stream:
+        async for _ in stream:
+            break
+    assert await count(connection) == 10_000
+    assert len([chunk async for chunk in every.chunks(connection)]) == 5
+
+
+async def test_the_first_proposal_of_a_key_decides_for_all(connection: Connection) -> None:
+    assert await server_keys.get(connection, name="tokens") is None
+    assert await server_keys.propose(connection, name="tokens", value=b"first") == 1
+    assert await server_keys.propose(connection, name="tokens", value=b"second") == 0
+    assert await server_keys.get(connection, name="tokens") == b"first"
+
+
+def test_a_statement_that_the_file_does_not_have_is_named_with_those_it_has() -> None:
+    with pytest.raises(LookupError, match="has no statement 'gte'; it has get, propose"):
+        statements.load("server_keys").change("gte")
