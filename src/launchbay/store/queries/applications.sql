@@ -1,0 +1,15 @@
+-- name: of_organization
+-- The applications of an organization, by name.
+SELECT id, name FROM applications WHERE organization_id = %(organization_id)s ORDER BY name, id;
+
+-- name: insert
+INSERT INTO applications (id, organization_id, name, latest_version)
+VALUES (%(application_id)s, %(organization_id)s, %(name)s, 1);
+
+-- name: next_version
+-- Raises the version number; the row's lock makes two uploads at once get two numbers.
+UPDATE applications SET latest_version = latest_version + 1 WHERE id = %(application_id)s RETURNING latest_version;
+
+-- name: revisions
+-- The named revisions of an application, by name.
+SELECT id, name FROM revisions WHERE application_id = %(application_id)s ORDER BY name, id;

@@ -1,0 +1,1 @@
+"""What the API can do: one file per endpoint family, a public function is one endpoint and one transaction."""

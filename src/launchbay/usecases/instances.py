@@ -1,0 +1,129 @@
+"""Application instances: lists, detail, user data, deletion (reference §4, Application instances)."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from launchbay import limits
+from launchbay.access.actor import Actor
+from launchbay.access.permissions import Permission
+from launchbay.errors import BadRequest, Conflict, TooLarge
+from launchbay.model.instance import InstanceStatus, is_active
+from launchbay.model.instance_record import InstanceRecord
+from launchbay.model.job import JobStatus
+from launchbay.planning.accept import accept
+from launchbay.planning.commands import available_workflows, plan_destroy
+from launchbay.store import instances as store
+from launchbay.store import jobs
+from launchbay.store.instances import JobRow, SummaryRow
+from launchbay.store.pool import Connection
+from launchbay.usecases.desk import Desk
+
+
+class InstanceView(msgspec.Struct, frozen=True):
+    """An instance with its jobs, newest first, and the names of the workflows that it offers."""
+
+    record: InstanceRecord
+    history: list[JobRow]
+    available_workflows: list[str]
+
+
+async def read_instance(desk: Desk, actor: Actor, instance_id: str) -> InstanceView:
+    """Return an instance in detail."""
+    async with desk.database.connection() as connection:
+        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
+        history = await store.history(connection, instance_id=record.id, limit=limits.HISTORY_JOBS)
+        manifest = await desk.manifests.get(connection, record.application_id, record.version)
+    return InstanceView(record, history, available_workflows(manifest))
+
+
+async def put_user_data(desk: Desk, actor: Actor, instance_id: str, data: Mapping[str, Any]) -> None:
+    """Replace the user data of an instance. Raises TooLarge beyond the bound."""
+    text = msgspec.json.encode(data).decode()
+    async with desk.database.transaction() as connection:
+        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.EDIT_INSTANCE)
+        if len(text) > limits.USER_DATA_BYTES:
+            raise TooLarge(f"User data has {len(text)} bytes; at most {limits.USER_DATA_BYTES} are kept.")
+        await store.set_user_data(connection, instance_id=record.id, user_data=text)
+
+
+async def delete_instance(desk: Desk, actor: Actor, instance_id: str, *, force: bool) -> None:
+    """Delete a destroyed instance; with `force` also an active one, which is destroyed first (api-decisions, "States").
+
+    Raises BadRequest when it is active and `force` is not given.
+    """
+    async with desk.database.transaction() as connection:
+        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.DELETE_INSTANCE)
+        locked = await store.lock(connection, instance_id=record.id)
+        if locked is None:
+            return  # somebody else has just deleted it
+        status = InstanceStatus(locked.status)
+        if not is_active(status):
+            await store.delete(connection, instance_id=record.id)
+        elif not force:
+            raise BadRequest(
+                f"The instance is {status}, which is active. Destroy it first, or delete it with force=1.",
+                code="InstanceActive",
+            )
+        else:
+            await _destroy_and_delete(desk, connection, actor, record, status, locked.job_id)
+
+
+async def _destroy_and_delete(
+    desk: Desk,
+    connection: Connection,
+    actor: Actor,
+    record: InstanceRecord,
+    status: InstanceStatus,
+    job_id: str | None,
+) -> None:
+    if job_id is not None:
+        # The job under way ends as failed, here and now: its worker is fenced out and interrupted.
+        status = InstanceStatus.FAILED
+        await jobs.supersede(
+            connection,
+            job_id=job_id,
+            job_status=JobStatus.FAILED,
+            status=status,
+            error_message="Cancelled, because the instance was deleted by force.",
+        )
+    manifest = await desk.manifests.get(connection, record.application_id, record.version)
+    plan = plan_destroy(status, deletes_instance=True)
+    accepted = await accept(connection, record.id, actor.user_id, plan, manifest)
+    if accepted is None:
+        raise Conflict("The instance was changed at the same moment; try again.")
+
+
+InstanceLists = {
+    "applications": (store.of_application, "application"),
+    "environments": (store.of_environment, "environment"),
+    "revisions": (store.of_revision, "revision"),
+}
+
+
+async def instances_of(
+    desk: Desk,
+    actor: Actor,
+    kind: str,
+    of_id: str,
+    *,
+    status: str | None,
+    name: str | None,
+    after: str,
+    limit: int | None,
+) -> AsyncIterator[list[SummaryRow]]:
+    """Stream the instances of an application, environment or revision in chunks, oldest first.
+
+    The look-up happens before the first chunk, so that its errors are answers.
+    """
+    statement, noun = InstanceLists[kind]
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        await getattr(lookup, noun)(of_id, Permission.READ)
+        async with aclosing(
+            statement.chunks(connection, of_id=of_id, status=status, name=name, after=after, limit=limit)
+        ) as chunks:
+            async for chunk in chunks:
+                yield chunk

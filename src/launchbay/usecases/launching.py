@@ -1,0 +1,129 @@
+"""Launching an application into an instance (reference §4, launch)."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from launchbay.access import resources
+from launchbay.access.actor import Actor
+from launchbay.access.lookup import Lookup
+from launchbay.access.permissions import Permission
+from launchbay.errors import BadRequest
+from launchbay.ids import new_id
+from launchbay.manifest.configuration import configure
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.application import Application
+from launchbay.model.environment import Environment
+from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.instance import InstanceStatus
+from launchbay.planning.accept import job_columns
+from launchbay.planning.commands import plan_launch
+from launchbay.planning.environment import unmet_needs, view_of
+from launchbay.store import environments, jobs, manifests
+from launchbay.store.pool import Connection
+from launchbay.usecases.desk import Desk
+from launchbay.usecases.launch_request import LaunchRequest
+
+
+async def launch(desk: Desk, actor: Actor, application_id: str, request: LaunchRequest) -> str:
+    """Launch an application and return the id of the new instance. The commit is the promise (promises 1 and 2).
+
+    Raises BadRequest for an unknown version, revision or environment, for parameters that do not fit, and for needs
+    that the environment does not meet.
+    """
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        application, environment = await _look_up(connection, lookup, application_id, request)
+        version = await _version(connection, application, request)
+        manifest = await desk.manifests.get(connection, application.id, version)
+        view = view_of(environment)
+        _refuse_what_cannot_run(manifest, view, request.parameters)
+        plan = plan_launch({}, InstanceStatus.REQUESTED)
+        instance_id = new_id()
+        destroy_at = None
+        if request.destroy_interval_ms != -1:
+            destroy_at = desk.clock.now() + timedelta(milliseconds=request.destroy_interval_ms)
+        await jobs.accept_launch(
+            connection,
+            instance_id=instance_id,
+            organization_id=application.organization_id,
+            application_id=application.id,
+            environment_id=environment.id,
+            revision_id=request.revision_id,
+            version=version,
+            name=request.instance_name or f"{application.name} {instance_id[-6:]}",
+            owner_id=actor.user_id,
+            status=InstanceStatus.REQUESTED,
+            job_id=new_id(),
+            schedule_id=new_id(),
+            parameters=msgspec.json.encode(request.parameters).decode(),
+            components=components_text(manifest),
+            environment_view=view.to_text(),
+            destroy_at=destroy_at,
+            **job_columns(plan, manifest),
+        )
+    return instance_id
+
+
+def components_text(manifest: CompiledManifest) -> str:
+    """Return the instance's components as the API shows them; none for manifests without components (reference §2)."""
+    if not manifest.is_component_manifest:
+        return "[]"
+    return msgspec.json.encode([{"name": path} for path in manifest.components]).decode()
+
+
+async def _look_up(
+    connection: Connection, lookup: Lookup, application_id: str, request: LaunchRequest
+) -> tuple[Application, Environment]:
+    """Fetch the application and the environment; the permission is for launching the one in the other."""
+    if request.environment_id is not None:
+        environment = await lookup.environment(request.environment_id, Permission.READ)
+        application = await lookup.application(
+            application_id, Permission.CREATE_INSTANCE, resources.environment(environment.id)
+        )
+        if environment.organization_id != application.organization_id:
+            raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
+        return application, environment
+    application = await lookup.application(application_id, Permission.READ)
+    default = await environments.default_id(connection, organization_id=application.organization_id)
+    if default is None:
+        raise BadRequest(
+            "The organization has no default environment; give environmentId, or make one the default.",
+            code="NoEnvironment",
+        )
+    application = await lookup.application(application_id, Permission.CREATE_INSTANCE, resources.environment(default))
+    return application, await lookup.environment(default, Permission.READ)
+
+
+async def _version(connection: Connection, application: Application, request: LaunchRequest) -> int:
+    version = application.latest_version if request.version is None else request.version
+    if version == application.latest_version:
+        return version
+    known = 0 < version < 2**31 and await manifests.exists(connection, application_id=application.id, version=version)
+    if not known:
+        raise BadRequest(
+            f"The application has no manifest version {version}; the newest is {application.latest_version}.",
+            code="InvalidManifestVersion",
+        )
+    return version
+
+
+def _refuse_what_cannot_run(manifest: CompiledManifest, view: EnvironmentView, parameters: Mapping[str, Any]) -> None:
+    configure(manifest, parameters)
+    problems = [*unsupported_components(manifest), *unmet_needs(manifest, view)]
+    if problems:
+        raise BadRequest(*problems, code="CannotLaunch")
+
+
+_RUNNABLE = frozenset({"workflow.Instance", "cobalt.common.Constants", "reference.Service"})
+
+
+def unsupported_components(manifest: CompiledManifest) -> list[str]:
+    """Return a sentence for each component whose type is known but cannot be run by this version yet."""
+    return [
+        f"Component {path!r}: components of type {component.type!r} are not supported yet."
+        for path, component in manifest.components.items()
+        if component.type not in _RUNNABLE
+    ]

@@ -1,0 +1,170 @@
+"""Running and scheduling workflows on an instance (reference §4, Application instances)."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from launchbay import limits
+from launchbay.access.actor import Actor
+from launchbay.access.lookup import Lookup
+from launchbay.access.permissions import Permission
+from launchbay.errors import BadRequest, Conflict
+from launchbay.ids import is_id, new_id
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.instance_record import InstanceRecord
+from launchbay.planning.accept import accept, may_accept
+from launchbay.planning.commands import DESTROY, plan_run
+from launchbay.store import schedules as store
+from launchbay.store.pool import Connection
+from launchbay.store.schedules import ScheduleRow
+from launchbay.usecases.desk import Desk
+
+_DIGITS = re.compile(r"[0-9]{1,15}")
+
+
+async def run_workflow(desk: Desk, actor: Actor, instance_id: str, workflow: str, parameters: Mapping[str, Any]) -> str:
+    """Run a workflow on an instance and return the instance's id.
+
+    Raises BadRequest for an unknown workflow or parameter and Conflict when a job is under way.
+    """
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        record = await _for_running(lookup, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
+        await _run(desk, connection, actor, record, workflow, parameters)
+    return record.id
+
+
+async def schedule_workflow(
+    desk: Desk, actor: Actor, instance_id: str, workflow: str, interval: Any, parameters: Mapping[str, Any]
+) -> str | None:
+    """Schedule a workflow after `interval` milliseconds and return the schedule's id; None when 0 ran it at once."""
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        record = await _for_running(lookup, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
+        interval_ms = checked_interval(interval)
+        if interval_ms == 0:
+            await _run(desk, connection, actor, record, workflow, parameters)
+            return None
+        if record.status is InstanceStatus.DESTROYED:
+            raise _gone(record)
+        manifest = await desk.manifests.get(connection, record.application_id, record.version)
+        plan_run(manifest, workflow, parameters, InstanceStatus.RUNNING)
+        schedule_id = new_id()
+        await store.insert(
+            connection,
+            schedule_id=schedule_id,
+            instance_id=record.id,
+            workflow=workflow,
+            parameters=msgspec.json.encode(parameters).decode(),
+            owner_id=actor.user_id,
+            interval_ms=interval_ms,
+        )
+    return schedule_id
+
+
+async def reschedule_workflow(
+    desk: Desk,
+    actor: Actor,
+    instance_id: str,
+    schedule: str,
+    interval: Any,
+    parameters: Mapping[str, Any] | None,
+) -> str | None:
+    """Move a schedule, named by its id or its workflow's name; 0 cancels it. Returns its id, None when cancelled.
+
+    Parameters that are not given stay. Raises BadRequest for an unknown or ambiguous schedule.
+    """
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        record = await lookup.instance(instance_id, Permission.SCHEDULE_INSTANCE_WORKFLOW)
+        found = _find_schedule(await store.of_instance(connection, instance_id=record.id), schedule)
+        await _for_running(lookup, instance_id, found.workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
+        interval_ms = checked_interval(interval)
+        if interval_ms == 0:
+            await store.cancel(connection, schedule_id=found.id)
+            return None
+        if parameters is not None:
+            manifest = await desk.manifests.get(connection, record.application_id, record.version)
+            plan_run(manifest, found.workflow, parameters, InstanceStatus.RUNNING)
+        moved = await store.reschedule(
+            connection,
+            schedule_id=found.id,
+            interval_ms=interval_ms,
+            parameters=None if parameters is None else msgspec.json.encode(parameters).decode(),
+        )
+        if moved is None:
+            raise BadRequest(f"The schedule {found.id} has just fired.", code="UnknownSchedule")
+    return found.id
+
+
+async def list_schedules(desk: Desk, actor: Actor, instance_id: str) -> list[ScheduleRow]:
+    """Return the pending schedules of an instance, the next one first."""
+    async with desk.database.connection() as connection:
+        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
+        return await store.of_instance(connection, instance_id=record.id)
+
+
+def checked_interval(interval: Any) -> int:
+    """Return an interval in ms, given as a number or as digits. Raises BadRequest (api-decisions, "States")."""
+    if isinstance(interval, str) and _DIGITS.fullmatch(interval):
+        interval = int(interval)
+    if isinstance(interval, bool) or not isinstance(interval, int) or not 0 <= interval <= limits.INTERVAL_LONGEST_MS:
+        raise BadRequest(
+            "interval must be milliseconds, as a whole number or a string of digits, 0 or more.", code="InvalidInterval"
+        )
+    return interval
+
+
+async def _for_running(lookup: Lookup, instance_id: str, workflow: str, permission: Permission) -> InstanceRecord:
+    """Fetch the instance for running the workflow; `destroy` needs the permission to edit (reference §4, run)."""
+    if workflow == DESTROY:
+        return await lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+    return await lookup.instance(instance_id, permission, workflow=workflow)
+
+
+async def _run(
+    desk: Desk,
+    connection: Connection,
+    actor: Actor,
+    record: InstanceRecord,
+    workflow: str,
+    parameters: Mapping[str, Any],
+) -> None:
+    manifest = await desk.manifests.get(connection, record.application_id, record.version)
+    plan = plan_run(manifest, workflow, parameters, record.status)
+    if record.status is InstanceStatus.DESTROYED:
+        raise _gone(record)
+    if record.job_id is not None or not may_accept(plan):
+        raise _busy()
+    if await accept(connection, record.id, actor.user_id, plan, manifest) is None:
+        raise _busy()
+
+
+def _find_schedule(pending: list[ScheduleRow], wanted: str) -> ScheduleRow:
+    by_id = [row for row in pending if row.id == wanted]
+    by_name = [row for row in pending if row.workflow == wanted]
+    found = by_id or by_name
+    if not found:
+        what = "id" if is_id(wanted) else "name"
+        raise BadRequest(
+            f"There is no pending schedule with the {what} {wanted[:100]!r}; GET …/schedules lists them.",
+            code="UnknownSchedule",
+        )
+    if len(found) > 1:
+        ids = ", ".join(row.id for row in found)
+        raise BadRequest(
+            f"The name {wanted[:100]!r} fits several schedules: {ids}. Give the id of one.", code="AmbiguousSchedule"
+        )
+    return found[0]
+
+
+def _busy() -> Conflict:
+    return Conflict(
+        "Another workflow is already running on the instance; try again when it has ended.", code="InstanceBusy"
+    )
+
+
+def _gone(record: InstanceRecord) -> BadRequest:
+    return BadRequest(f"The instance {record.name!r} is destroyed; nothing can be run on it.", code="InstanceDestroyed")

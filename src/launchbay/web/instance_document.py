@@ -1,0 +1,142 @@
+"""Instances as the API shows them (reference §2; additions: api-decisions, "States")."""
+
+from typing import Any, TypedDict
+
+import msgspec
+
+from launchbay.clock import to_ms
+from launchbay.model.job import JobStatus, raise_percent
+from launchbay.store.instances import JobRow, SummaryRow
+from launchbay.usecases.instances import InstanceView
+
+
+class StepDocument(TypedDict):
+    """A step in brief."""
+
+    name: str
+    status: str
+    percentComplete: int
+
+
+class SummaryDocument(TypedDict):
+    """An instance as lists show it."""
+
+    id: str
+    name: str
+    environment: str
+    application: str
+    revision: str | None
+    status: str
+
+
+class WorkflowDocument(TypedDict):
+    """The running job, in exactly the fields of the reference."""
+
+    name: str
+    status: str
+    ownerId: str
+    steps: list[StepDocument]
+
+
+class JobDocument(WorkflowDocument):
+    """A job of the history."""
+
+    id: str
+    startedAt: int | None
+    finishedAt: int | None
+    errorMessage: str | None
+
+
+class ComponentDocument(TypedDict, total=False):
+    """A component; `instanceId` is there when it stands for another instance."""
+
+    name: str
+    instanceId: str
+
+
+class _InstanceDocument(TypedDict):
+    id: str
+    name: str
+    version: int
+    parameters: dict[str, Any]
+    status: str
+    ownerId: str
+    workflowHistory: list[JobDocument]
+    returnValues: dict[str, Any]
+    applicationId: str
+    environmentId: str
+    components: list[ComponentDocument]
+    errorMessage: str | None
+    availableWorkflows: list[str]
+    destroyAt: int | None
+    userData: dict[str, Any]
+    createdAt: int
+
+
+class InstanceDocument(_InstanceDocument, total=False):
+    """An instance in detail; `workflow` is there while a job runs."""
+
+    workflow: WorkflowDocument
+
+
+def summary_document(row: SummaryRow) -> SummaryDocument:
+    """Return a list item: exactly the fields of the reference."""
+    return {
+        "id": row.id,
+        "name": row.name,
+        "environment": row.environment_id,
+        "application": row.application_id,
+        "revision": row.revision_id,
+        "status": row.status,
+    }
+
+
+def instance_document(view: InstanceView) -> dict[str, Any]:
+    """Return an instance in detail. Stored documents are passed on as they are."""
+    record = view.record
+    history = [job_document(row) for row in view.history]
+    document: dict[str, Any] = {
+        "id": record.id,
+        "name": record.name,
+        "version": record.version,
+        "parameters": msgspec.Raw(record.parameters.encode()),
+        "status": record.status.value,
+        "ownerId": record.owner_id,
+        "workflowHistory": history,
+        "returnValues": msgspec.Raw(record.return_values.encode()),
+        "applicationId": record.application_id,
+        "environmentId": record.environment_id,
+        "components": msgspec.Raw(record.components.encode()),
+        "errorMessage": record.error_message,
+        "availableWorkflows": view.available_workflows,
+        "destroyAt": None if record.destroy_at is None else to_ms(record.destroy_at),
+        "userData": msgspec.Raw(record.user_data.encode()),
+        "createdAt": to_ms(record.created_at),
+    }
+    running = next((job for job in history if job["status"] == JobStatus.EXECUTING), None)
+    if running is not None:
+        document["workflow"] = {name: running[name] for name in ("name", "status", "ownerId", "steps")}
+    return document
+
+
+def job_document(row: JobRow) -> dict[str, Any]:
+    """Return a job of the history with its steps in brief."""
+    return {
+        "id": row.id,
+        "name": row.name,
+        "status": row.status,
+        "ownerId": row.owner_id,
+        "steps": _steps(row),
+        "startedAt": None if row.started_at is None else to_ms(row.started_at),
+        "finishedAt": None if row.finished_at is None else to_ms(row.finished_at),
+        "errorMessage": row.error_message,
+    }
+
+
+def _steps(row: JobRow) -> list[dict[str, Any]]:
+    live = {path: (status, percent) for path, status, percent in msgspec.json.decode(row.live_steps or "[]")}
+    steps = []
+    for path, name, status, percent in msgspec.json.decode(row.steps):
+        now_status, now_percent = live.get(path, (status, percent))
+        steps.append({"name": name, "status": now_status, "percentComplete": raise_percent(percent, now_percent)})
+    return steps
