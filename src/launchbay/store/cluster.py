@@ -227,8 +227,7 @@ def _fits(directory: Path) -> bool:
 
 def _run(arguments: list[str | Path], text: str, run: dict[str, Any]) -> None:
     try:
-        # Our own programs with our own arguments.
-        done = subprocess.run(arguments, check=False, capture_output=True, text=True, input=text, **run)  # noqa: S603
+        done = subprocess.run(arguments, check=False, capture_output=True, text=True, input=text, **run)  # noqa: S603 - our program
     except PermissionError as error:
         raise CannotStart(
             f"The account that runs PostgreSQL may not run {arguments[0]}.",

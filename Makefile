@@ -1,0 +1,70 @@
+# What a developer does here. It needs Python 3.11 or newer, make and git, nothing else; `make help` lists the targets.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+export PYTHON
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
+PYTEST := $(BIN)/python -m pytest
+# More arguments for a command: make test ARGS='tests/store -k pool', make serve ARGS='--port 9000'.
+ARGS ?=
+
+# A stamp carries the sum of what it was made from: another lock file is another stamp, whatever the dates of the files say.
+sum = $(firstword $(shell cat $(1) | cksum))
+RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
+PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
+DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
+
+.PHONY: help setup check test test-faults serve demo bench lock clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+
+setup: $(PACKAGE) ## make .venv with the locked packages and the product
+
+check: $(DEV) ## lint, formatting, types, import contracts, rules of style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(PYTEST) -q tests/test_style.py
+
+test: $(DEV) ## every test that is quick enough for each change
+	$(PYTEST) -m "not faults and not load" $(ARGS)
+
+test-faults: $(DEV) ## the slow suites that kill, cut and stop things
+	$(PYTEST) -m faults $(ARGS)
+
+serve: $(PACKAGE) ## run the server in ./data
+	$(BIN)/launchbay serve $(ARGS)
+
+demo: $(PACKAGE) ## run the server with something to look at
+	$(BIN)/launchbay demo $(ARGS)
+
+bench: $(DEV) ## measure the speed promises
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lock: ## write the lock files again after a change of dependencies (needs uv)
+	@command -v uv >/dev/null || { echo "make lock needs uv: see https://docs.astral.sh/uv/" >&2; exit 1; }
+	requirements/lock
+
+clean: ## remove .venv and what the tools left
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+
+# An environment made from another lock file is made anew, so that nothing of the old list stays behind.
+$(RUNTIME):
+	@if ls $(VENV)/stamp-runtime-* >/dev/null 2>&1; then echo "The lock file changed: making $(VENV) anew."; rm -rf $(VENV); fi
+	@requirements/venv $(VENV)
+	$(PIP) install --require-hashes -r requirements/runtime.txt
+	@touch $@
+
+$(PACKAGE): $(RUNTIME)
+	$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEV): $(PACKAGE)
+	$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
