@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from launchbay.errors import ExpressionError
-from launchbay.manifest.expressions import Template, compile_template
+from launchbay.manifest.expressions import MalformedExpression, Template, compile_template, syntax_error
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, plain
 from launchbay.model.findings import Findings, Place
 
@@ -32,11 +31,10 @@ def variables_by_place(nodes: Iterable[Node], wanted: Collection[str]) -> Mappin
 def _compiled(value: Any, nodes: Iterable[Node], what: str, findings: Findings) -> Template:
     try:
         return compile_template(value)
-    except ExpressionError:
+    except MalformedExpression:
         for scalar in _texts(nodes):
-            try:
-                compile_template(scalar.value)
-            except ExpressionError as error:
+            error = syntax_error(scalar.text)
+            if error is not None:
                 findings.error("MalformedExpression", f"{what}: {error}", scalar)
         return compile_template(None)
 
