@@ -42,6 +42,11 @@ def decide(grants: Grants, permission: Permission, resources: tuple[Resource, ..
     return _DENIED
 
 
+def holds(grants: Grants, permission: Permission) -> bool:
+    """Tell whether the permission is held for anything at all, for operations that are about no single object."""
+    return any(entry.patterns for _, entry in grants.entries_for(permission))
+
+
 def explain(grants: Grants, permission: Permission, resources: tuple[Resource, ...]) -> tuple[Decision, str]:
     """Return the decision together with a sentence that says what decided, or what is missing."""
     decision = decide(grants, permission, resources)

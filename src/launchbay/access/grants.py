@@ -31,6 +31,7 @@ class Grants:
     """The union over all roles; without roles, nothing is allowed."""
 
     roles: tuple[RoleGrants, ...]
+    member: bool = True  # of the organization; without membership there are no roles either
 
     def entries_for(self, permission: Permission) -> tuple[tuple[str, Entry], ...]:
         """Return the entries that name the permission, each with its role's name, in the order of the roles."""
@@ -45,7 +46,7 @@ class Grants:
         return {permission: tuple(entries) for permission, entries in found.items()}
 
 
-NOTHING = Grants(())
+NOTHING = Grants((), member=False)
 
 _EVERYWHERE = (Pattern("/*"),)
 

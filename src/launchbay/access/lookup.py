@@ -1,0 +1,193 @@
+"""Fetch and authorize in one act: the only way a use case gets hold of an object.
+
+    async with database.transaction() as connection:
+        lookup = lookups.on(connection, actor)
+        environment = await lookup.environment(environment_id, Permission.READ)
+        application = await lookup.application(
+            application_id, Permission.CREATE_INSTANCE, resources.environment(environment.id)
+        )
+
+Every method makes one query, which brings the object, whether the caller's credentials still hold, and the stamp that
+says whether the grants in memory still hold; only after a change a second query reads them anew. In the order of checks
+(api-decisions, "Wire" 6) it raises NotAuthenticated when the caller was disabled, deleted, or has a new password since
+the credentials were verified; NotFound when there is no such object; NotAllowed when there is one, in whatever
+organization.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from launchbay.access import gate, resources
+from launchbay.access.actor import Actor
+from launchbay.access.grants import Grants
+from launchbay.access.grants_cache import GrantsCache
+from launchbay.access.permissions import Permission
+from launchbay.access.resources import Resource
+from launchbay.errors import NotAllowed, NotAuthenticated, NotFound
+from launchbay.ids import is_id
+from launchbay.model.application import Application, Revision
+from launchbay.model.environment import Environment
+from launchbay.model.instance_record import InstanceRecord
+from launchbay.model.organization import Organization
+from launchbay.model.role import Role
+from launchbay.model.service import Service
+from launchbay.model.user import User
+from launchbay.store import lookups
+from launchbay.store.lookups import Look, Sighting
+from launchbay.store.pool import Connection
+
+T = TypeVar("T")
+
+
+class Lookups:
+    """Makes lookups. `forget` drops what authentication keeps in memory about a user whose credentials changed."""
+
+    def __init__(self, forget: Callable[[str], None], grants: GrantsCache | None = None) -> None:
+        self._forget = forget
+        self._grants = grants or GrantsCache()
+
+    def on(self, connection: Connection, actor: Actor) -> "Lookup":
+        """Return the caller's view of the database through this connection."""
+        return Lookup(connection, actor, self._grants, self._forget)
+
+
+class Lookup:
+    """What one caller may get through one connection. `touching` names other resources that the operation touches."""
+
+    def __init__(
+        self, connection: Connection, actor: Actor, grants: GrantsCache, forget: Callable[[str], None]
+    ) -> None:
+        self._connection = connection
+        self._actor = actor
+        self._cache = grants
+        self._forget = forget
+        self._grants: dict[str, Grants] = {}
+
+    async def caller(self) -> User:
+        """Return the caller's own account, for operations on no other object."""
+        found, _ = await self._find(lookups.caller, self._actor.user_id)
+        return found
+
+    async def organization(
+        self, organization_id: str, permission: Permission | None = None, *touching: Resource
+    ) -> Organization:
+        """Return an organization that the caller belongs to.
+
+        With a permission, the caller must hold it for the resources touched; without resources, for anything at all.
+        """
+        found, stamp = await self._find(lookups.organization, organization_id)
+        grants = await self._grants_in(found.id, stamp)
+        if not grants.member:
+            raise NotAllowed("You do not belong to this organization.", "Ask one of its administrators to add you.")
+        if permission is not None and touching:
+            self._check(grants, permission, touching)
+        elif permission is not None and not gate.holds(grants, permission):
+            raise NotAllowed(f"You need the permission {permission} in this organization.", _REMEDY)
+        return found
+
+    async def application(self, application_id: str, permission: Permission, *touching: Resource) -> Application:
+        """Return an application."""
+        found, stamp = await self._find(lookups.application, application_id)
+        grants = await self._grants_in(found.organization_id, stamp)
+        self._check(grants, permission, (resources.application(found.id), *touching))
+        return found
+
+    async def revision(self, revision_id: str, permission: Permission, *touching: Resource) -> Revision:
+        """Return a revision; the permission is for its application."""
+        found, stamp = await self._find(lookups.revision, revision_id)
+        grants = await self._grants_in(found.organization_id, stamp)
+        self._check(grants, permission, (resources.application(found.application_id), *touching))
+        return found
+
+    async def environment(self, environment_id: str, permission: Permission, *touching: Resource) -> Environment:
+        """Return an environment."""
+        found, stamp = await self._find(lookups.environment, environment_id)
+        grants = await self._grants_in(found.organization_id, stamp)
+        self._check(grants, permission, (resources.environment(found.id), *touching))
+        return found
+
+    async def service(self, service_id: str, permission: Permission, *touching: Resource) -> Service:
+        """Return a service instance."""
+        found, stamp = await self._find(lookups.service, service_id)
+        grants = await self._grants_in(found.organization_id, stamp)
+        self._check(grants, permission, (resources.service(found.id), *touching))
+        return found
+
+    async def role(self, role_id: str, permission: Permission) -> Role:
+        """Return a role."""
+        found, stamp = await self._find(lookups.role, role_id)
+        grants = await self._grants_in(found.organization_id, stamp)
+        self._check(grants, permission, (resources.role(found.id),))
+        return found
+
+    async def member(self, organization_id: str, user_id: str, permission: Permission) -> User:
+        """Return a user as a member of the organization; who is no member of it is not found."""
+        found, stamp = await self._find(lookups.member, user_id, organization_id=_id(organization_id))
+        grants = await self._grants_in(organization_id, stamp)
+        self._check(grants, permission, (resources.user(found.id),))
+        return found
+
+    async def instance(
+        self, instance_id: str, permission: Permission, *touching: Resource, workflow: str | None = None
+    ) -> InstanceRecord:
+        """Return an instance; with `workflow` the permission is for that workflow on it.
+
+        An instance touches its environment: `EditInstance: [/applications/*, /environments/<dev>]` reaches what runs
+        there, and nothing else.
+        """
+        found, stamp = await self._find(lookups.instance, instance_id)
+        grants = await self._grants_in(found.organization_id, stamp)
+        if workflow is None:
+            target = resources.instance(found.application_id, found.id)
+        else:
+            target = resources.workflow(found.application_id, found.id, workflow)
+        self._check(grants, permission, (target, resources.environment(found.environment_id), *touching))
+        return found
+
+    def allows(self, organization_id: str, permission: Permission, *touched: Resource) -> bool:
+        """Decide about one more thing of an organization that was looked up before, such as each row of a list."""
+        return gate.decide(self.grants(organization_id), permission, touched).allowed
+
+    def grants(self, organization_id: str) -> Grants:
+        """Return what the caller holds in an organization of which something was looked up before."""
+        assert organization_id in self._grants, "look something of the organization up before you ask what is allowed"
+        return self._grants[organization_id]
+
+    async def _find(self, look: Look[T], object_id: str, **more: str | None) -> tuple[T, int]:
+        # The query runs for an id of another form too: a caller who is no caller any more must hear that first.
+        sighting = await look(self._connection, caller_id=self._actor.user_id, id=_id(object_id), **more)
+        sighting = self._checked(sighting)
+        if sighting.found is None:
+            raise NotFound(f"There is no {look.noun} {object_id[:80]!r}.", "Look the id up in the list it came from.")
+        return sighting.found, sighting.organization_stamp
+
+    def _checked(self, sighting: Sighting[T] | None) -> Sighting[T]:
+        actor = self._actor
+        if sighting is None or not sighting.caller_enabled:
+            problem = "This account does not exist any more." if sighting is None else "This account is disabled."
+        elif actor.stamp is not None and actor.stamp != sighting.caller_stamp:
+            problem = "The password of this account was changed."
+        else:
+            return sighting
+        if actor.stamp is not None:
+            self._forget(actor.user_id)
+        raise NotAuthenticated(problem, "Sign in again, or ask an administrator.")
+
+    async def _grants_in(self, organization_id: str, stamp: int) -> Grants:
+        grants = await self._cache.get(self._connection, self._actor.user_id, organization_id, stamp)
+        self._grants[organization_id] = grants
+        return grants
+
+    @staticmethod
+    def _check(grants: Grants, permission: Permission, touched: tuple[Resource, ...]) -> None:
+        if not gate.decide(grants, permission, touched).allowed:
+            names = " with ".join(str(resource) for resource in touched)
+            raise NotAllowed(f"You need the permission {permission} for {names}.", _REMEDY)
+
+
+_REMEDY = "Ask an administrator of the organization for a role that has it."
+
+
+def _id(text: str) -> str | None:
+    """Return the text when it can be an id; nothing else gets to the database."""
+    return text if is_id(text) else None

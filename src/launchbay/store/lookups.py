@@ -1,0 +1,67 @@
+"""One statement per kind of object: the object together with what the caller's credentials and grants depend on.
+
+Only `access/lookup.py` uses these; who has an object has passed the gate.
+"""
+
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from launchbay.model.application import Application, Revision
+from launchbay.model.environment import Environment
+from launchbay.model.instance_record import InstanceRecord
+from launchbay.model.organization import Organization
+from launchbay.model.role import Role
+from launchbay.model.service import Service
+from launchbay.model.user import User
+from launchbay.store.pool import Connection
+from launchbay.store.statements import load
+
+T = TypeVar("T")
+
+_sql = load("lookups")
+_BEFORE_OBJECT = ("caller_stamp", "caller_enabled", "organization_stamp")
+
+
+class Sighting(NamedTuple, Generic[T]):
+    """What a statement saw in one snapshot; `found` is None when there is no such object."""
+
+    caller_stamp: int
+    caller_enabled: bool
+    organization_stamp: int
+    found: T | None
+
+
+class Look(Generic[T]):
+    """A statement of `lookups.sql`, bound to the class of its object."""
+
+    __slots__ = ("_compared", "_kind", "_text", "noun")
+
+    def __init__(self, noun: str, kind: type[T]) -> None:
+        self.noun = noun
+        self._kind = kind
+        self._text = _sql.text(noun)
+        self._compared = False
+
+    async def __call__(self, connection: Connection, /, **parameters: Any) -> Sighting[T] | None:
+        """Execute it; None means that the caller does not exist any more."""
+        cursor = await connection.execute(self._text, parameters)
+        if not self._compared:
+            fields: tuple[str, ...] = self._kind.__match_args__  # type: ignore[attr-defined] # a dataclass has them
+            columns = tuple(column.name for column in cursor.description or ())
+            assert columns == _BEFORE_OBJECT + fields, f"{self.noun}: {columns} are not the fields {fields}"
+            self._compared = True
+        values = await cursor.fetchone()
+        if values is None:
+            return None
+        found = None if values[3] is None else self._kind(*values[3:])
+        return Sighting(values[0], values[1], values[2], found)
+
+
+caller = Look("caller", User)
+organization = Look("organization", Organization)
+application = Look("application", Application)
+revision = Look("revision", Revision)
+environment = Look("environment", Environment)
+service = Look("service", Service)
+role = Look("role", Role)
+member = Look("member", User)
+instance = Look("instance", InstanceRecord)

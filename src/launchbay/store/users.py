@@ -1,0 +1,39 @@
+"""User accounts and their memberships."""
+
+from typing import NamedTuple
+
+from launchbay.model.user import User
+from launchbay.store.statements import load
+
+
+class CredentialsRow(NamedTuple):
+    """What a sign-in is verified against."""
+
+    id: str
+    email: str
+    name: str
+    password_hash: str | None
+    enabled: bool
+    access_stamp: int
+
+
+class MemberRow(NamedTuple):
+    """A member of an organization, with the names of the roles held there."""
+
+    id: str
+    name: str
+    email: str
+    roles: list[str]
+
+
+_sql = load("users")
+
+credentials = _sql.row("credentials", CredentialsRow)
+by_id = _sql.row("by_id", User)
+insert = _sql.change("insert")
+set_password = _sql.change("set_password")
+renew_hash = _sql.change("renew_hash")
+set_enabled = _sql.change("set_enabled")
+join_organization = _sql.change("join_organization")
+leave_organization = _sql.change("leave_organization")
+of_organization = _sql.rows("of_organization", MemberRow)
