@@ -40,8 +40,7 @@ class WorkflowInstance:
     async def _run_if_present(self, job: JobRun, component: Component, name: str) -> None:
         workflow = component.workflows.get(name)
         if workflow is not None:
-            arguments = job.plan.arguments if not job.manifest.is_component_manifest else {}
-            await WorkflowRun(job, component, workflow, f"{component.path}#{name}", 0).run(arguments)
+            await WorkflowRun(job, component, workflow, f"{component.path}#{name}", 0).run({})
 
 
 async def _wait_for_launch(job: JobRun, component: Component, call: CommandCall) -> None:

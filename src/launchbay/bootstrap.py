@@ -1,0 +1,150 @@
+"""The composition root: Settings → database → use cases and engine → web application. Everything is wired here."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from psycopg import AsyncConnection
+
+from launchbay.access.authenticator import RequestAuthenticator
+from launchbay.access.basic import BasicAuthentication
+from launchbay.access.lookup import Lookups
+from launchbay.access.passwords import Passwords
+from launchbay.access.throttle import SignInThrottle
+from launchbay.actions.registry import Registry
+from launchbay.clock import Clock, SystemClock
+from launchbay.engine.engine import Engine
+from launchbay.engine.queue import Queue
+from launchbay.engine.queue_schema import apply_schema
+from launchbay.engine.runner import Runner
+from launchbay.engine.stager import Stager
+from launchbay.manifest.compiler import check, compile_manifest
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.outgoing.addresses import Allowlist
+from launchbay.outgoing.client import OutgoingHttp
+from launchbay.planning.manifests import CompiledManifests
+from launchbay.runtime.components.builtin import BUILTIN
+from launchbay.runtime.run import RetryPacing, Surroundings
+from launchbay.settings import Settings
+from launchbay.store.embedded import EmbeddedPostgres
+from launchbay.store.migrate import upgrade
+from launchbay.store.pool import Database, conninfo
+from launchbay.usecases.desk import Desk
+from launchbay.usecases.first_start import FirstAdministrator, first_start
+from launchbay.web.app import create_app
+from launchbay.web.asgi import App
+from launchbay.web.endpoints import ENDPOINTS
+from launchbay.web.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A started process: its web application, its engine, and the account that a first start made."""
+
+    app: App
+    engine: Engine
+    database: Database
+    first_administrator: FirstAdministrator | None
+
+
+@asynccontextmanager
+async def started(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Parts]:
+    """Start everything but the listening and the working; leave it all in order at the end.
+
+    Raises CannotStart with what the operator can do.
+    """
+    clock = clock or SystemClock()
+    async with AsyncExitStack() as stack:
+        url = await _database_url(settings, stack)
+        await prepare(url)
+        database = await stack.enter_async_context(Database(url, connections=settings.database_connections))
+        passwords = Passwords()
+        stack.callback(passwords.close)
+        administrator = await first_start(
+            database,
+            passwords,
+            organization=settings.organization,
+            email=settings.admin_email,
+            password=settings.admin_password,
+        )
+        outgoing = OutgoingHttp(Allowlist.parse(settings.outgoing_allow))
+        stack.push_async_callback(outgoing.aclose)
+        yield _assemble(settings, clock, database, passwords, outgoing, administrator)
+
+
+async def prepare(url: str) -> None:
+    """Bring a database to the schema of this version, the queue's tables included."""
+    await asyncio.to_thread(upgrade, url)
+    async with await AsyncConnection.connect(conninfo(url), autocommit=True) as connection:
+        await apply_schema(connection)
+
+
+async def _database_url(settings: Settings, stack: AsyncExitStack) -> str:
+    if settings.database_url:
+        return settings.database_url
+    embedded = await asyncio.to_thread(EmbeddedPostgres.start, settings.data_dir)
+    stack.push_async_callback(asyncio.to_thread, embedded.stop)
+    watching = asyncio.create_task(embedded.keep_running(), name="embedded postgres")
+
+    async def stop_watching() -> None:
+        watching.cancel()
+        await asyncio.wait({watching})
+
+    stack.push_async_callback(stop_watching)
+    return embedded.url
+
+
+def _assemble(
+    settings: Settings,
+    clock: Clock,
+    database: Database,
+    passwords: Passwords,
+    outgoing: OutgoingHttp,
+    administrator: FirstAdministrator | None,
+) -> Parts:
+    actions = Registry.load()
+    known_actions = frozenset(actions.names())
+    manifests = CompiledManifests(partial(_compile_stored, known_actions))
+    basic = BasicAuthentication(database, passwords, SignInThrottle(clock), clock)
+    desk = Desk(
+        database=database,
+        lookups=Lookups(basic.forget),
+        manifests=manifests,
+        check=partial(check, known_actions=known_actions),
+        clock=clock,
+    )
+    surroundings = Surroundings(
+        actions=actions,
+        component_types=BUILTIN,
+        clock=clock,
+        outgoing=outgoing,
+        retry_pacing=RetryPacing(settings.step_retry_first_s, settings.step_retry_longest_s),
+    )
+    engine = Engine(
+        queue=Queue(
+            database.pool,
+            conninfo(database.url),
+            heartbeat_s=settings.heartbeat_interval_s,
+            grace_s=settings.stop_grace_s,
+        ),
+        runner=Runner(database, surroundings, manifests, settings.destroy_timeout_s),
+        stager=Stager(database, manifests),
+        name=f"worker-{secrets.token_hex(4)}",
+        concurrency=settings.engine_concurrency,
+        stalled_after_s=settings.stalled_after_s,
+        stager_interval_s=settings.stager_interval_ms / 1000,
+    )
+    services = Services(desk=desk, ready=partial(_ready, database))
+    return Parts(create_app(ENDPOINTS, RequestAuthenticator(basic), services), engine, database, administrator)
+
+
+def _compile_stored(known_actions: frozenset[str], data: bytes) -> CompiledManifest:
+    return compile_manifest(data, known_actions=known_actions)
+
+
+async def _ready(database: Database) -> None:
+    async with database.connection() as connection:
+        await connection.execute("SELECT 1")

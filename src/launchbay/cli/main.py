@@ -1,0 +1,17 @@
+"""The `launchbay` command: the group that the commands in this package join."""
+
+import click
+
+from launchbay import __version__
+from launchbay.cli.server import migrate, serve, worker
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="launchbay")
+def main() -> None:
+    """Launchbay launches applications with one call, runs workflows on them and has them destroyed on time."""
+
+
+main.add_command(serve)
+main.add_command(worker)
+main.add_command(migrate)

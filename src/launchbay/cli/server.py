@@ -1,0 +1,134 @@
+"""The commands that run a server: `serve`, `worker`, `migrate`."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import click
+import uvloop
+
+from launchbay.bootstrap import Parts, prepare, started
+from launchbay.errors import CannotStart
+from launchbay.observe.logs import configure_logs
+from launchbay.settings import SettingError, Settings, load
+from launchbay.store.embedded import EmbeddedPostgres
+from launchbay.web.server import serve as serve_http
+
+_config_option = click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="A TOML file with settings."
+)
+_data_option = click.option("--data-dir", help="Where the embedded database lives. [default: ./data]")
+_database_option = click.option("--database-url", help="A PostgreSQL to use instead of the embedded one.")
+
+
+@click.command()
+@_config_option
+@click.option("--host", help="The address to listen on. [default: 127.0.0.1]")
+@click.option("--port", type=int, help="The port to listen on; 0 takes a free one. [default: 8080]")
+@_data_option
+@_database_option
+@click.option("--no-engine", is_flag=True, help="Answer requests only; workers elsewhere run the jobs.")
+def serve(config: Path | None, no_engine: bool, **given: Any) -> None:  # noqa: FBT001 - click hands flags over so
+    """Run the API and the job engine in one process."""
+    settings = _settings(config, given)
+
+    async def run(stop: asyncio.Event) -> None:
+        async with started(settings) as parts:
+            _greet(parts)
+            async with asyncio.TaskGroup() as tasks:
+                if not no_engine:
+                    tasks.create_task(parts.engine.run(stop), name="engine")
+                tasks.create_task(serve_http(parts.app, settings, stop, started=_announce), name="web")
+
+    _run(settings, run)
+
+
+@click.command()
+@_config_option
+@_data_option
+@_database_option
+def worker(config: Path | None, **given: Any) -> None:
+    """Run jobs only, beside servers on the same database."""
+    settings = _settings(config, given)
+    if not settings.database_url:
+        raise click.ClickException(
+            "A worker shares its database with servers: give --database-url or LAUNCHBAY_DATABASE_URL."
+        )
+
+    async def run(stop: asyncio.Event) -> None:
+        async with started(settings) as parts:
+            click.echo(f"Launchbay worker {parts.engine.name} runs jobs.")
+            await parts.engine.run(stop)
+
+    _run(settings, run)
+
+
+@click.command()
+@_config_option
+@_data_option
+@_database_option
+def migrate(config: Path | None, **given: Any) -> None:
+    """Bring the database to the schema of this version, and end."""
+    settings = _settings(config, given)
+
+    async def run(_: asyncio.Event) -> None:
+        if settings.database_url:
+            await prepare(settings.database_url)
+        else:
+            with EmbeddedPostgres.start(settings.data_dir, serving=False) as embedded:
+                await prepare(embedded.url)
+        click.echo("The database has the schema of this version.")
+
+    _run(settings, run)
+
+
+def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
+    try:
+        return load(file=config, overrides=given)
+    except SettingError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _run(settings: Settings, work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine with an event that SIGTERM and SIGINT set. What keeps it from starting is told in sentences."""
+    configure_logs(settings.log_level, settings.log_format)
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        await work(stop)
+
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            uvloop.run(main())
+    except* CannotStart as group:
+        for error in _flat(group):
+            click.echo("\n".join(error.sentences), err=True)
+        sys.exit(1)
+
+
+def _flat(group: ExceptionGroup[CannotStart]) -> list[CannotStart]:
+    found: list[CannotStart] = []
+    for error in group.exceptions:
+        found.extend(_flat(error) if isinstance(error, ExceptionGroup) else [error])
+    return found
+
+
+def _greet(parts: Parts) -> None:
+    administrator = parts.first_administrator
+    if administrator is None:
+        return
+    click.echo(f"Created the administrator {administrator.email}.")
+    if administrator.is_generated:
+        click.echo(f"Password, shown this once: {administrator.password}")
+
+
+def _announce(host: str, port: int) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"Launchbay answers at http://{shown}:{port}")

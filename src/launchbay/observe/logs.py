@@ -1,0 +1,30 @@
+"""Structured logs of the process, on standard error."""
+
+import logging
+import sys
+
+import structlog
+from structlog.typing import Processor
+
+
+def configure_logs(level: str, form: str) -> None:
+    """Send structlog's and the libraries' logs to standard error, as JSON lines or for a console, from a level on."""
+    number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    renderer: Processor = structlog.processors.JSONRenderer()
+    last: list[Processor] = [structlog.processors.format_exc_info, renderer]
+    if form == "console":
+        last = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    structlog.configure(
+        processors=[*shared, *last],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    logging.basicConfig(
+        stream=sys.stderr, level=max(number, logging.WARNING), format="%(levelname)s %(name)s %(message)s"
+    )
