@@ -66,7 +66,7 @@ class WorkflowRun:
 
     async def _run_steps(self) -> None:
         waiting = {step.name: step for step in self.workflow.steps}
-        running: dict[asyncio.Task[dict[str, Any]], Step] = {}
+        running: dict[asyncio.Task[Mapping[str, Any]], Step] = {}
         failures: list[str] = []
         try:
             while waiting or running:
@@ -89,7 +89,7 @@ class WorkflowRun:
         if failures:
             raise WorkflowFailed(f"workflow {self.workflow.name!r}: {' '.join(failures)}")
 
-    def _finish(self, step: Step, task: asyncio.Task[dict[str, Any]], failures: list[str]) -> None:
+    def _finish(self, step: Step, task: asyncio.Task[Mapping[str, Any]], failures: list[str]) -> None:
         try:
             outputs = task.result()
         except StepFailed as failure:
