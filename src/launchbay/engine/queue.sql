@@ -84,6 +84,17 @@ CREATE OR REPLACE FUNCTION launchbay_queue_depth() RETURNS bigint LANGUAGE sql S
     WHERE status = 'todo' AND queue_name = 'launchbay' AND (scheduled_at IS NULL OR scheduled_at <= now())
 $$;
 
+-- The library looks for a lock in an index on (id, lock), that is, by reading all of it.
+CREATE INDEX IF NOT EXISTS launchbay_jobs_lock ON procrastinate_jobs (lock) WHERE status IN ('todo', 'doing');
+
+-- A queue is empty when statistics are taken, so PostgreSQL believes that it always is and plans a claim to read and
+-- sort everything: 1.1 s for a claim among 10,000 jobs, against 1 ms. The only plan that is right at any size goes
+-- along the index of priorities and asks the index above about each lock; this rules out the others.
+ALTER FUNCTION procrastinate_fetch_job_v2(character varying[], bigint)
+    SET enable_sort = off SET enable_seqscan = off SET enable_bitmapscan = off
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off
+    SET plan_cache_mode = force_generic_plan SET jit = off;
+
 -- A queue's tables hold few rows and turn over all the time: vacuum by count, not by share of a size that was once
 -- large, and leave room in the pages for the new versions of rows.
 ALTER TABLE procrastinate_jobs SET (
