@@ -12,7 +12,9 @@ MANIFEST_BOUND_PINS = 20_000  # targets of all binds, wildcards written out
 MANIFEST_FINDINGS = 200  # beyond this the rest is only counted
 TYPE_DEPTH = 16  # nesting of list<map<…>> in a pin's type
 EXPRESSION_RESULT_ITEMS = 100_000  # elements that one broadcast or wildcard may produce
-EXPRESSION_TEXT_CHARS = 4 * MIB
+EXPRESSION_TEXT_CHARS = 4 * MIB  # one text that an expression fills
+EXPRESSION_TOTAL_CHARS = 16 * MIB  # all texts in the value of one template
+EXPRESSION_WORK_ITEMS = 500_000  # values that the evaluation of one template may look at or copy
 RUNTIME_NESTING = 32  # macros calling macros, commands calling commands
 
 # Request bodies and JSON.

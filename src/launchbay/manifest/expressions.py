@@ -1,0 +1,291 @@
+"""Expressions in parameters and return values (manifest-language §6).
+
+`compile_template` takes a tree of plain data once, `Template.evaluate` fills it in any number of times. What comes out
+is fresh data that shares nothing changeable with the scope, the template or another result. Keys of maps are left
+alone.
+
+A text that is one expression and nothing else becomes the value, with its type. In any other text expressions become
+text: numbers, `true`, `false` as in JSON, maps as JSON. A list **broadcasts**: the text becomes a list, one text per
+element; several lists go by position and must be of one length; lists in lists give lists of lists. A broadcasting
+element of a list literal is **spliced** into it: `input: ["http://{$.ips}:2379"]` is the flat list of URLs, as the
+`serialize` step of public manifests needs it for one CSV row. An element that is one whole expression stays one.
+
+`{$.` that does not go on as a path is an error: it is no shell or JSON text. `${` that does not go on as a name is left
+alone, as any other brace: it is shell, such as `${X:-1}`.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from launchbay import limits
+from launchbay.errors import ExpressionError
+from launchbay.manifest.paths import (
+    NOTHING,
+    MalformedExpression,
+    Path,
+    Scope,
+    Work,
+    is_list,
+    named_variable,
+    parse_path,
+)
+
+__all__ = ["MalformedExpression", "Scope", "Template", "compile_template", "syntax_error"]
+
+_SPECIAL = re.compile(r"\$\$|\{\{|\}\}|\{\$(?=\.)|\$\{([\w-]++(?:\.[\w-]++)*+)\}")
+_WARNINGS = 100  # shown of one evaluation
+
+
+class Template:
+    """A tree of plain data with its expressions compiled; immutable. Made by `compile_template`."""
+
+    __slots__ = ("_node", "_variables")
+
+    def __init__(self, node: "_Node", variables: frozenset[str]) -> None:
+        self._node = node
+        self._variables = variables
+
+    def variables(self) -> frozenset[str]:
+        """Return the variables that the expressions start at, those inside of a macro as `step~variable`."""
+        return self._variables
+
+    def evaluate(self, scope: Scope) -> tuple[Any, tuple[str, ...]]:
+        """Return the tree with its expressions filled in, as fresh data, and warnings for the step's log.
+
+        Raises `ExpressionError` where a part of a text resolves to nothing or null, lists of different lengths
+        broadcast together, or a bound is reached. No message holds a value.
+        """
+        run = _Run(scope)
+        value = _evaluate(self._node, run, limits.JSON_DEPTH)
+        return value, run.shown_warnings()
+
+
+def compile_template(value: Any) -> Template:
+    """Compile the expressions in a tree of plain data.
+
+    Raises `MalformedExpression`, which has the offset in its text, and `ExpressionError` beyond `MANIFEST_DEPTH`.
+    """
+    paths: list[Path] = []
+    node = _compile(value, paths, limits.MANIFEST_DEPTH)
+    return Template(node, frozenset(path.variable for path in paths if path.variable is not None))
+
+
+def syntax_error(text: str) -> MalformedExpression | None:
+    """Return what is wrong with the expressions in a text, with its offset there; None when nothing is."""
+    try:
+        _parts(text)
+    except MalformedExpression as error:
+        return error
+    return None
+
+
+@dataclass(slots=True)
+class _Run:
+    """One evaluation."""
+
+    scope: Scope
+    work: Work = field(default_factory=Work)
+    warnings: dict[str, None] = field(default_factory=dict)  # a set that keeps the order
+
+    def shown_warnings(self) -> tuple[str, ...]:
+        shown = tuple(self.warnings)
+        if len(shown) <= _WARNINGS:
+            return shown
+        return (*shown[:_WARNINGS], f"{len(shown) - _WARNINGS} more expressions resolve to nothing.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Static:
+    """A subtree without any expression."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text with expressions in it."""
+
+    parts: tuple[str | Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    children: tuple[tuple[str, "_Node"], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    children: "tuple[_Node, ...]"
+
+
+_Node: TypeAlias = _Static | Path | _Text | _Map | _List
+
+
+def _compile(value: Any, paths: list[Path], depth: int) -> _Node:
+    if isinstance(value, str):
+        return _compile_text(value, paths)
+    if not isinstance(value, Mapping) and not is_list(value):
+        return _Static(value)
+    if depth == 0:
+        raise ExpressionError(
+            f"The parameters are nested deeper than {limits.MANIFEST_DEPTH} levels. Make them flatter."
+        )
+    if isinstance(value, Mapping):
+        children = tuple((key, _compile(child, paths, depth - 1)) for key, child in value.items())
+        if all(isinstance(child, _Static) for _, child in children):
+            return _Static({key: child.value for key, child in children if isinstance(child, _Static)})
+        return _Map(children)
+    items = tuple(_compile(child, paths, depth - 1) for child in value)
+    if all(isinstance(item, _Static) for item in items):
+        return _Static([item.value for item in items if isinstance(item, _Static)])
+    return _List(items)
+
+
+def _compile_text(text: str, paths: list[Path]) -> _Node:
+    parts = _parts(text)
+    found = [part for part in parts if isinstance(part, Path)]
+    if not found:
+        return _Static("".join(part for part in parts if isinstance(part, str)))
+    paths.extend(found)
+    return found[0] if len(parts) == 1 else _Text(parts)
+
+
+def _parts(text: str) -> tuple[str | Path, ...]:
+    """Split a text into literal text and expressions; `$$`, `{{` and `}}` become one character each."""
+    parts: list[str | Path] = []
+    literal: list[str] = []
+    at = 0
+    while (special := _SPECIAL.search(text, at)) is not None:
+        literal.append(text[at : special.start()])
+        at = special.end()
+        if special[0] in ("$$", "{{", "}}"):
+            literal.append(special[0][0])
+            continue
+        if any(literal):
+            parts.append("".join(literal))
+        literal = []
+        if special[1] is None:
+            path, at = parse_path(text, special.start())
+        else:
+            path = named_variable(special[0], special[1])
+        parts.append(path)
+    literal.append(text[at:])
+    if any(literal):
+        parts.append("".join(literal))
+    return tuple(parts)
+
+
+def _evaluate(node: _Node, run: _Run, depth: int) -> Any:
+    if isinstance(node, _Static):
+        return _copied(node.value, run.work, depth)
+    if isinstance(node, Path):
+        value = node.resolve(run.scope, run.work)
+        if value is NOTHING:
+            run.warnings[f"{_shown(node)} resolves to nothing, so null is used."] = None
+            return None
+        return _copied(value, run.work, depth)
+    if isinstance(node, _Text):
+        return _fill(node, run, depth)
+    if isinstance(node, _Map):
+        _enter(depth)
+        return {key: _evaluate(child, run, depth - 1) for key, child in node.children}
+    _enter(depth)
+    items: list[Any] = []
+    for child in node.children:
+        value = _evaluate(child, run, depth - 1)
+        if isinstance(child, _Text) and isinstance(value, list):
+            items.extend(value)
+        else:
+            items.append(value)
+    return items
+
+
+def _copied(value: Any, work: Work, depth: int) -> Any:
+    """Return a deep copy of JSON data; texts are shared, for nobody can change them."""
+    if isinstance(value, str):
+        work.chars(len(value))
+        return value
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    _enter(depth)
+    if isinstance(value, Mapping):
+        work.items(len(value))
+        work.chars(sum(map(len, value)))
+        return {key: _copied(child, work, depth - 1) for key, child in value.items()}
+    if is_list(value):
+        work.items(len(value))
+        return [_copied(child, work, depth - 1) for child in value]
+    raise ExpressionError(
+        f"A variable holds something that is no JSON value, of the Python type {type(value).__name__}."
+    )
+
+
+def _fill(node: _Text, run: _Run, depth: int) -> Any:
+    """Return the text with its expressions filled in, or a list of such texts."""
+    pieces: list[Any] = []
+    for part in node.parts:
+        if isinstance(part, str):
+            pieces.append(part)
+            continue
+        value = part.resolve(run.scope, run.work)
+        if value is NOTHING:
+            raise ExpressionError(
+                f"{_shown(part)} resolves to nothing, but stands within a text. Give it a value, or take it out."
+            )
+        pieces.append(_piece(value, part))
+    return _broadcast(pieces, node, run.work, depth)
+
+
+def _broadcast(pieces: list[Any], node: _Text, work: Work, depth: int) -> Any:
+    """Join the pieces to a text; where some are lists, return the list of texts with the n-th of each list."""
+    lists = [piece for piece in pieces if is_list(piece)]
+    if not lists:
+        length = sum(map(len, pieces))
+        if length > limits.EXPRESSION_TEXT_CHARS:
+            raise ExpressionError(f"A text with expressions has more than {limits.EXPRESSION_TEXT_CHARS} characters.")
+        work.chars(length)
+        return "".join(pieces)
+    _enter(depth)
+    paths = [part for part in node.parts if isinstance(part, Path)]
+    count = len(lists[0])
+    if any(len(one) != count for one in lists):
+        lengths = ", ".join(str(len(one)) for one in lists[:10])
+        names = ", ".join(_shown(path) for path in paths[:10])
+        raise ExpressionError(f"In one text, {names} give lists of different lengths ({lengths}). Make them equal.")
+    if count > limits.EXPRESSION_RESULT_ITEMS:
+        raise ExpressionError(f"{_shown(paths[0])} makes more than {limits.EXPRESSION_RESULT_ITEMS} texts. Use less.")
+    work.items(count * len(pieces))
+    return [
+        _broadcast(
+            [_nth(piece, index, part) for piece, part in zip(pieces, node.parts, strict=True)], node, work, depth - 1
+        )
+        for index in range(count)
+    ]
+
+
+def _nth(piece: Any, index: int, part: str | Path) -> Any:
+    return _piece(piece[index], part) if is_list(piece) and isinstance(part, Path) else piece
+
+
+def _piece(value: Any, path: Path) -> Any:
+    """Return a value as text; a list stays one, to be broadcast. Null is an error."""
+    if isinstance(value, str) or is_list(value):
+        return value
+    if value is None:
+        raise ExpressionError(f"{_shown(path)} is null, but stands within a text. Give it a value, or take it out.")
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise ExpressionError(f"{_shown(path)} cannot be written as text, for it is no JSON value.") from None
+
+
+def _enter(depth: int) -> None:
+    if depth <= 0:
+        raise ExpressionError(f"A value with expressions is nested deeper than {limits.JSON_DEPTH} levels.")
+
+
+def _shown(path: Path) -> str:
+    return path.text if len(path.text) <= 100 else f"{path.text[:100]}…"

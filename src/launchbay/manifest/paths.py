@@ -1,0 +1,254 @@
+"""Paths into a workflow's variables: their syntax, and what they mean (manifest-language §6).
+
+`.key`, `['key']`, `["key"]` pick from a map, `[n]` from a list (`[-1]` is the last item). `*` (also `[*]`, `['*']`)
+spreads a map into the list of its values, or a list into its items; `..key` spreads into what stands under the key at
+any depth. On what is spread,
+
+- a key picks from each item that has it, and lists that it finds are joined into one. Public manifests need that:
+  `{$.signals.source.*.context-nodes}`, where each peer gives a list of nodes, is used as a list of nodes, and
+  `{$.signals.source.*.context-attrs[0]}`, where each gives a map, as the first map;
+- `[n]` picks one item and ends the spreading: `{$.signals.compute.*.networks.public.ip[0]}` is the first machine's
+  address;
+- `*` spreads each item.
+
+`{$.step~variable}` starts at a variable inside of the macro that the step called.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn, TypeAlias
+
+from launchbay import limits
+from launchbay.errors import ExpressionError
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What expressions see: the variables by name, and by step those inside of the macro that the step called."""
+
+    variables: Mapping[str, Any]
+    inner: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+class MalformedExpression(ExpressionError):
+    """An expression's syntax is wrong; `offset` is the 0-based character in the text where that shows."""
+
+    code = "MalformedExpression"
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+class Work:
+    """Counts what one evaluation does, so that no expression takes more time or memory than its bounds allow."""
+
+    def __init__(self) -> None:
+        self._items = 0
+        self._chars = 0
+
+    def items(self, count: int) -> None:
+        """Count values that are looked at or copied. Raises `ExpressionError` beyond `EXPRESSION_WORK_ITEMS`."""
+        self._items += count
+        if self._items > limits.EXPRESSION_WORK_ITEMS:
+            raise ExpressionError(
+                f"The expressions touch more than {limits.EXPRESSION_WORK_ITEMS} values. Use less data or fewer."
+            )
+
+    def chars(self, count: int) -> None:
+        """Count characters of texts that come out. Raises `ExpressionError` beyond `EXPRESSION_TOTAL_CHARS`."""
+        self._chars += count
+        if self._chars > limits.EXPRESSION_TOTAL_CHARS:
+            raise ExpressionError(
+                f"The expressions produce more than {limits.EXPRESSION_TOTAL_CHARS} characters. Use less text."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Wildcard:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Descent:
+    name: str
+
+
+_Step: TypeAlias = _Key | _Index | _Wildcard | _Descent
+
+NOTHING: Final = object()
+_KEY = re.compile(r"[\w-]++")
+_INDEX = re.compile(r"\[\s*(-?[0-9]{1,9})\s*\]")
+_WILDCARD = re.compile(r"""\[\s*(?:\*|'\*'|"\*")\s*\]|\.\*""")
+_QUOTED = re.compile(r"""\[\s*(?:'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)")\s*\]""", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A parsed path. `text` is the expression as written; `exact` a variable that, if it exists, is meant instead."""
+
+    text: str
+    steps: tuple[_Step, ...]
+    macro_step: str | None = None
+    exact: str | None = None
+
+    @property
+    def variable(self) -> str | None:
+        """Return the variable that the path starts at (`step~variable` inside of a macro); None for all of them."""
+        first = self.steps[0]
+        if not isinstance(first, _Key):
+            return None
+        return first.name if self.macro_step is None else f"{self.macro_step}~{first.name}"
+
+    def resolve(self, scope: Scope, work: Work) -> Any:
+        """Return what the path leads to, shared with the scope, or `NOTHING`. Raises `ExpressionError` on bounds."""
+        if self.exact is not None and self.exact in scope.variables:
+            return scope.variables[self.exact]
+        found: Any = scope.variables if self.macro_step is None else scope.inner.get(self.macro_step, NOTHING)
+        spread = False
+        for step in self.steps:
+            if found is NOTHING:
+                return NOTHING
+            if spread and not isinstance(step, _Index):
+                found = _from_each(step, found, work)
+            else:
+                found = _from_one(step, found, work)
+                spread = isinstance(step, _Wildcard | _Descent)
+        return found
+
+
+def named_variable(text: str, name: str) -> Path:
+    """Return the path for `${name}`: the variable of that very name, else, where the name has dots, a path."""
+    return Path(text, tuple(_Key(part) for part in name.split(".")), exact=name)
+
+
+def parse_path(text: str, start: int) -> tuple[Path, int]:
+    """Parse the expression `{$.path}` that starts at this offset of the text; return it and the offset after it.
+
+    Raises `MalformedExpression`.
+    """
+    steps: list[_Step] = []
+    macro_step = None
+    at = start + 2
+    while not text.startswith("}", at):
+        first = steps[0] if len(steps) == 1 else None
+        if text.startswith("~", at) and macro_step is None and isinstance(first, _Key):
+            macro_step = first.name
+            key = _key(text, at + 1, start)
+            steps, at = [_Key(key)], at + 1 + len(key)
+        else:
+            step, at = _step(text, at, start)
+            steps.append(step)
+    return Path(text[start : at + 1], tuple(steps), macro_step), at + 1
+
+
+def _step(text: str, at: int, start: int) -> tuple[_Step, int]:
+    if match := _WILDCARD.match(text, at):
+        return _Wildcard(), match.end()
+    if text.startswith("..", at):
+        key = _key(text, at + 2, start)
+        return _Descent(key), at + 2 + len(key)
+    if text.startswith(".[", at):  # {$.['odd name']}
+        at += 1
+    elif text.startswith(".", at):
+        key = _key(text, at + 1, start)
+        return _Key(key), at + 1 + len(key)
+    if match := _INDEX.match(text, at):
+        return _Index(int(match[1])), match.end()
+    if match := _QUOTED.match(text, at):
+        return _Key(_ESCAPED.sub(r"\1", match[1] if match[2] is None else match[2])), match.end()
+    problem = "after [ there must be n], *] or 'key']" if text.startswith("[", at) else "} is missing"
+    return _fail(problem, text, at, start)
+
+
+def _key(text: str, at: int, start: int) -> str:
+    match = _KEY.match(text, at)
+    return match[0] if match else _fail("a key is missing", text, at, start)
+
+
+def _fail(problem: str, text: str, at: int, start: int) -> NoReturn:
+    shown = text[start : min(at + 20, start + 100)]
+    message = f"The expression {shown!r} is malformed: {problem} at its character {at - start + 1}."
+    raise MalformedExpression(f"{message} Mend it, or write {{{{$. for a text that starts with {{$.", at)
+
+
+def _from_one(step: _Step, value: Any, work: Work) -> Any:
+    work.items(1)
+    if isinstance(step, _Key):
+        return value.get(step.name, NOTHING) if isinstance(value, Mapping) else NOTHING
+    if isinstance(step, _Index):
+        if not is_list(value) or not -len(value) <= step.number < len(value):
+            return NOTHING
+        return value[step.number]
+    if isinstance(step, _Wildcard):
+        return _gathered(_items_of(value), work) if is_list(value) or isinstance(value, Mapping) else NOTHING
+    return _gathered(_joined(_under(step.name, value, work)), work)
+
+
+def _from_each(step: _Step, values: Sequence[Any], work: Work) -> list[Any]:
+    work.items(len(values))
+    if isinstance(step, _Key):
+        found = (value[step.name] for value in values if isinstance(value, Mapping) and step.name in value)
+        return _gathered(_joined(found), work)
+    if isinstance(step, _Descent):
+        return _gathered(_joined(found for value in values for found in _under(step.name, value, work)), work)
+    return _gathered((item for value in values for item in _items_of(value)), work)
+
+
+def _items_of(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        yield from value.values()
+    elif is_list(value):
+        yield from value
+
+
+def _joined(values: Iterator[Any]) -> Iterator[Any]:
+    for value in values:
+        if is_list(value):
+            yield from value
+        else:
+            yield value
+
+
+def _under(name: str, value: Any, work: Work) -> Iterator[Any]:
+    """Yield what stands under the key at any depth, in document order."""
+    pending = [value]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Mapping):
+            work.items(len(node))
+            if name in node:
+                yield node[name]
+            pending.extend(reversed(list(node.values())))
+        elif is_list(node):
+            work.items(len(node))
+            pending.extend(reversed(node))
+
+
+def _gathered(values: Iterator[Any], work: Work) -> list[Any]:
+    gathered = []
+    for value in values:
+        gathered.append(value)
+        if len(gathered) > limits.EXPRESSION_RESULT_ITEMS:
+            raise ExpressionError(
+                f"An expression with * or .. gives more than {limits.EXPRESSION_RESULT_ITEMS} values. Narrow its path."
+            )
+    work.items(len(gathered))
+    return gathered
+
+
+def is_list(value: Any) -> bool:
+    """Tell whether a value is a JSON list."""
+    return isinstance(value, list | tuple)
