@@ -1,9 +1,9 @@
-"""The `launchbay` command: the group that the commands in this package join."""
+"""The `launchbay` command: the group that all commands join."""
 
 import click
 
 from launchbay import __version__
-from launchbay.cli.server import migrate, serve, worker
+from launchbay.bootstrap.server_commands import migrate, serve, worker
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

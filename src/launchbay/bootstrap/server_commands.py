@@ -11,7 +11,7 @@ from typing import Any
 import click
 import uvloop
 
-from launchbay.bootstrap import Parts, prepare, started
+from launchbay.bootstrap.parts import Parts, prepare, started
 from launchbay.errors import CannotStart
 from launchbay.observe.logs import configure_logs
 from launchbay.settings import SettingError, Settings, load

@@ -1,4 +1,4 @@
-"""The composition root: Settings → database → use cases and engine → web application. Everything is wired here."""
+"""The composition root: Settings → database → use cases and engine → web application. All is wired here."""
 
 import asyncio
 import secrets
