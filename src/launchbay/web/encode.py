@@ -16,14 +16,20 @@ _encoder = msgspec.json.Encoder()
 class Paging(msgspec.Struct, frozen=True):
     """The query of every list: paging is off unless `limit` is given."""
 
-    limit: Annotated[
-        int | None,
-        msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description="At most so many items; without it, all of them."),
-    ] = None
-    after: Annotated[
-        str | None,
-        msgspec.Meta(pattern="^[0-9a-f]{24}$", description="Only items after the one with this id."),
-    ] = None
+    limit: (
+        Annotated[
+            int,
+            msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description="At most so many items; without it, all of them."),
+        ]
+        | None
+    ) = None
+    after: (
+        Annotated[
+            str,
+            msgspec.Meta(pattern="^[0-9a-f]{24}$", max_length=24, description="Only items after the one with this id."),
+        ]
+        | None
+    ) = None
 
 
 def whole(answer: Json | RawJson | Yaml | Empty) -> tuple[str, bytes]:

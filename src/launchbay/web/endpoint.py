@@ -16,6 +16,7 @@ Handler = Callable[[Call[Any, Any]], Awaitable[Answer]]
 
 _OPERATION_ID = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+|/\{[a-zA-Z]+\})+")
+_OWN_STATUSES = {400, 401, 403, 404, 409, 413, 429}  # the frame adds 200, 500, 503 and what follows from the row
 _PARAMETER = re.compile(r"\{([a-zA-Z]+)\}")
 
 
@@ -90,10 +91,18 @@ class Endpoint:
         assert self.body is None or self.method != "GET", f"{self.operation_id}: a body on GET is ignored"
         assert len(set(self.parameters())) == len(self.parameters()), f"{self.path}: a parameter stands twice"
         assert self.public or self.permission, f"{self.operation_id}: say what the caller needs"
+        assert set(self.statuses) <= _OWN_STATUSES, f"{self.operation_id}: {self.statuses} are not statuses of a row"
+        # A type that msgspec cannot read would fail with the first request; it fails here instead.
+        msgspec.inspect.multi_type_info(self.types())
 
     def parameters(self) -> tuple[str, ...]:
         """Return the names of the path parameters, in order."""
         return tuple(_PARAMETER.findall(self.path))
+
+    def types(self) -> tuple[Any, ...]:
+        """Return the types that the row speaks of, for the documentation."""
+        body = self.body.type if isinstance(self.body, JsonBody) else None
+        return tuple(kind for kind in (self.returns.type, self.query, body) if kind is not None)
 
     def all_statuses(self) -> tuple[int, ...]:
         """Return every status that this endpoint may answer with, in order."""

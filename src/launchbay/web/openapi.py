@@ -83,8 +83,7 @@ class _Schemas:
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         types: list[Any] = [ErrorBody]
         for endpoint in endpoints:
-            found = (endpoint.returns.type, endpoint.query, getattr(endpoint.body, "type", None))
-            types.extend(kind for kind in found if kind is not None and kind not in types)
+            types.extend(kind for kind in endpoint.types() if kind not in types)
         described, self.components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
         self._described = list(zip(types, described, strict=True))
 

@@ -1,0 +1,122 @@
+import contextlib
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchbay.errors import MalformedBody
+from launchbay.limits import JSON_BODY_BYTES, JSON_DEPTH
+from launchbay.web.json_reader import read_json
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text('ab[]{}\\"\n', max_size=4), inner, max_size=5),
+    max_leaves=30,
+)
+
+
+@given(JSON_VALUES, st.booleans())
+def test_what_another_writer_wrote_is_read_back_as_it_was(value: object, ascii_only: bool) -> None:
+    assert read_json(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
+
+
+@given(st.binary(max_size=200) | st.text('[]{}",:\\u0d8\n1e-', max_size=60).map(str.encode))
+def test_any_bytes_are_read_or_refused_and_nothing_else_happens(data: bytes) -> None:
+    with contextlib.suppress(MalformedBody):
+        read_json(data)
+
+
+@given(JSON_VALUES, st.text("abé", max_size=3))
+def test_a_key_that_stands_twice_is_refused_wherever_it_is(value: object, key: str) -> None:
+    quoted = json.dumps(key)
+    data = f'[{json.dumps(value)}, {{"z": 1, {quoted}: 1, "inner": {json.dumps(value)}, {quoted}: 2}}]'
+    with pytest.raises(MalformedBody, match="stands twice"):
+        read_json(data.encode())
+
+
+def test_the_second_of_two_equal_keys_is_named_with_line_and_column() -> None:
+    data = b'{\n  "a": {"b": 1},\n  "b": "a",\n  "\\u0061": 2\n}'
+    with pytest.raises(MalformedBody, match=r'"a" stands twice .*\(line 4, column 3\)'):
+        read_json(data)
+
+
+def test_the_same_key_in_two_objects_is_fine() -> None:
+    assert read_json(b'{"a": {"a": 1}, "b": [{"a": 2}, {"a": 3}]}') == {"a": {"a": 1}, "b": [{"a": 2}, {"a": 3}]}
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", r"not valid JSON.*line 1, column 2"),
+        (b'{\n "a": }', r"not valid JSON.*line 2, column 7"),
+        (b"{} x", "not valid JSON"),
+        (b"{'a': 1}", "not valid JSON"),
+        (b"[1,]", "not valid JSON"),
+        (b"[01]", "not valid JSON"),
+        (b'["\x01"]', "not valid JSON"),
+        (b"\xef\xbb\xbf{}", "not valid JSON"),
+        (b'{"a": "\xff"}', "not UTF-8"),
+        (b'"\xed\xa0\x80"', "not UTF-8"),
+        ('{"a": 1}'.encode("utf-16"), "not UTF-8"),
+        (b"[NaN]", "NaN"),
+        (b"[Infinity]", "Infinity"),
+        (b"[-Infinity]", "-Infinity"),
+        (b"[1e999]", "1e999"),
+        (b"[-1e999]", "-1e999"),
+        (b"[9223372036854775808]", "9223372036854775808"),
+        (b"[-9223372036854775809]", "-9223372036854775809"),
+        (b"[" + b"9" * 5000 + b"]", "5000 characters"),
+        (b'["\\u0000"]', "NUL"),
+        (b'{"\\u0000": 1}', "NUL"),
+        (b'["\\ud800"]', "surrogate"),
+        (b'["\\udc00\\ud800"]', "surrogate"),
+        (b'{"\\uDFFF": 1}', "surrogate"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_and_said(data: bytes, complaint: str) -> None:
+    with pytest.raises(MalformedBody, match=complaint):
+        read_json(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b"[9223372036854775807, -9223372036854775808]", [2**63 - 1, -(2**63)]),
+        (b'["\\ud83d\\ude00"]', ["\U0001f600"]),
+        (b'["\\\\u0000"]', ["\\u0000"]),
+        (b' \r\n\t{"a" : 1.5e3} \n', {"a": 1500.0}),
+    ],
+)
+def test_what_only_looks_suspicious_is_read(data: bytes, value: object) -> None:
+    assert read_json(data) == value
+
+
+def test_nesting_is_read_up_to_the_bound_and_no_deeper() -> None:
+    assert read_json(b"[" * JSON_DEPTH + b"]" * JSON_DEPTH)
+    for opening, closing in ((b"[", b"]"), (b'{"a":', b"}")):
+        depth = JSON_DEPTH + 1
+        with pytest.raises(MalformedBody, match="deeper than 64"):
+            read_json(opening * depth + b"1" + closing * depth)
+
+
+def test_brackets_inside_strings_and_beside_each_other_are_no_nesting() -> None:
+    assert read_json(json.dumps(["[" * 500, '{"\\"[' * 500, "\\", *[[]] * 500]).encode())
+
+
+@pytest.mark.parametrize(
+    "unit", [b"[", b'{"a":', b'["', b"1,", b'{"a":1,"a":', b'"\\ud800",', b"{},", b"9", b'"\\"[{', b"1e5,"]
+)
+def test_a_whole_megabyte_of_mischief_is_dealt_with_quickly(unit: bytes) -> None:
+    bodies = [(b"[" + unit * JSON_BODY_BYTES)[: JSON_BODY_BYTES - 2] + ending for ending in (b"0]", b"")]
+    started = time.process_time()
+    for body in bodies:
+        with pytest.raises(MalformedBody):
+            read_json(body + b"x")
+    assert time.process_time() - started < 2
