@@ -59,7 +59,7 @@ def _seconds_of_text(text: str) -> float | None:
             return None
         total += float(part[1]) * _SECONDS_OF_UNIT[part[2].lower()]
         position = part.end()
-    return total if text and text[-1] != "," else None
+    return total if text and not text.lower().endswith((",", "and")) else None
 
 
 def _shown(value: Any) -> str:

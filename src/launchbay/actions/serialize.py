@@ -14,6 +14,7 @@ from launchbay.actions.contract import ActionCall, ActionParameter
 from launchbay.actions.parameters import optional_text
 from launchbay.errors import ActionFailed
 
+_NO_FOLDING = 2**31 - 1  # the longest line that the emitter knows
 _FORMATS = "JSON, YAML or CSV"
 
 
@@ -64,7 +65,7 @@ class _PlainDumper(yaml.CSafeDumper):
 
 
 def _yaml(value: Any) -> str:
-    text: str = yaml.dump(value, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=float("inf"))
+    text: str = yaml.dump(value, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=_NO_FOLDING)
     return text.removesuffix("...\n")  # the mark that PyYAML sets after a bare scalar
 
 

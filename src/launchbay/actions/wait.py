@@ -31,6 +31,7 @@ class Wait:
         begin_s = context.clock.monotonic_s()
         nap_s = max(delay_s / _REPORTS, _SHORTEST_NAP_S)
         while (left_s := rest_s - (context.clock.monotonic_s() - begin_s)) > 0:
-            await context.progress(int(100 * (delay_s - left_s) / delay_s))
-            await context.sleep(min(left_s, nap_s))
+            await context.progress(min(int(100 * (delay_s - left_s) / delay_s), 99))
+            # At least a millisecond: a clock may not tell shorter naps from none.
+            await context.sleep(max(min(left_s, nap_s), 0.001))
         return {}

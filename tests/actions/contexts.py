@@ -1,0 +1,88 @@
+"""A small context of a step: it remembers what the action did, and its time passes only by sleeping."""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from launchbay.actions.contract import Action, ActionCall, LogLevel, SignalsView, StepContext, idempotency_key
+from launchbay.errors import ActionFailed
+from launchbay.outgoing.addresses import Allowlist
+from launchbay.outgoing.client import OutgoingHttp
+
+LOOPBACK = Allowlist.parse("127.0.0.1, ::1")
+TLS = ssl.create_default_context()  # one for all: reading the authorities takes its time
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class SteppedClock:
+    passed_s: float = 0.0
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.passed_s)
+
+    def monotonic_s(self) -> float:
+        return 1000.0 + self.passed_s
+
+
+@dataclass
+class Signals:
+    of_one: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    of_many: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+
+    def single(self) -> Mapping[str, Mapping[str, Any]]:
+        return self.of_one
+
+    def multi(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        return self.of_many
+
+
+@dataclass
+class RecordingContext:
+    instance_id: str = "5f0000000000000000000001"
+    organization_id: str = "5f0000000000000000000002"
+    environment_id: str = "5f0000000000000000000003"
+    job_id: str = "5f0000000000000000000004"
+    step_path: str = "web/launch/deploy"
+    attempt: int = 1
+    started_at: datetime = START
+    clock: SteppedClock = field(default_factory=SteppedClock)
+    signals: SignalsView = field(default_factory=Signals)
+    outgoing: OutgoingHttp = field(default_factory=lambda: OutgoingHttp(LOOPBACK, ssl_context=TLS))
+    results: Mapping[str, Any] | ActionFailed = field(default_factory=dict)
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    percents: list[int] = field(default_factory=list)
+    naps: list[float] = field(default_factory=list)
+    awaited: list[tuple[dict[str, int], float | None]] = field(default_factory=list)
+    commands: list[tuple[str, str, dict[str, Any], float | None]] = field(default_factory=list)
+
+    @property
+    def idempotency_key(self) -> str:
+        return idempotency_key(self.job_id, self.step_path)
+
+    def log(self, level: LogLevel, text: str) -> None:
+        self.lines.append((level, text))
+
+    async def progress(self, percent: int) -> None:
+        self.percents.append(percent)
+
+    async def sleep(self, seconds: float) -> None:
+        self.naps.append(seconds)
+        self.clock.passed_s += seconds
+
+    async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
+        self.awaited.append((dict(interfaces), timeout_s))
+
+    async def call_command(
+        self, interface: str, command: str, arguments: Mapping[str, Any], timeout_s: float | None
+    ) -> Mapping[str, Any]:
+        self.commands.append((interface, command, dict(arguments), timeout_s))
+        if isinstance(self.results, ActionFailed):
+            raise self.results
+        return self.results
+
+
+async def run(action: Action, context: StepContext | None = None, **parameters: Any) -> Mapping[str, Any]:
+    return await action.run(ActionCall(parameters, context or RecordingContext()))
