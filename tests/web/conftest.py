@@ -17,9 +17,9 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def port() -> AsyncIterator[int]:
-    """The sample table behind a real server on a loopback port."""
+    """The sample table behind a real server on a loopback port; the tests of a file share it."""
     stop = asyncio.Event()
     bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(
