@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -69,7 +70,7 @@ def _socket_dir(embedded: EmbeddedPostgres) -> Path:
 
 def _wait_until_gone(data_dir: Path) -> None:
     deadline = time.monotonic() + 10
-    while any(cluster._processes_in(data_dir / "postgres")) and time.monotonic() < deadline:
+    while cluster._anybody_in(data_dir / "postgres") and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
@@ -305,3 +306,35 @@ async def test_a_killed_database_is_unavailable_and_comes_back_without_a_restart
                     assert time.monotonic() - began < 10
             assert await asyncio.gather(*(ask() for _ in range(20))) == [1] * 20
             watch.cancel()
+
+
+def test_many_users_who_find_the_database_dead_start_it_once(data_dir: Path) -> None:
+    users = [EmbeddedPostgres.start(data_dir, serving=False) for _ in range(4)]
+    first = users[0].pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    _wait_until_gone(data_dir)
+    with ThreadPoolExecutor(4) as threads:
+        started = list(threads.map(EmbeddedPostgres.ensure_running, users))
+    assert sorted(started) == [False, False, False, True]
+    assert _ask(users[0].url, "SELECT 1") == 1
+    for user in users:
+        user.stop()
+    assert cluster.running(data_dir / "postgres") is None
+    assert users[0].ensure_running() is False, "who has left starts nothing"
+
+
+def test_a_cluster_with_a_process_that_outlived_its_postmaster_keeps_its_lock_files(data_dir: Path) -> None:
+    title = f"postgres: {cluster._mark(data_dir / 'postgres')}: background writer"
+    pid_file = data_dir / "postgres" / "postmaster.pid"
+    pid_file.write_text("1\n")
+    process = subprocess.Popen(["bash", "-c", f"exec -a {title!r} sleep 60"])
+    deadline = time.monotonic() + 5
+    while not cluster._anybody_in(data_dir / "postgres") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    cluster.clear_stale_locks(data_dir / "postgres", data_dir / "postgres")
+    assert pid_file.exists()
+    process.kill()
+    process.wait()
+    cluster.clear_stale_locks(data_dir / "postgres", data_dir / "postgres")
+    assert not pid_file.exists()

@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,7 +133,9 @@ def command(cluster: Path, programs: Path, sockets: Path) -> list[str]:
     # In the list of socket directories a quoted name may hold commas and spaces.
     quoted = '"' + str(sockets).replace('"', '""') + '"'
     return [str(programs / "postgres"), "-D", str(cluster), "-c", f"config_file={cluster / _SETTINGS_FILE}",
-            "-c", f"unix_socket_directories={quoted}", "-p", str(_PORT)]  # fmt: skip
+            "-c", f"unix_socket_directories={quoted}", "-p", str(_PORT),
+            # Titles of the server's processes begin with it, so that an orphan of this cluster can be recognized.
+            "-c", f"cluster_name={_mark(cluster)}"]  # fmt: skip
 
 
 def run_as(account: Account | None, directory: Path) -> dict[str, Any]:
@@ -152,11 +154,10 @@ def socket_dir(cluster: Path, account: Account | None) -> Path:
     if _fits(cluster):
         return cluster
     uid = os.geteuid() if account is None else account.uid
-    mark = hashlib.sha256(os.fsencode(cluster)).hexdigest()[:16]
     runtime = os.environ.get("XDG_RUNTIME_DIR", "") if account is None else ""
     roots = [Path(root) for root in (runtime, tempfile.gettempdir(), "/tmp") if root]  # noqa: S108 - checked below
     directory = next(
-        (path for root in roots if _fits(path := root / f"launchbay-{uid}-{mark}") and root.is_dir()), None
+        (path for root in roots if _fits(path := root / f"{_mark(cluster)}-{uid}") and root.is_dir()), None
     )
     if directory is None:
         raise CannotStart(
@@ -197,17 +198,15 @@ def clear_stale_locks(cluster: Path, sockets: Path) -> None:
     predecessor and refuses to start. While a process still works in the cluster's directory the files are left alone.
     """
     # Without /proc nobody can be told apart; PostgreSQL's own check decides then.
-    if sys.platform == "linux" and not any(_processes_in(cluster)):
+    if sys.platform == "linux" and not _anybody_in(cluster):
         for path in (cluster / "postmaster.pid", sockets / f"{_SOCKET}.lock"):
             path.unlink(missing_ok=True)
 
 
 def _serves(pid: int, cluster: Path) -> bool:
     if sys.platform == "linux":
-        # Every PostgreSQL process works in its cluster's directory; a recycled number does not.
-        with suppress(OSError):
-            return Path(f"/proc/{pid}/cwd").readlink() == cluster
-        return False
+        # Not the working directory: a root without CAP_SYS_PTRACE, as in most containers, may not see that of others.
+        return f"\0-D\0{cluster}\0".encode() in _command_line(pid)
     try:
         os.kill(pid, 0)
     except OSError:
@@ -215,10 +214,22 @@ def _serves(pid: int, cluster: Path) -> bool:
     return True
 
 
-def _processes_in(cluster: Path) -> Iterator[int]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and _serves(int(entry.name), cluster):
-            yield int(entry.name)
+def _anybody_in(cluster: Path) -> bool:
+    """Tell whether a process of this cluster is alive, be it one that outlived its postmaster."""
+    titled = f"postgres: {_mark(cluster)}: ".encode()
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return any(_serves(pid, cluster) or _command_line(pid).startswith(titled) for pid in pids)
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _mark(cluster: Path) -> str:
+    return "launchbay-" + hashlib.sha256(os.fsencode(cluster)).hexdigest()[:16]
 
 
 def _fits(directory: Path) -> bool:

