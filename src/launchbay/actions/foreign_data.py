@@ -19,7 +19,7 @@ def storable_text(data: bytes, charset: str = "utf-8") -> str:
     try:
         known = codecs.lookup(charset).name not in _CHARSETS_OF_NAMES
         text = data.decode(charset if known else "utf-8", errors="replace")
-    except (LookupError, UnicodeError):  # an unknown charset, or a codec that is none of text
+    except (LookupError, ValueError):  # an unknown charset, or a codec that is none of text
         text = data.decode("utf-8", errors="replace")
     return _storable_scalar(text)
 

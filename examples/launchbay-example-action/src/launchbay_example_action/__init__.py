@@ -1,0 +1,1 @@
+"""An example of an action in a package of its own."""
