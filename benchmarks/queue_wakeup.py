@@ -107,7 +107,7 @@ async def wakeups(bench: Bench, kind: str, count: int) -> list[str]:
             before = time.perf_counter()
             await defer(conn, task="job", lock=f"{number}", arguments={})
             latencies.append(await started.get() - before)
-            await asyncio.sleep(random.uniform(0, 0.004))
+            await asyncio.sleep(random.uniform(0, 0.002))
     missed = sum(latency > MISSED_S for latency in latencies)
     cuts = statistics.quantiles(latencies, n=100)
     return [kind, f"{count}", *(_ms(s) for s in (cuts[49], cuts[98], max(latencies))), f"{missed}"]

@@ -124,8 +124,9 @@ class Queue:
 class _Jobs(JobManager):
     """The library's storage of jobs, with the wake-up race closed and every write bound to the claim (0002)."""
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: PsycopgConnector, pool: AsyncConnectionPool[Any]) -> None:
         super().__init__(connector)
+        self._pool = pool
         self.worker_id: int | None = None
         self.lost = asyncio.Event()  # others took this worker for dead
         self.over = asyncio.Event()  # nothing can be saved any more: stop trying to write
@@ -172,7 +173,7 @@ class _Jobs(JobManager):
             except UniqueViolation:
                 continue  # another worker claimed a job of the same lock, of lower priority, at the same moment
             except ConnectorException as error:
-                log.warning("queue.claim_failed", worker_id=worker_id, error=repr(error.__cause__ or error))
+                await self._trouble("queue.claim_failed", error, worker_id=worker_id)
                 return None  # the worker asks again at the next poll
             if job is not None or wakes == self._wakes:
                 return job
@@ -185,7 +186,7 @@ class _Jobs(JobManager):
                     _FINISH_SQL, job_id=job.id, worker_id=job.worker_id, outcome=status.value
                 )
             except ConnectorException as error:
-                log.warning("queue.outcome_not_written", job=job.id, error=repr(error.__cause__ or error))
+                await self._trouble("queue.outcome_not_written", error, job=job.id)
                 await _first(self.over.wait(), timeout_s=RETRY_S)
                 if self.over.is_set():
                     return  # the rescue finds the job without a living worker, and it runs again
@@ -205,6 +206,11 @@ class _Jobs(JobManager):
         await super().unregister_worker(worker_id)
         await self.connector.execute_query_async("SELECT launchbay_announce()")
 
+    async def _trouble(self, event: str, error: ConnectorException, **about: object) -> None:
+        log.warning(event, error=repr(error.__cause__ or error), **about)
+        # After a restart of the database every pooled connection is dead; without this each costs a failed attempt.
+        await self._pool.check()
+
     async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002  # as above
         """Do nothing: `Queue.rescue` removes a dead worker and frees its jobs in one statement."""
         return []
@@ -223,7 +229,7 @@ class _Session:
     ) -> None:
         connector = PsycopgConnector()
         self._app = App(connector=connector)
-        self._jobs = _Jobs(connector)
+        self._jobs = _Jobs(connector, pool)
         self._app.job_manager = self._jobs
         self._pool = pool
         self._conninfo = conninfo

@@ -1,0 +1,454 @@
+"""The queue on a real PostgreSQL. What its promises rest on is in docs/decisions/0001 and 0002."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from procrastinate import App, PsycopgConnector
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
+
+from launchbay.engine.queue import DEFER_SQL, QUEUE, Queue, defer
+from launchbay.store.pool import Database
+
+POLL_S = 1.0  # what is found only by polling takes up to this long
+
+# A claim that takes its time between seeing the queue and answering, the moment in which wake-ups were lost.
+SLOW_CLAIM = """
+ALTER FUNCTION procrastinate_fetch_job_v2(varchar[], bigint) RENAME TO fetch_at_once;
+CREATE FUNCTION procrastinate_fetch_job_v2(queues varchar[], worker bigint) RETURNS procrastinate_jobs
+LANGUAGE plpgsql AS $$
+DECLARE claimed procrastinate_jobs;
+BEGIN
+    claimed := fetch_at_once(queues, worker);
+    PERFORM pg_sleep(0.3);
+    RETURN claimed;
+END
+$$;
+"""
+
+
+class Runs:
+    """A handler that writes down its runs, and holds each until it is let go."""
+
+    def __init__(self, *, holding: bool = False) -> None:
+        self.started: asyncio.Queue[str] = asyncio.Queue()
+        self.running: list[str] = []
+        self.most = 0
+        self.cancelled: list[str] = []
+        self.go = asyncio.Event()
+        if not holding:
+            self.go.set()
+
+    async def __call__(self, name: str) -> None:
+        self.running.append(name)
+        self.most = max(self.most, len(self.running))
+        self.started.put_nowait(name)
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(name)
+            raise
+        finally:
+            self.running.remove(name)
+
+    async def next(self, within_s: float = 5.0) -> str:
+        """Return the name of the next run to start."""
+        async with asyncio.timeout(within_s):
+            return await self.started.get()
+
+
+@contextlib.asynccontextmanager
+async def working(
+    database: Database, handler: Callable[..., Awaitable[None]], *, concurrency: int = 10, **options: float
+) -> AsyncIterator[asyncio.Event]:
+    """Run a worker around the block; yields its stop event."""
+    stop = asyncio.Event()
+    queue = Queue(database.pool, database.url, **{"heartbeat_s": 0.1, "grace_s": 0.0} | options)
+    worker = asyncio.create_task(queue.work({"job": handler}, concurrency=concurrency, name="test", stop=stop))
+    try:
+        await until(database, "SELECT count(*) > 0 FROM procrastinate_workers")
+        await asyncio.sleep(0.05)
+        yield stop
+    finally:
+        stop.set()
+        await worker
+
+
+async def put(database: Database, name: str, lock: str | None = None, priority: int = 0) -> int:
+    async with database.connection() as conn:
+        return await defer(conn, task="job", lock=lock or name, arguments={"name": name}, priority=priority)
+
+
+async def until(database: Database, condition: str, within_s: float = 5.0) -> None:
+    async with asyncio.timeout(within_s):
+        while await ask(database, condition) != (True,):
+            await asyncio.sleep(0.01)
+
+
+async def ask(database: Database, query: str) -> Any:
+    async with database.connection() as conn:
+        return await (await conn.execute(query)).fetchone()
+
+
+async def empty(database: Database) -> None:
+    await until(database, "SELECT count(*) = 0 FROM procrastinate_jobs")
+
+
+async def test_one_statement_inserts_rows_and_defers_their_job(database: Database) -> None:
+    runs = Runs()
+    async with working(database, runs), database.connection() as conn:
+        await conn.execute("CREATE TABLE thing (id text)")
+        await conn.execute("""
+            WITH thing AS (INSERT INTO thing VALUES ('a'), ('b') RETURNING id)
+            SELECT launchbay_defer('job', id, jsonb_build_object('name', id)) FROM thing
+        """)
+        assert {await runs.next(), await runs.next()} == {"a", "b"}
+
+
+async def test_a_rolled_back_transaction_defers_nothing(database: Database) -> None:
+    runs = Runs()
+    async with working(database, runs), database.connection() as conn:
+        await conn.execute("CREATE TABLE thing (id text PRIMARY KEY)")
+        with contextlib.suppress(ZeroDivisionError):
+            async with conn.transaction():
+                await conn.execute("INSERT INTO thing VALUES ('a')")
+                await defer(conn, task="job", lock="a", arguments={"name": "rolled back"})
+                raise ZeroDivisionError
+        await put(database, "after")
+        assert await runs.next() == "after"
+        await empty(database)
+
+
+async def test_a_job_is_unseen_before_the_commit_and_runs_after_it(database: Database) -> None:
+    runs = Runs()
+    async with working(database, runs), database.connection() as conn:
+        async with conn.transaction():
+            values = {"task": "job", "lock": "a", "arguments": '{"name": "a"}', "at": None, "priority": 0}
+            await conn.execute(DEFER_SQL, values)
+            with pytest.raises(TimeoutError):
+                await runs.next(within_s=0.2)
+        assert await runs.next(within_s=0.5) == "a"
+
+
+async def test_a_finished_job_leaves_no_row_behind(database: Database) -> None:
+    runs = Runs()
+    async with working(database, runs):
+        for number in range(20):
+            await put(database, f"{number}")
+        await empty(database)
+    assert await ask(database, "SELECT count(*) FROM procrastinate_events") == (0,)
+    assert await ask(database, "SELECT count(*) FROM procrastinate_workers") == (0,)
+    assert runs.started.qsize() == 20
+
+
+async def test_jobs_of_one_lock_run_one_at_a_time_and_in_order(database: Database) -> None:
+    runs = Runs()
+    names = [f"{number:02}" for number in range(15)]
+    async with working(database, runs, concurrency=8), working(database, runs, concurrency=8):
+        for name in names:
+            await put(database, name, lock="same")
+        assert [await runs.next() for _ in names] == names
+    assert runs.most == 1
+
+
+async def test_jobs_of_different_locks_run_together(database: Database) -> None:
+    runs = Runs(holding=True)
+    async with working(database, runs, concurrency=8):
+        for number in range(8):
+            await put(database, f"{number}")
+        for _ in range(8):
+            await runs.next()
+        assert runs.most == 8
+        runs.go.set()
+        await empty(database)
+
+
+async def test_the_next_job_of_a_lock_starts_when_the_first_ends_without_waiting_for_the_poll(
+    database: Database,
+) -> None:
+    runs = Runs(holding=True)
+    async with working(database, runs):
+        for _ in range(5):
+            runs.go.clear()
+            await put(database, "first", lock="same")
+            assert await runs.next() == "first"
+            await put(database, "second", lock="same")
+            await asyncio.sleep(0.05)
+            ended = time.monotonic()
+            runs.go.set()
+            assert await runs.next() == "second"
+            assert time.monotonic() - ended < POLL_S / 4
+            await empty(database)
+
+
+async def test_a_job_announced_while_a_claim_is_under_way_starts_at_once(database: Database) -> None:
+    runs = Runs()
+    async with database.connection() as conn:
+        await conn.execute(SLOW_CLAIM)
+    async with working(database, runs):
+        await asyncio.sleep(0.5)
+        await put(database, "first")
+        assert await runs.next() == "first"
+        await asyncio.sleep(0.1)  # the claim after the first job has seen an empty queue and has not answered yet
+        began = time.monotonic()
+        await put(database, "second")
+        assert await runs.next() == "second"
+        assert time.monotonic() - began < 0.8  # two slow claims; the poll would come after more than a second
+
+
+async def test_the_librarys_own_worker_misses_that_job(database: Database) -> None:
+    """Shows that the test above can fail, and tells when the library has mended this itself."""
+    runs = Runs()
+    app = App(connector=PsycopgConnector())
+
+    async def handler(name: str) -> None:
+        await runs(name)
+
+    app.task(name="job", queue=QUEUE)(handler)
+    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(database.url, open=False)
+    async with database.connection() as conn:
+        await conn.execute(SLOW_CLAIM)
+    async with pool, app.open_async(pool):
+        worker = asyncio.create_task(app.run_worker_async(queues=[QUEUE], install_signal_handlers=False))
+        await asyncio.sleep(0.8)
+        await put(database, "first")
+        assert await runs.next() == "first"
+        await asyncio.sleep(0.1)
+        await put(database, "second")
+        with pytest.raises(TimeoutError):
+            await runs.next(within_s=1.5)
+        worker.cancel()
+        await asyncio.wait({worker})
+
+
+async def test_a_worker_survives_losing_a_claim_to_another_of_the_same_lock(database: Database) -> None:
+    runs = Runs()
+    await put(database, "low", lock="same")
+    async with database.connection() as other:
+        await other.execute("BEGIN")
+        await other.execute("SELECT procrastinate_fetch_job_v2(NULL, NULL)")
+        await put(database, "high", lock="same", priority=1)
+        async with working(database, runs):
+            await until(database, "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'transactionid'")
+            assert runs.started.empty()
+            await other.execute("COMMIT")
+            await put(database, "unrelated")
+            assert await runs.next() == "unrelated"
+    assert runs.cancelled == []
+
+
+async def test_stop_lets_running_handlers_finish_within_the_grace_time(database: Database) -> None:
+    runs = Runs(holding=True)
+    async with working(database, runs, grace_s=5.0) as stop:
+        await put(database, "running")
+        await runs.next()
+        stop.set()
+        await put(database, "not claimed any more")
+        await asyncio.sleep(0.1)
+        runs.go.set()
+    assert runs.cancelled == []
+    assert await ask(database, "SELECT array_agg(args->>'name') FROM procrastinate_jobs") == (["not claimed any more"],)
+
+
+async def test_stop_hands_unfinished_jobs_to_another_worker_within_a_second(database: Database) -> None:
+    held, taken = Runs(holding=True), Runs()
+    async with working(database, held, grace_s=0.1) as stop:
+        for number in range(5):
+            await put(database, f"{number}")
+            await held.next()
+        async with working(database, taken):
+            stopped = time.monotonic()
+            stop.set()
+            assert {await taken.next() for _ in range(5)} == set("01234")
+            assert time.monotonic() - stopped < 1.0
+            await empty(database)
+    assert sorted(held.cancelled) == list("01234")
+
+
+async def test_cancelling_work_cancels_it_and_puts_its_jobs_back(database: Database) -> None:
+    runs = Runs(holding=True)
+    queue = Queue(database.pool, database.url, grace_s=0.0)
+    worker = asyncio.create_task(queue.work({"job": runs}, concurrency=1, name="test", stop=asyncio.Event()))
+    await put(database, "a")
+    await runs.next()
+    worker.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await worker
+    assert runs.cancelled == ["a"]
+    assert await ask(database, "SELECT status::text, worker_id FROM procrastinate_jobs") == ("todo", None)
+
+
+async def test_a_handler_that_ignores_cancellation_does_not_hold_up_the_stop(database: Database) -> None:
+    release, began = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(name: str) -> None:
+        began.set()
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+
+    async with working(database, stubborn) as stop:
+        await put(database, "a")
+        await began.wait()
+        stopped = time.monotonic()
+        stop.set()
+    assert time.monotonic() - stopped < 3.0
+    runs = Runs()
+    async with working(database, runs):
+        assert await Queue(database.pool, database.url).rescue(60.0) == 1
+        assert await runs.next() == "a"
+    release.set()
+    await asyncio.sleep(0.1)
+
+
+async def test_a_job_whose_handler_raises_runs_again_a_second_later(database: Database) -> None:
+    times: asyncio.Queue[float] = asyncio.Queue()
+
+    async def failing(name: str) -> None:
+        times.put_nowait(time.monotonic())
+        if times.qsize() == 1:
+            raise ValueError(name)
+
+    async with working(database, failing):
+        await put(database, "a")
+        await empty(database)
+    first, second = times.get_nowait(), times.get_nowait()
+    assert 1.0 <= second - first < 1.0 + 1.5 * POLL_S
+
+
+async def test_a_job_of_an_unknown_task_waits_for_a_worker_that_knows_it(database: Database) -> None:
+    async with database.connection() as conn:
+        await defer(conn, task="of a later version", lock="a", arguments={})
+    async with working(database, Runs()):
+        await until(database, "SELECT attempts = 1 AND status = 'todo' FROM procrastinate_jobs")
+
+
+async def test_an_interrupted_job_is_cancelled_and_runs_again_at_once(database: Database) -> None:
+    runs = Runs(holding=True)
+    async with working(database, runs):
+        await put(database, "a", lock="the lock")
+        await runs.next()
+        assert await ask(database, "SELECT launchbay_interrupt('another lock')") == (False,)
+        assert await ask(database, "SELECT launchbay_interrupt('the lock')") == (True,)
+        assert await runs.next(within_s=0.5) == "a"
+        assert runs.cancelled == ["a"]
+        runs.go.set()
+        await empty(database)
+
+
+async def test_a_killed_process_loses_its_jobs_to_the_rescuer(database: Database) -> None:
+    script = f"""
+import asyncio, psycopg_pool
+from launchbay.engine.queue import Queue
+async def handler(name):
+    print("started", flush=True)
+    await asyncio.sleep(60)
+async def main():
+    pool = psycopg_pool.AsyncConnectionPool({database.url!r}, open=False, min_size=1)
+    async with pool:
+        queue = Queue(pool, {database.url!r}, heartbeat_s=0.1)
+        await queue.work({{"job": handler}}, concurrency=1, name="victim", stop=asyncio.Event())
+asyncio.run(main())
+"""
+    await put(database, "a")
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"started\n"
+    queue, runs = Queue(database.pool, database.url), Runs()
+    async with working(database, runs):
+        await asyncio.sleep(0.5)
+        assert await queue.rescue(1.0) == 0
+        process.kill()
+        await process.wait()
+        killed = time.monotonic()
+        while not await queue.rescue(1.0):
+            await asyncio.sleep(0.05)
+        assert await runs.next(within_s=0.5) == "a"
+        assert 0.8 < time.monotonic() - killed < 2.0
+        await empty(database)
+        assert await ask(database, "SELECT count(*) FROM procrastinate_workers") == (1,)
+
+
+async def test_a_worker_taken_for_dead_drops_its_handlers_and_works_on_as_a_new_one(database: Database) -> None:
+    runs = Runs(holding=True)
+    async with working(database, runs):
+        await put(database, "a")
+        await runs.next()
+        async with database.connection() as conn, conn.transaction():
+            await conn.execute("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 hour'")
+            assert await (await conn.execute("SELECT launchbay_rescue(0.5)")).fetchone() == (1,)
+        assert await runs.next(within_s=3.0) == "a"
+        runs.go.set()
+        await empty(database)
+    assert runs.cancelled == ["a"]
+
+
+async def test_a_worker_that_lost_a_job_cannot_end_the_claim_of_its_successor(database: Database) -> None:
+    runs = Runs(holding=True)
+    async with working(database, runs):
+        number = await put(database, "a")
+        await runs.next()
+        for outcome in ("succeeded", "aborted", "failed"):
+            await ask(database, f"SELECT launchbay_finish({number}, 0, '{outcome}')")
+        assert await ask(database, "SELECT status::text FROM procrastinate_jobs") == ("doing",)
+        runs.go.set()
+        await empty(database)
+
+
+async def test_many_running_jobs_need_few_connections_and_installs_no_signal_handlers(database: Database) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    runs = Runs(holding=True)
+    async with AsyncConnectionPool(database.url, min_size=1, max_size=2, open=False) as pool:
+        stop = asyncio.Event()
+        queue = Queue(pool, database.url)
+        worker = asyncio.create_task(queue.work({"job": runs}, concurrency=200, name="test", stop=stop))
+        async with database.connection() as conn:
+            await conn.execute(
+                "SELECT launchbay_defer('job', n::text, jsonb_build_object('name', n::text))"
+                " FROM generate_series(1, 200) n"
+            )
+        for _ in range(200):
+            await runs.next()
+        assert {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)} == before
+        runs.go.set()
+        await empty(database)
+        stop.set()
+        await worker
+    assert runs.most == 200
+
+
+async def test_depth_counts_what_could_run_now(database: Database) -> None:
+    queue = Queue(database.pool, database.url)
+    assert await queue.depth() == 0
+    await put(database, "a")
+    await put(database, "b", lock="a")
+    async with database.connection() as conn:
+        await conn.execute("SELECT launchbay_defer('job', 'c', '{}', now() + interval '1 hour')")
+    assert await queue.depth() == 2
+
+
+async def test_a_worker_whose_connections_are_cut_goes_on(database: Database) -> None:
+    runs = Runs(holding=True)
+    async with working(database, runs):
+        await put(database, "a")
+        await runs.next()
+        async with await AsyncConnection.connect(database.url, autocommit=True) as conn:
+            await conn.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        await asyncio.sleep(0.2)
+        runs.go.set()
+        await empty(database)
+        await asyncio.sleep(1.0)
+        began = time.monotonic()
+        await put(database, "b")
+        assert await runs.next() == "b"
+        assert time.monotonic() - began < POLL_S / 2  # it listens again
+    assert runs.cancelled == []

@@ -1,0 +1,86 @@
+"""Applying and upgrading the queue's tables, and the claim's plan."""
+
+import asyncio
+import time
+from importlib import resources
+from typing import Any
+
+import pytest
+from psycopg import AsyncConnection
+
+from launchbay.engine.queue_schema import apply_schema
+from launchbay.errors import Conflict
+
+MIGRATIONS = resources.files("procrastinate.sql") / "migrations"
+SHAPE = """
+SELECT 'column', table_name || '.' || column_name || ' ' || udt_name || ' ' || coalesce(column_default, '')
+FROM information_schema.columns WHERE table_schema = 'public'
+UNION ALL SELECT 'index', indexdef FROM pg_indexes WHERE schemaname = 'public'
+UNION ALL SELECT 'trigger', pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
+UNION ALL SELECT 'function', regexp_replace(pg_get_functiondef(oid), '\\s+', ' ', 'g')
+FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+ORDER BY 1, 2
+"""
+
+
+async def connect(url: str) -> AsyncConnection[Any]:
+    return await AsyncConnection.connect(url, autocommit=True)
+
+
+async def test_applying_twice_changes_nothing(empty_database_url: str) -> None:
+    async with await connect(empty_database_url) as conn:
+        assert await apply_schema(conn) == ["schema.sql"]
+        before = await (await conn.execute(SHAPE)).fetchall()
+        assert await apply_schema(conn) == []
+        assert await (await conn.execute(SHAPE)).fetchall() == before
+
+
+async def test_two_processes_may_apply_at_once(empty_database_url: str) -> None:
+    async with await connect(empty_database_url) as one, await connect(empty_database_url) as other:
+        assert sorted(await asyncio.gather(apply_schema(one), apply_schema(other))) == [[], ["schema.sql"]]
+
+
+async def test_it_works_inside_the_callers_transaction(empty_database_url: str) -> None:
+    async with await connect(empty_database_url) as conn:
+        async with conn.transaction(force_rollback=True):
+            assert await apply_schema(conn) == ["schema.sql"]
+        assert await (await conn.execute("SELECT to_regclass('procrastinate_jobs')")).fetchone() == (None,)
+
+
+async def test_an_older_database_is_brought_to_the_shape_of_a_new_one(databases: Any) -> None:
+    """Start from Procrastinate's first migrations, up to the one before heartbeats, as 3.0 left a database."""
+    old_url, new_url = databases.create(empty=True), databases.create(empty=True)
+    names = sorted(file.name for file in MIGRATIONS.iterdir() if file.name.endswith(".sql"))
+    old = [name for name in names if name < "03.01"]
+    async with await connect(old_url) as upgraded, await connect(new_url) as fresh:
+        for name in old:
+            await upgraded.execute((MIGRATIONS / name).read_bytes())
+        await upgraded.execute(
+            "CREATE TABLE launchbay_queue_migrations"
+            " (name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())"
+        )
+        await upgraded.execute("INSERT INTO launchbay_queue_migrations SELECT unnest(%s::text[])", [old])
+        assert await apply_schema(upgraded) == names[len(old) :]
+        await apply_schema(fresh)
+        shape_of = [set(await (await conn.execute(SHAPE)).fetchall()) for conn in (upgraded, fresh)]
+    databases.drop(old_url)
+    databases.drop(new_url)
+    assert shape_of[0] ^ shape_of[1] == set()
+
+
+async def test_tables_of_another_user_of_the_library_are_refused(empty_database_url: str) -> None:
+    async with await connect(empty_database_url) as conn:
+        await conn.execute((resources.files("procrastinate.sql") / "schema.sql").read_bytes())
+        with pytest.raises(Conflict, match="did not create"):
+            await apply_schema(conn)
+
+
+async def test_a_claim_stays_fast_when_the_queue_was_empty_at_the_last_analyze(empty_database_url: str) -> None:
+    async with await connect(empty_database_url) as conn:
+        await apply_schema(conn)
+        await conn.execute("ANALYZE procrastinate_jobs")
+        await conn.execute("SELECT launchbay_defer('job', n::text, '{}') FROM generate_series(1, 5000) n")
+        began = time.monotonic()
+        for _ in range(50):
+            await conn.execute("SELECT procrastinate_fetch_job_v2(ARRAY['launchbay']::varchar[], NULL)")
+        assert time.monotonic() - began < 2.0  # about 0.05 s; 15 s and more with the plan of an empty queue
