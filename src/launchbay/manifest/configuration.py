@@ -55,14 +55,17 @@ def _put(
     title: str,
     problems: dict[str, None],
 ) -> None:
-    """Set the pin at (component path, `interface.pin`) to the value as its type, or note why that is impossible."""
+    """Set the pin at (component path, `interface.pin`) to the value as its type, or note why that is impossible.
+
+    Where two parameters lead to one pin, the first of them counts.
+    """
     path, key = place
     try:
         coerced = _coerced(value_type, value)
     except CoercionError as error:
         problems[f"{title} does not fit: {error}"] = None
         coerced = None
-    configured.setdefault(path, {})[key] = coerced
+    configured.setdefault(path, {}).setdefault(key, coerced)
 
 
 def _coerced(value_type: Type, value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Finds the value that each configuration pin has before anything is given (manifest-language §3, value order)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launchbay.manifest.component_types import WORKFLOW_INSTANCE
@@ -25,21 +25,21 @@ def configuration_pins(
     return {path: dict(_pins_of(leaf, outer, parameters, findings)) for path, leaf in layout.leaves.items()}
 
 
-def _outer_defaults(layout: Layout) -> Mapping[tuple[str, str], Node]:
-    """Return what the application and the composites configure, the outermost first."""
-    found: dict[tuple[str, str], Node] = {}
+def _outer_defaults(layout: Layout) -> Mapping[tuple[str, str], Sequence[Node]]:
+    """Return what the application and the composites configure for each pin, the outermost first."""
+    found: dict[tuple[str, str], list[Node]] = {}
     for path, composite in layout.composites.items():
         face = layout.faces[path]
         for key, node in composite.configuration.items():
             pin = find_pin(face, key)
             for target in () if pin is None else pin.targets:
-                found.setdefault((target.component, target.pin), node)
+                found.setdefault((target.component, target.pin), []).append(node)
     return found
 
 
 def _pins_of(
     leaf: Leaf,
-    outer: Mapping[tuple[str, str], Node],
+    outer: Mapping[tuple[str, str], Sequence[Node]],
     parameters: Mapping[tuple[str, str], str],
     findings: Findings,
 ) -> Iterator[tuple[str, ConfigurationPin]]:
@@ -48,7 +48,7 @@ def _pins_of(
         if pin.type.kind is not PinKind.CONFIGURATION:
             continue
         has_default, default = False, None
-        for node in (outer.get((path, key)), leaf.syntax.configuration.get(key)):
+        for node in (*outer.get((path, key), ()), leaf.syntax.configuration.get(key)):
             if node is not None and not has_default:
                 has_default, default = _coerced(node, pin.type.value_type, f"{leaf.syntax.title}: '{key}'", findings)
         if not has_default:

@@ -60,7 +60,9 @@ def _pin(
             return BoundPin(name, parse_bind(text), node.line, node.column)
         pin_type = _parse(text)
     except ValueError as error:
-        findings.error("MalformedPin", f"{what}: {error}", type_node)
+        cut = text.count("(") > text.count(")")
+        hint = " Between { and } a text with a comma must stand in quotes." if cut else ""
+        findings.error("MalformedPin", f"{what}: {error}{hint}", type_node)
         return None
     if name == WILDCARD:
         findings.error("MalformedPin", f"{what} can only be a bind, such as bind(component#interface.*).", type_node)

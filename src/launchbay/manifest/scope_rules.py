@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from launchbay.limits import RUNTIME_NESTING
 from launchbay.manifest.graph import ConfigurationPin, Workflow
 from launchbay.manifest.hints import Hints
 from launchbay.manifest.layout import Leaf
@@ -76,14 +75,11 @@ class ScopeRules:
                     yield step.action.text, step.parameters
 
     def _is_missing(self, variable: str, workflow: str) -> bool:
-        for _ in range(RUNTIME_NESTING):
-            if variable in self._own[workflow] or variable in self._everywhere:
-                return False
-            step, separator, variable = variable.partition(INNER)
-            if not separator or step not in self._calls[workflow]:
-                return True
-            workflow = self._calls[workflow][step]
-        return True
+        if variable in self._own[workflow] or variable in self._everywhere:
+            return False
+        step, _, inner = variable.partition(INNER)
+        called = self._calls[workflow].get(step)
+        return called is None or not (inner in self._own[called] or inner in self._everywhere)
 
     def _report(self, workflow: str, nodes: Iterable[Node], wanting: set[str]) -> None:
         for variable, place in variables_by_place(nodes, wanting).items():

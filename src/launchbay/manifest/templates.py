@@ -22,9 +22,8 @@ def variables_by_place(nodes: Iterable[Node], wanted: Collection[str]) -> Mappin
     """Return the first place of each of the wanted variables in the nodes, which name them all."""
     places: dict[str, Place] = {}
     for scalar in _texts(nodes):
-        for variable in compile_template(scalar.value).variables():
-            if variable in wanted:
-                places.setdefault(variable, scalar)
+        for variable in sorted(compile_template(scalar.value).variables().intersection(wanted)):
+            places.setdefault(variable, scalar)
     return places
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from launchbay.manifest.shapes import children_of, entries_of, names_of, text_or_none
+from launchbay.manifest.shapes import children_of, entries_of, is_absent, names_of, text_or_none
 from launchbay.manifest.syntax import (
     Named,
     ParameterSyntax,
@@ -134,7 +134,7 @@ def _read_step(name: str, node: Node, place: Place, where: str, findings: Findin
     }
     action = parts.get("action")
     action_name = text_or_none(action, f"{what}: 'action'", findings)
-    if action_name is None and (action is None or is_null(action)):
+    if is_absent(action) and (isinstance(node, MappingNode) or is_null(node)):  # anything else is an error already
         findings.error("MissingAction", f"{what} has no action; add `action:` with the name of one.", place)
     phase = parts.get("phase") or parameters.get("phase")
     return StepSyntax(

@@ -1,0 +1,173 @@
+import pytest
+from tests.manifest.compiling import compiled, errors, message, warnings
+
+from launchbay.manifest.graph import CompiledManifest
+
+NEEDS = "{type: workflow.Instance, interfaces: {db: {host: consume-signal(string), run: send-command(int x => int y)}}}"
+
+
+def offering(**interfaces: str) -> str:
+    body = ", ".join(f"{name}: {{{pins}}}" for name, pins in interfaces.items())
+    return f"{{type: reference.Submodule, configuration: {{__locator.application-id: x}}, interfaces: {{{body}}}}}"
+
+
+HOST = "host: publish-signal(string)"
+RUN = "run: receive-command(int x => int y)"
+BOTH = f"{HOST}, {RUN}"
+
+
+def manifest(bindings: str, **components: str) -> str:
+    inner = "\n".join(f"    {name}: {body}" for name, body in components.items())
+    return f"application:\n  bindings: {bindings}\n  components:\n{inner}\n"
+
+
+def peers(manifest: CompiledManifest, component: str, interface: str) -> list[tuple[str, str]]:
+    return [(peer.component, peer.interface) for peer in manifest.components[component].peers.get(interface, ())]
+
+
+@pytest.mark.parametrize("pair", ["[[a, b]]", "[[b, a]]"])
+def test_a_pair_is_unordered_and_interface_names_need_not_match(pair: str) -> None:
+    assert peers(compiled(manifest(pair, a=NEEDS, b=offering(mysql=BOTH))), "a", "db") == [("b", "mysql")]
+
+
+def test_an_interface_that_lacks_a_needed_pin_does_not_fit() -> None:
+    text = manifest("[[a, b]]", a=NEEDS, b=offering(mysql=HOST, other=RUN))
+    assert warnings(text) == [("UselessBinding", 2)]
+    assert peers(compiled(text), "a", "db") == []
+
+
+def test_a_pin_of_the_right_name_and_the_wrong_kind_does_not_fit() -> None:
+    text = manifest("[[a, b]]", a=NEEDS, b=offering(mysql="host: consume-signal(string), " + RUN))
+    assert warnings(text) == [("UselessBinding", 2)]
+    assert "'a#db' needs host, which 'b' lacks" in message(text)
+
+
+def test_the_interface_of_the_same_name_is_preferred() -> None:
+    text = manifest("[[a, b]]", a=NEEDS, b=offering(mysql=BOTH, db=BOTH))
+    assert peers(compiled(text), "a", "db") == [("b", "db")]
+
+
+def test_several_interfaces_of_other_names_are_ambiguous() -> None:
+    text = manifest("[[a, b]]", a=NEEDS, b=offering(mysql=BOTH, oracle=BOTH))
+    assert errors(text) == [("AmbiguousBinding", 2)]
+    assert "ambiguous" in message(text)
+    assert "b#mysql, b#oracle" in message(text)
+
+
+def test_an_ambiguous_binding_is_settled_by_naming_an_interface() -> None:
+    text = manifest("[[a, 'b#oracle']]", a=NEEDS, b=offering(mysql=BOTH, oracle=BOTH))
+    assert peers(compiled(text), "a", "db") == [("b", "oracle")]
+    named = manifest("[['a # db', b]]", a=NEEDS, b=offering(mysql=BOTH))
+    assert peers(compiled(named), "a", "db") == [("b", "mysql")]
+
+
+def test_one_need_has_a_peer_for_each_binding() -> None:
+    text = manifest("[[a, b], [a, c], [b, a], [a, b]]", a=NEEDS, b=offering(x=BOTH), c=offering(x=BOTH))
+    assert peers(compiled(text), "a", "db") == [("b", "x"), ("c", "x")]
+
+
+def test_both_sides_may_need_something_of_the_other() -> None:
+    left = "{type: workflow.Instance, interfaces: {in: {x: consume-signal(int)}, out: {y: publish-signal(int)}}}"
+    right = "{type: workflow.Instance, interfaces: {in: {y: consume-signal(int)}, out: {x: publish-signal(int)}}}"
+    found = compiled(manifest("[[a, b]]", a=left, b=right))
+    assert peers(found, "a", "in") == [("b", "out")]
+    assert peers(found, "b", "in") == [("a", "out")]
+
+
+def test_a_binding_may_reach_inside_and_name_a_composite() -> None:
+    face = "{h: bind(in#x.host), run: bind(in#x.run)}"
+    composite = f"{{interfaces: {{face: {face}}}, components: {{in: {offering(x=BOTH)}}}}}"
+    renamed = NEEDS.replace("host:", "h:")
+    found = compiled(manifest("[[a, box], [b, box.in]]", a=renamed, b=NEEDS, box=composite))
+    [through] = found.components["a"].peers["db"]
+    assert (through.component, through.interface) == ("box", "face")
+    assert {pin: (target.component, target.pin) for pin, target in through.pins.items()} == {
+        "h": ("box.in", "x.host"),
+        "run": ("box.in", "x.run"),
+    }
+    assert peers(found, "b", "db") == [("box.in", "x")]
+
+
+def test_a_need_that_a_composite_binds_is_filled_from_outside() -> None:
+    composite = f"{{interfaces: {{face: {{'*': bind(in#db.*)}}}}, components: {{in: {NEEDS}}}}}"
+    found = compiled(manifest("[[box, b]]", box=composite, b=offering(x=BOTH)))
+    assert peers(found, "box.in", "db") == [("b", "x")]
+
+
+def test_bindings_of_a_composite_are_relative_to_it() -> None:
+    composite = f"{{bindings: [[in, out]], components: {{in: {NEEDS}, out: {offering(x=BOTH)}}}}}"
+    assert peers(compiled(manifest("[]", box=composite)), "box.in", "db") == [("box.out", "x")]
+
+
+def test_an_unknown_component_is_an_error() -> None:
+    assert errors(manifest("[[a, b]]", a=NEEDS)) == [("UnknownComponent", 2)]
+
+
+def test_an_unknown_interface_is_an_error() -> None:
+    assert errors(manifest("[[a, 'b#y']]", a=NEEDS, b=offering(x=BOTH))) == [("UnknownInterface", 2)]
+
+
+@pytest.mark.parametrize("binding", ["a", "[a]", "[a, b, c]", "{a: b}", "[[a], b]", "[a, 'b#']", "[a, null]"])
+def test_a_binding_that_is_no_pair_is_an_error(binding: str) -> None:
+    assert errors(manifest(f"[{binding}]", a=NEEDS, b=offering(x=BOTH))) == [("MalformedBinding", 2)]
+
+
+def test_ends_of_different_types_are_a_warning() -> None:
+    text = manifest("[[a, b]]", a=NEEDS, b=offering(x=f"host: publish-signal(int), {RUN}"))
+    assert warnings(text) == [("DifferentTypes", 2)]
+    assert "string and int" in message(text)
+
+
+@pytest.mark.parametrize(
+    ("command", "difference"),
+    [
+        ("(string x => int y)", "the argument 'x' is int on one side and string on the other"),
+        ("(int z => int y)", "the argument 'x' exists on one side only"),
+        ("(int x)", "the result 'y' exists on one side only"),
+    ],
+)
+def test_commands_of_different_signatures_are_a_warning(command: str, difference: str) -> None:
+    text = manifest("[[a, b]]", a=NEEDS, b=offering(x=f"{HOST}, run: receive-command{command}"))
+    assert warnings(text) == [("DifferentTypes", 2)]
+    assert difference in message(text)
+
+
+def test_arguments_match_by_name_and_extra_results_do_no_harm() -> None:
+    need = "{type: workflow.Instance, interfaces: {i: {run: 'send-command(int a, string b)'}}}"
+    text = manifest("[[a, b]]", a=need, b=offering(x="run: 'receive-command(string b, int a => int more)'"))
+    assert warnings(text) == []
+
+
+EXECUTOR = """{type: reference.Service, interfaces: {executor: {
+      execute-workflow: receive-command(object request => object status => object status),
+      execute-command: "send-command(string interface, string command => map<string, object> response)"}}}"""
+
+
+def test_the_workflow_service_may_be_bound_and_connects_nothing() -> None:
+    text = manifest("[[a, s]]", a=NEEDS, s=EXECUTOR)
+    assert warnings(text) == []
+    assert peers(compiled(text), "a", "db") == []
+
+
+def test_a_declared_interface_is_preferred_to_a_built_in_one() -> None:
+    need = "{type: workflow.Instance, interfaces: {vm: {networks: consume-signal(map<map<string>>)}}}"
+    machine = "{type: compute.Instance, interfaces: {own: {networks: publish-signal(map<map<string>>)}}}"
+    assert peers(compiled(manifest("[[a, m]]", a=need, m=machine)), "a", "vm") == [("m", "own")]
+
+
+def taking_and_giving(taken: str, given: str, more: str = "") -> str:
+    interfaces = f"{{in: {{{taken}: consume-signal(int)}}, out: {{{given}: publish-signal(int)}}}}"
+    return f"{{type: workflow.Instance, {more}interfaces: {interfaces}}}"
+
+
+def test_required_interfaces_in_a_circle_are_an_error_that_names_it() -> None:
+    a, b, c = (taking_and_giving(pins[0], pins[1], "required: [in], ") for pins in ("xz", "yx", "zy"))
+    text = manifest("[[a, b], [b, c], [c, a]]", a=a, b=b, c=c)
+    assert errors(text) == [("RequiredCycle", 4)]
+    assert "'a' → 'b' → 'c' → 'a'" in message(text)
+
+
+def test_a_circle_of_interfaces_that_are_not_required_is_allowed() -> None:
+    text = manifest("[[a, b]]", a=taking_and_giving("x", "y"), b=taking_and_giving("y", "x"))
+    assert warnings(text) == []
+    assert compiled(text).order == ("a", "b")

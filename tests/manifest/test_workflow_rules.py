@@ -1,0 +1,371 @@
+import pytest
+from tests.manifest.compiling import compiled, errors, findings, message, warnings, workflow_component
+
+from launchbay.manifest.expressions import Scope
+from launchbay.manifest.graph import Workflow
+
+PINS = """
+    result: {url: publish-signal(string)}
+    actions: {}
+"""
+
+
+def workflow(text: str, name: str = "launch", **more: str) -> Workflow:
+    return compiled(workflow_component(text, **more)).components["w"].workflows[name]
+
+
+def launch(steps: str, pins: str = PINS, more: str = "") -> str:
+    return workflow_component(f"launch: {{steps: {steps}}}", pins=pins, more=more)
+
+
+# Steps
+
+
+def test_steps_are_a_list_of_one_key_maps_or_a_map() -> None:
+    as_list = workflow("launch: {steps: [{a: {action: wait}}, {b: {action: wait}}]}")
+    as_map = workflow("launch: {steps: {a: {action: wait}, b: {action: wait}}}")
+    assert [step.name for step in as_list.steps] == [step.name for step in as_map.steps] == ["a", "b"]
+
+
+def test_a_step_has_what_stands_beside_its_parameters() -> None:
+    [step] = workflow("""\
+        launch:
+          steps:
+          - a:
+              action: execrun
+              phase: run
+              precedingPhases: [prepare, x]
+              parameters: {command: "ls {$.dir}", retryCount: 2, ignoreFail: "{$.flag}", phase: other}
+              output: {text: stdout}
+    """).steps
+    assert (step.name, step.action, step.phase) == ("a", "execrun", "run")
+    assert step.preceding_phases == ("prepare", "x")
+    assert step.parameters.evaluate(Scope({"dir": "/"}, {})) == ({"command": "ls /"}, ())
+    assert step.retry_count is not None
+    assert step.retry_count.evaluate(Scope({}, {}))[0] == 2
+    assert step.ignore_fail is not None
+    assert step.ignore_fail.evaluate(Scope({"flag": True}, {}))[0] is True
+    assert step.outputs == {"text": "stdout"}
+
+
+def test_a_step_without_a_phase_is_its_own_phase() -> None:
+    assert workflow("launch: {steps: [{a: {action: wait}}]}").steps[0].phase == "a"
+
+
+def test_parameters_of_a_step_may_be_a_list_of_one_key_maps() -> None:
+    [step] = workflow("launch: {steps: [{a: {action: wait, parameters: [{delay: 1}, {retryCount: 3}]}}]}").steps
+    assert step.parameters.evaluate(Scope({}, {}))[0] == {"delay": 1}
+    assert step.retry_count is not None
+
+
+@pytest.mark.parametrize(
+    ("steps", "code"),
+    [
+        ("[{a: {action: wait}}, {a: {action: wait}}]", "DuplicateStep"),
+        ("[{a: {}}]", "MissingAction"),
+        ("[{a: }]", "MissingAction"),
+        ("[a]", "MissingAction"),
+        ("[{a: {action: }}]", "MissingAction"),
+        ("[{a: {action: [wait]}}]", "UnexpectedKind"),
+        ("[{a: {action: wait}, b: {action: wait}}]", "UnexpectedKind"),
+        ("[[a]]", "UnexpectedKind"),
+        ("text", "UnexpectedKind"),
+        ("[{a: wait}]", "UnexpectedKind"),
+        ("[{a: {action: wait, precedingPhases: {b: c}}}]", "UnexpectedKind"),
+        ("[{a: {action: wait, precedingPhases: [[b]]}}]", "UnexpectedKind"),
+        ("[{a: {action: wait, parameters: text}}]", "UnexpectedKind"),
+        ("[{a: {action: wait, output: {v: }}}]", "MissingOutput"),
+        ("[{a: {action: wait, output: {v: [o]}}}]", "UnexpectedKind"),
+        ("[{a: {action: wait, parameters: {retryCount: many}}}]", "MalformedRetryCount"),
+        ("[{a: {action: wait, parameters: {retryCount: -1}}}]", "MalformedRetryCount"),
+        ("[{a: {action: wait, parameters: {retryCount: 1.5}}}]", "MalformedRetryCount"),
+        ("[{a: {action: wait, parameters: {retryCount: true}}}]", "MalformedRetryCount"),
+        ("[{a: {action: wait, parameters: {retryCount: [1]}}}]", "MalformedRetryCount"),
+        ("[{a: {action: wait, parameters: {ignoreFail: perhaps}}}]", "MalformedIgnoreFail"),
+        ("[{a: {action: wait, parameters: {x: '{$.}'}}}]", "MalformedExpression"),
+    ],
+)
+def test_a_malformed_step_is_an_error(steps: str, code: str) -> None:
+    assert errors(launch(steps)) == [(code, 10)]
+
+
+@pytest.mark.parametrize("retries", ["0", "3", "'3'", "'{$.n}'", "'${n}'", ""])
+def test_retries_are_a_number_or_an_expression(retries: str) -> None:
+    pins = "input: {n: configuration(int)}\nresult: {}"
+    text = launch(f"[{{a: {{action: wait, parameters: {{retryCount: {retries}}}}}}}]", pins, "input.n: 1")
+    assert warnings(text) == []
+
+
+def test_more_retries_than_the_bound_are_a_warning() -> None:
+    assert warnings(launch("[{a: {action: wait, parameters: {retryCount: 1000}}}]")) == [("MalformedRetryCount", 10)]
+
+
+def test_unknown_keys_of_steps_and_workflows_are_warnings() -> None:
+    text = workflow_component("launch: {stepps: [], steps: [{a: {action: wait, params: {}}}]}", pins=PINS)
+    assert warnings(text) == [("UnknownKey", 10), ("UnknownKey", 10)]
+
+
+def test_every_malformed_expression_of_a_step_is_reported_at_its_line() -> None:
+    text = workflow_component(
+        """
+        launch:
+          steps:
+            - a:
+                action: wait
+                parameters:
+                  one: "{$.}"
+                  two: [fine, {deep: "x {$.a[}"}]
+        """,
+        pins=PINS,
+    )
+    assert errors(text) == [("MalformedExpression", 15), ("MalformedExpression", 16)]
+
+
+# Actions
+
+
+@pytest.mark.parametrize("action", ["execrun", ".macro", "other", "needs.run"])
+def test_an_action_is_built_in_a_macro_a_workflow_or_a_command(action: str) -> None:
+    text = workflow_component(
+        f"launch: {{steps: [{{a: {{action: {action}}}}}]}}\n.macro: {{}}\nother: {{}}",
+        pins="needs: {run: send-command(), see: consume-signal(int)}\nresult: {}",
+    )
+    assert warnings(text) == []
+
+
+@pytest.mark.parametrize("action", ["exec-run", ".makro", "needs.see", "needs.walk", "actions.go", "'{$.x}'"])
+def test_an_unknown_action_is_an_error_per_step(action: str) -> None:
+    text = workflow_component(
+        f"launch: {{steps: [{{a: {{action: {action}}}}}, {{b: {{action: {action}}}}}]}}\n.macro: {{}}\ngo: {{}}",
+        pins="needs: {run: send-command(), see: consume-signal(int)}\nactions: {go: receive-command()}",
+    )
+    assert errors(text) == [("UnknownAction", 10), ("UnknownAction", 10)]
+
+
+def test_an_unknown_action_comes_with_the_nearest_known_one() -> None:
+    assert "Did you mean 'execrun'?" in message(launch("[{a: {action: exec-run}}]"))
+
+
+# Phases
+
+
+def test_an_unknown_preceding_phase_is_a_warning_per_step() -> None:
+    step = "{action: wait, precedingPhases: [nowhere, neither]}"
+    text = launch(f"[{{a: {step}}}, {{b: {step}}}]")
+    assert warnings(text) == [("UnknownPhase", 10), ("UnknownPhase", 10)]
+
+
+def test_the_phase_provision_needs_no_declaration() -> None:
+    assert warnings(launch("[{a: {action: wait}}, {b: {action: wait, precedingPhases: [provision]}}]")) == []
+
+
+def test_one_preceding_phase_may_stand_without_a_list() -> None:
+    assert warnings(launch("[{a: {action: wait}}, {b: {action: wait, precedingPhases: a}}]")) == []
+
+
+def test_steps_that_can_never_start_are_a_warning_that_names_them() -> None:
+    text = launch("[{a: {action: wait, precedingPhases: [b]}}, {b: {action: wait, precedingPhases: [a]}}]")
+    assert warnings(text) == [("StuckSteps", 10)]
+    assert "'a', 'b'" in message(text)
+
+
+# Parameters and returns
+
+
+def test_parameters_of_a_workflow_are_a_map_or_a_list_of_one_key_maps() -> None:
+    as_map = workflow("launch: {parameters: {a: {default: 1, description: A}, b: }}")
+    as_list = workflow("launch: {parameters: [{a: {default: 1, description: A}}, {b: }]}")
+    with_bare_name = workflow("launch: {parameters: [{a: {default: 1, description: A}}, b]}")
+    assert as_map.parameters == as_list.parameters == with_bare_name.parameters
+    assert (as_map.parameters["a"].has_default, as_map.parameters["a"].default) == (True, 1)
+    assert not as_map.parameters["b"].has_default
+
+
+def test_types_of_parameters_count_where_they_are_types() -> None:
+    parameters = workflow("launch: {parameters: {a: {type: int}, b: {type: map}, c: {type: list<string>}}}").parameters
+    assert [str(parameter.type) for parameter in parameters.values()] == ["int", "None", "list<string>"]
+
+
+def test_a_parameter_declared_twice_is_an_error() -> None:
+    text = workflow_component("launch: {parameters: [{a: }, {a: }]}", pins=PINS)
+    assert errors(text) == [("DuplicateParameter", 10)]
+
+
+def test_returns_are_a_map_or_a_list_of_one_key_maps() -> None:
+    as_map = workflow("launch: {return: {url: {value: x, description: d}}}", pins=PINS)
+    as_list = workflow("launch: {return: [{url: {value: x}}]}", pins=PINS)
+    assert as_map.returns["url"].evaluate(Scope({}, {})) == as_list.returns["url"].evaluate(Scope({}, {})) == ("x", ())
+
+
+@pytest.mark.parametrize("value", ["{url: }", "{url: text}", "{url: {description: d}}", "{url: [a]}"])
+def test_a_return_without_a_value_is_an_error(value: str) -> None:
+    assert errors(workflow_component(f"launch: {{return: {value}}}", pins=PINS)) == [("MissingValue", 10)]
+
+
+def test_a_value_returned_twice_is_an_error() -> None:
+    text = workflow_component("launch: {return: [{url: {value: 1}}, {url: {value: 2}}]}", pins=PINS)
+    assert errors(text) == [("DuplicateReturn", 10)]
+
+
+def test_a_return_name_that_is_no_pin_is_a_warning() -> None:
+    text = workflow_component("launch: {return: {urll: {value: 1}}}", pins=PINS)
+    assert warnings(text) == [("ReturnWithoutPin", 10)]
+    assert "Did you mean 'url'?" in message(text)
+
+
+def test_results_of_the_command_may_be_returned() -> None:
+    text = workflow_component(
+        "go: {return: {answer: {value: 1}}}\nlaunch: {return: {answer: {value: 1}}}",
+        pins="actions: {go: receive-command(=> int answer)}\nresult: {}",
+    )
+    assert warnings(text) == [("ReturnWithoutPin", 11)]
+
+
+def test_macros_and_called_workflows_may_return_anything() -> None:
+    text = workflow_component(
+        "launch: {steps: [{a: {action: other}}]}\nother: {return: {x: {value: 1}}}\n.macro: {return: {y: {value: 1}}}",
+        pins=PINS,
+    )
+    assert warnings(text) == []
+
+
+def test_a_command_without_a_workflow_is_a_warning() -> None:
+    text = workflow_component("launch: {}", pins="actions: {go: receive-command()}\nresult: {}")
+    assert warnings(text) == [("CommandWithoutWorkflow", 6)]
+
+
+# Triggers, schedule, status
+
+TRIGGERS = """
+    input: {a: configuration(int), b: configuration(int), c: publish-signal(int)}
+    seen: {x: consume-signal(int)}
+"""
+
+
+def test_triggers_name_pins_or_whole_interfaces_and_the_single_pin_wins() -> None:
+    manifest = compiled(
+        workflow_component(
+            "launch: {}\nupdate: {}\nother: {}",
+            pins=TRIGGERS,
+            more="configuration.triggers: {input.b: other, input.*: update, seen.x: update}",
+        )
+    )
+    assert manifest.components["w"].triggers == {"input.a": "update", "input.b": "other", "seen.x": "update"}
+
+
+@pytest.mark.parametrize("key", ["input.z", "input.c", "other.*", "input"])
+def test_a_trigger_on_what_cannot_change_is_a_warning(key: str) -> None:
+    more = f"configuration.triggers: {{'{key}': launch}}"
+    assert warnings(workflow_component("launch: {}", pins=TRIGGERS, more=more)) == [("UnknownPin", 9)]
+
+
+@pytest.mark.parametrize(
+    "more", ["configuration.triggers: {input.a: lunch}", "configuration.schedule: {lunch: '0 0 0 * * ?'}"]
+)
+def test_a_trigger_or_schedule_for_an_unknown_workflow_is_an_error(more: str) -> None:
+    text = workflow_component("launch: {}", pins=TRIGGERS, more=more)
+    assert errors(text) == [("UnknownWorkflow", 9)]
+    assert "Did you mean 'launch'?" in message(text)
+
+
+def test_a_trigger_without_a_workflow_is_an_error() -> None:
+    more = "configuration.triggers: {input.a: }"
+    assert errors(workflow_component("launch: {}", pins=TRIGGERS, more=more)) == [("MissingValue", 9)]
+
+
+def test_a_malformed_schedule_is_an_error() -> None:
+    more = "configuration.schedule: {launch: '* * * * *'}"
+    text = workflow_component("launch: {}", pins=TRIGGERS, more=more)
+    assert errors(text) == [("MalformedSchedule", 9)]
+    assert "5 fields" in message(text)
+
+
+def test_a_schedule_and_status_are_compiled() -> None:
+    more = "configuration.schedule: {grow: '0 0 4 * * ?'}\nconfiguration.propagateStatus: [grow]"
+    component = compiled(workflow_component("launch: {}\ngrow: {}", pins=TRIGGERS, more=more)).components["w"]
+    assert component.schedule == {"grow": "0 0 4 * * ?"}
+    assert component.propagate_status == {"launch", "grow"}
+
+
+def test_an_unknown_workflow_whose_status_would_propagate_is_a_warning() -> None:
+    more = "configuration.propagateStatus: [grow]"
+    assert warnings(workflow_component("launch: {}", pins=TRIGGERS, more=more)) == [("UnknownWorkflow", 9)]
+
+
+# Variables
+
+
+def scope(expression: str, workflows: str = "", pins: str = PINS, more: str = "", own: str = "") -> list[str]:
+    text = workflow_component(
+        f"go: {{{own} steps: [{{a: {{action: wait, parameters: {{x: '{expression}'}}}}}}]}}\n{workflows}",
+        pins=pins,
+        more=more,
+    )
+    assert not errors(text), findings(text)
+    return [finding.message for finding in findings(text) if finding.code == "VariableNotInScope"]
+
+
+def test_a_variable_that_nothing_sets_is_a_warning_with_the_known_sentence() -> None:
+    [sentence] = scope("{$.x}")
+    assert sentence.startswith("Component 'w': workflow 'go': the variable 'x' is not in scope")
+
+
+@pytest.mark.parametrize("form", ["{$.x.y[0]}", "${x}", "text {$.x} text", '["{$.x}"]', "{$.x['a']}"])
+def test_every_form_of_expression_is_looked_at(form: str) -> None:
+    assert len(scope(form.replace("'", "''"))) == 1
+
+
+def test_one_variable_is_reported_once_per_workflow() -> None:
+    steps = "[{a: {action: wait, parameters: {x: '{$.v} {$.v}', y: '{$.v} {$.w}'}}}]"
+    returned = "return: {url: {value: '{$.v}'}}"
+    text = workflow_component(f"go: {{steps: {steps}, {returned}}}\nlaunch: {{{returned}}}", pins=PINS)
+    assert warnings(text) == [("VariableNotInScope", 10), ("VariableNotInScope", 10), ("VariableNotInScope", 11)]
+
+
+def test_the_place_is_the_text_that_names_the_variable() -> None:
+    text = workflow_component(
+        "go:\n  steps:\n    - a:\n        action: wait\n        parameters:\n          l:\n            - fine\n"
+        "            - '{$.v}'",
+        pins=PINS,
+    )
+    assert warnings(text) == [("VariableNotInScope", 17)]
+
+
+@pytest.mark.parametrize(
+    ("workflows", "pins", "more", "own"),
+    [
+        ("", PINS, "", "parameters: [x],"),
+        ("launch: {steps: [{s: {action: go, parameters: {x: 1}}}]}", PINS, "", ""),
+        ("launch: {return: {x: {value: 1}}}", "result: {x: publish-signal(int)}\ninput: {}", "", ""),
+        ("", "actions: {go: receive-command(int x)}\ninput: {}", "", ""),
+        ("", "input: {x: configuration(int)}\nresult: {}", "input.x: 5", ""),
+        ("launch: {parameters: {x: {default: 5}}}", "input: {x: configuration(int)}\nresult: {}", "", ""),
+    ],
+    ids=["parameter", "argument of a caller", "returned", "argument of the command", "configured", "default"],
+)
+def test_what_is_in_scope_is_no_warning(workflows: str, pins: str, more: str, own: str) -> None:
+    assert scope("{$.x}", workflows, pins, more, own) == []
+
+
+def test_outputs_of_steps_are_in_scope() -> None:
+    text = workflow_component(
+        "go: {steps: [{a: {action: wait, output: {v: out}}}], return: {url: {value: '{$.v}'}}}", pins=PINS
+    )
+    assert warnings(text) == []
+
+
+def test_consumed_signals_are_not_in_scope() -> None:
+    assert len(scope("{$.x}", pins="seen: {x: consume-signal(int)}\nresult: {}")) == 1
+
+
+def test_a_configuration_pin_that_nothing_gives_a_value_is_not_in_scope() -> None:
+    [sentence] = scope("{$.x}", pins="input: {x: configuration(int)}\nresult: {}")
+    assert "nothing gives the configuration pin 'input.x' a value" in sentence
+
+
+def test_variables_inside_of_a_called_macro_are_in_scope() -> None:
+    macro = ".m: {steps: [{in: {action: wait, output: {hosts: ips}}}]}"
+    own = "return: {url: {value: '{$.s~hosts[0]} {$.s~nothing} {$.t~hosts}'}}"
+    text = workflow_component(f"go: {{steps: [{{s: {{action: .m}}}}], {own}}}\n{macro}", pins=PINS)
+    sentences = [finding.message for finding in findings(text)]
+    assert [sentence.split("'")[5] for sentence in sentences] == ["s~nothing", "t~hosts"]
