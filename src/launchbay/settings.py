@@ -25,6 +25,8 @@ class Settings:
     admin_password: str = ""
     organization: str = "Default"
     outgoing_allow: str = ""
+    secret_key_file: str = ""
+    session_lifetime_s: int = 36_000
     log_level: str = "info"
     log_format: str = "console"
     engine_concurrency: int = 100

@@ -4,6 +4,7 @@ import click
 
 from launchbay import __version__
 from launchbay.bootstrap.server_commands import migrate, serve, worker
+from launchbay.demo.command import demo
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -12,6 +13,11 @@ def main() -> None:
     """Launchbay launches applications with one call, runs workflows on them and has them destroyed on time."""
 
 
+main.add_command(demo)
 main.add_command(serve)
 main.add_command(worker)
 main.add_command(migrate)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,13 +6,17 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from psycopg import AsyncConnection
 
-from launchbay.access.authenticator import RequestAuthenticator
+from launchbay.access.authenticator import Authenticator
 from launchbay.access.basic import BasicAuthentication
+from launchbay.access.bearer import SessionTokens
+from launchbay.access.key_ring import KeyRing
 from launchbay.access.lookup import Lookups
 from launchbay.access.passwords import Passwords
+from launchbay.access.secret_key import read_secret_key
 from launchbay.access.throttle import SignInThrottle
 from launchbay.actions.registry import Registry
 from launchbay.clock import Clock, SystemClock
@@ -109,6 +113,9 @@ def _assemble(
     known_actions = frozenset(actions.names())
     manifests = CompiledManifests(partial(_compile_stored, known_actions))
     basic = BasicAuthentication(database, passwords, SignInThrottle(clock), clock)
+    secret = read_secret_key(Path(settings.secret_key_file or settings.data_dir / "secret.key"))
+    keys = KeyRing(database, secret, clock, settings.session_lifetime_s)
+    sessions = SessionTokens(keys, clock, settings.base_url or "launchbay", settings.session_lifetime_s)
     desk = Desk(
         database=database,
         lookups=Lookups(basic.forget),
@@ -138,7 +145,7 @@ def _assemble(
         stager_interval_s=settings.stager_interval_ms / 1000,
     )
     services = Services(desk=desk, ready=partial(_ready, database))
-    return Parts(create_app(ENDPOINTS, RequestAuthenticator(basic), services), engine, database, administrator)
+    return Parts(create_app(ENDPOINTS, Authenticator(basic, sessions), services), engine, database, administrator)
 
 
 def _compile_stored(known_actions: frozenset[str], data: bytes) -> CompiledManifest:

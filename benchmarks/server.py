@@ -1,0 +1,107 @@
+"""The product as a process of its own, as operators run it, for the length of a benchmark."""
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.http_client import Client, basic
+
+PASSWORD = "benchmark-password"
+EMAIL = "admin@launchbay.local"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server."""
+
+    pid: int
+    port: int
+    data_dir: Path
+    start_s: float
+
+    def client(self) -> Client:
+        return Client("127.0.0.1", self.port, basic(EMAIL, PASSWORD))
+
+    def cpu_s(self) -> float:
+        """Return the CPU time of the server and of its PostgreSQL, in seconds."""
+        return sum(_cpu_s(pid) for pid in (self.pid, *_postgres_pids(self.data_dir)))
+
+    def memory_mb(self) -> float:
+        """Return the resident memory of the server process, in MB."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) / 1024
+        return 0.0
+
+
+@contextmanager
+def running(data_dir: Path | None = None, **settings: str) -> Iterator[Server]:
+    """Start the server on a data directory (a fresh one by default), and stop it at the end."""
+    directory = data_dir or Path(tempfile.mkdtemp(prefix="launchbay-bench-"))
+    environment = {
+        **os.environ,
+        "LAUNCHBAY_ADMIN_PASSWORD": PASSWORD,
+        "LAUNCHBAY_LOG_LEVEL": "warning",
+        "LAUNCHBAY_LOG_FORMAT": "json",
+        **{f"LAUNCHBAY_{name.upper()}": value for name, value in settings.items()},
+    }
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "launchbay.bootstrap.main", "serve", "--data-dir", str(directory), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    try:
+        port = 0
+        for line in process.stdout:
+            if found := re.search(r"http://127\.0\.0\.1:(\d+)", line):
+                port = int(found[1])
+                break
+        assert port, "the server did not start"
+        asyncio.run(_first_answer(port))
+        yield Server(process.pid, port, directory, time.perf_counter() - began)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        if data_dir is None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+async def _first_answer(port: int) -> None:
+    client = Client("127.0.0.1", port, "")
+    status, _ = await client.request("GET", "/health/ready")
+    client.close()
+    assert status == 200
+
+
+def _cpu_s(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    # utime, stime and those of children that have ended: PostgreSQL's back ends come and go.
+    return sum(int(fields[index]) for index in (11, 12, 13, 14)) / os.sysconf("SC_CLK_TCK")
+
+
+def _postgres_pids(data_dir: Path) -> list[int]:
+    directory = (data_dir / "postgres").resolve()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if (entry / "cwd").readlink() == directory:
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
