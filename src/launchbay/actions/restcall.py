@@ -85,10 +85,11 @@ async def _judged(call: ActionCall, method: str, answer: OutgoingAnswer, expecte
     text = storable_text(answer.body, charset)
     succeeded = answer.status in expected if expected else 200 <= answer.status <= 299
     if not succeeded:
+        status_line = f"{answer.status} {responses.get(answer.status, '')}".strip()
         start = text[:_SHOWN_BODY_CHARS].strip()
         raise ActionFailed(
-            f"{method} {answer.url} answered {answer.status} {responses.get(answer.status, '')}: {start}",
-            retryable=not 400 <= answer.status <= 499 or answer.status in _RETRYABLE_CLIENT_ERRORS,
+            f"{method} {answer.url} answered {status_line}" + (f": {start}" if start else "."),
+            retryable=not 300 <= answer.status <= 499 or answer.status in _RETRYABLE_CLIENT_ERRORS,
         )
     content: Any = text
     if text.strip() and (media_type == "application/json" or media_type.endswith("+json")):
