@@ -46,6 +46,25 @@ def test_the_second_of_two_equal_keys_is_named_with_line_and_column() -> None:
         read_json(data)
 
 
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        (b'{"a": "1e999",\n "b": [11e999, 1e999]}', "line 2, column 8"),
+        (b'{"a": "NaN",\n "b": NaN}', "line 2, column 7"),
+        (b'["\\ud83d\\ude00",\n "\\ud83d"]', "line 2, column 2"),
+        (b'["\\\\u0000",\n {"\\u0000": 1}]', "line 2, column 3"),
+    ],
+)
+def test_what_is_refused_is_found_beside_what_only_looks_like_it(data: bytes, place: str) -> None:
+    with pytest.raises(MalformedBody, match=place):
+        read_json(data)
+
+
+def test_far_down_a_long_text_the_place_is_left_out() -> None:
+    with pytest.raises(MalformedBody, match=r"\"a\" stands twice in one JSON object; keep one of them\.$"):
+        read_json(b'{"a": 1, "b": "' + b"x" * 100_000 + b'", "a": 2}')
+
+
 def test_the_same_key_in_two_objects_is_fine() -> None:
     assert read_json(b'{"a": {"a": 1}, "b": [{"a": 2}, {"a": 3}]}') == {"a": {"a": 1}, "b": [{"a": 2}, {"a": 3}]}
 

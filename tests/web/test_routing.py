@@ -1,13 +1,9 @@
 import httpx
 import pytest
-from tests.web.sample import ID, SAMPLES
+from tests.web.sample import ID, SAMPLES, Streams
 
 from launchbay.web.endpoint import Endpoint
 from launchbay.web.routing import Router
-
-
-async def show(client: httpx.AsyncClient, path: str) -> httpx.Response:
-    return await client.get(path)
 
 
 async def test_path_parameters_arrive_decoded(client: httpx.AsyncClient) -> None:
@@ -92,6 +88,14 @@ async def test_head_is_get_without_the_body(client: httpx.AsyncClient) -> None:
     get, head = await client.get("/api/1/open"), await client.head("/api/1/open")
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"] == get.headers["content-type"]
+
+
+async def test_head_of_a_list_reads_no_row_and_claims_no_length(client: httpx.AsyncClient) -> None:
+    made = Streams.rows_made
+    head = await client.head("/api/1/things?count=1000")
+    assert (head.status_code, head.headers["content-type"]) == (200, "application/json")
+    assert "content-length" not in head.headers
+    assert Streams.rows_made == made
 
 
 def row(path: str, method: str = "GET", name: str = "a") -> Endpoint:

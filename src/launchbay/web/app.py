@@ -124,7 +124,8 @@ async def _write(answer: Answer, method: str, receive: Receive, send: Send) -> N
     chunks = aiter(answer.chunks)
     try:
         if method == "HEAD":
-            await _send_whole(send, 200, JSON, b"", answer.headers)
+            await send({"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, answer.headers)})
+            await send({"type": "http.response.body", "body": b""})
         else:
             await _write_list(chunks, answer.headers, receive, send)
     finally:

@@ -13,13 +13,14 @@ from typing import Any, NoReturn
 
 from launchbay.errors import MalformedBody
 from launchbay.limits import JSON_DEPTH
-from launchbay.web.json_position import Place, place_of_duplicate, place_of_offset
+from launchbay.web.json_position import Place, place_of_duplicate, place_of_number, place_of_offset, place_of_string
 
 _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**63 - 1
 _INTEGER_CHARS = 20  # "-" and 19 digits
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _NOT_BRACKETS = dict.fromkeys(i for i in range(128) if chr(i) not in "[]{}")
 _STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _SUSPICIOUS_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 
 
@@ -45,8 +46,9 @@ def read_json(data: bytes) -> Any:
         sentence = f"The key {json.dumps(error.key)} stands twice in one JSON object; keep one of them"
         raise _malformed(sentence, place_of_duplicate(text)) from None
     except _Number as error:
-        place = place_of_offset(text, text.find(str(error))) if len(str(error)) > 1 else None
-        raise _malformed(f"The JSON number {_shortened(str(error))} is outside of what can be kept", place) from None
+        digits = str(error)
+        sentence = f"The JSON number {_shortened(digits)} is outside of what can be kept; use at most 64 bits"
+        raise _malformed(sentence, place_of_number(text, digits)) from None
     if "\\u" in text and _SUSPICIOUS_ESCAPE.search(text) is not None:
         _check_strings(value, text)
     return value
@@ -113,18 +115,20 @@ def _check_strings(value: Any, text: str) -> None:
         elif isinstance(item, list):
             pending.extend(item)
         elif isinstance(item, str):
-            if "\0" in item:
-                raise _malformed("A JSON string holds a NUL character; leave it out", _escape_place(text, r"\\u0000"))
-            if not item.isascii() and any("\ud800" <= character <= "\udfff" for character in item):
-                raise _malformed(
-                    "A JSON string holds half of a surrogate pair; send whole characters",
-                    _escape_place(text, r"\\u[dD][89a-fA-F]"),
-                )
+            if _holds_nul(item):
+                sentence = "A JSON string holds a NUL character; leave it out"
+                raise _malformed(sentence, place_of_string(text, _holds_nul))
+            if _holds_surrogate(item):
+                sentence = "A JSON string holds half of a surrogate pair; send whole characters"
+                raise _malformed(sentence, place_of_string(text, _holds_surrogate))
 
 
-def _escape_place(text: str, pattern: str) -> Place | None:
-    match = re.search(pattern, text)
-    return place_of_offset(text, match.start()) if match is not None else None
+def _holds_nul(text: str) -> bool:
+    return "\0" in text
+
+
+def _holds_surrogate(text: str) -> bool:
+    return not text.isascii() and _SURROGATE.search(text) is not None
 
 
 def _malformed(sentence: str, place: Place | None) -> MalformedBody:
