@@ -90,6 +90,23 @@ class Throttle:
         return len(self._attempts)
 
 
+class AddressThrottle:
+    """The rule per address alone, for secrets that name no account, such as refresh tokens."""
+
+    def __init__(self, clock: Clock, capacity: int = THROTTLED_KEYS) -> None:
+        self._addresses = Throttle(PER_ADDRESS, clock, capacity)
+
+    def begin(self, address: str) -> None:
+        """Count an attempt as wrong for now. Raises TooManyRequests when the address must wait."""
+        machine = _digest(address_block(address))
+        _refuse_to_hurry(self._addresses.resets_in_s(machine))
+        self._addresses.begin(machine)
+
+    def withdraw(self, address: str) -> None:
+        """Take the attempt back: it was right, or could not be decided."""
+        self._addresses.withdraw(_digest(address_block(address)))
+
+
 class SignInThrottle:
     """The two rules together, for attempts to sign in to an account from an address."""
 
@@ -100,12 +117,7 @@ class SignInThrottle:
     def begin(self, account: str, address: str) -> None:
         """Count an attempt as wrong for now. Raises TooManyRequests when account and address must wait."""
         pair, machine = _keys(account, address)
-        wait_s = max(self._pairs.resets_in_s(pair), self._addresses.resets_in_s(machine))
-        if wait_s > 0:
-            seconds = math.ceil(wait_s)
-            raise TooManyRequests(
-                "Too many wrong attempts to sign in.", f"Try again in {seconds} s.", retry_after_s=seconds
-            )
+        _refuse_to_hurry(max(self._pairs.resets_in_s(pair), self._addresses.resets_in_s(machine)))
         self._pairs.begin(pair)
         self._addresses.begin(machine)
 
@@ -131,6 +143,12 @@ def address_block(address: str) -> str:
     if isinstance(parsed, IPv6Address):
         return str(parsed.ipv4_mapped or ip_network((parsed, 64), strict=False))
     return str(parsed)
+
+
+def _refuse_to_hurry(wait_s: float) -> None:
+    if wait_s > 0:
+        seconds = math.ceil(wait_s)
+        raise TooManyRequests("Too many wrong attempts.", f"Try again in {seconds} s.", retry_after_s=seconds)
 
 
 def _keys(account: str, address: str) -> tuple[bytes, bytes]:

@@ -1,0 +1,219 @@
+"""Basic authentication against a real database, with real Argon2id hashes."""
+
+import asyncio
+from base64 import b64encode
+
+import pytest
+from argon2 import PasswordHasher
+
+from access.world import make_organization, make_user
+from clocks import HandClock
+from launchbay.access.actor import Actor, Method
+from launchbay.access.authorization import BasicCredentials
+from launchbay.access.basic import BasicAuthentication
+from launchbay.access.lookup import Lookups
+from launchbay.access.passwords import PARAMETERS, Passwords
+from launchbay.access.throttle import SignInThrottle
+from launchbay.errors import NotAuthenticated, TooManyRequests, Unavailable
+from launchbay.limits import VERIFIED_CREDENTIALS_S
+from launchbay.store import users
+from launchbay.store.pool import Database
+
+EMAIL = "Ann@Example.org"
+PASSWORD = "correct: horse ü"
+HASH = PARAMETERS.hash(PASSWORD)
+HOME = "198.51.100.7"
+ATTACKER = "203.0.113.9"
+
+
+class CountingPasswords(Passwords):
+    """Counts the verifications that really happen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.verified = 0
+
+    async def verify(self, stored: str | None, password: str) -> bool:
+        self.verified += 1
+        return await super().verify(stored, password)
+
+
+class World:
+    def __init__(self, database: Database, ann: str) -> None:
+        self.database = database
+        self.ann = ann
+        self.clock = HandClock()
+        self.passwords = CountingPasswords()
+        self.basic = BasicAuthentication(database, self.passwords, SignInThrottle(self.clock), self.clock)
+        self.lookups = Lookups(self.basic.forget)
+
+    async def sign_in(self, password: str = PASSWORD, address: str = HOME, email: str = EMAIL) -> Actor:
+        return await self.basic.authenticate(BasicCredentials(email, password), address)
+
+    async def use(self, actor: Actor) -> str:
+        """Make a request as this caller."""
+        async with self.database.connection() as connection:
+            return (await self.lookups.on(connection, actor).caller()).id
+
+    async def set_password(self, password: str) -> None:
+        async with self.database.connection() as connection:
+            await users.set_password(connection, id=self.ann, password_hash=PARAMETERS.hash(password))
+
+
+@pytest.fixture
+async def world(database: Database) -> World:
+    async with database.transaction() as connection:
+        organization = await make_organization(connection)
+        ann = await make_user(connection, EMAIL, HASH, organization.id)
+    return World(database, ann)
+
+
+async def test_the_right_password_names_the_caller(world: World) -> None:
+    actor = await world.sign_in()
+    assert (actor.user_id, actor.email, actor.name, actor.address) == (world.ann, EMAIL, "Ann", HOME)
+    assert actor.method is Method.BASIC
+    assert await world.use(actor) == world.ann
+
+
+async def test_the_case_of_the_email_address_does_not_matter(world: World) -> None:
+    assert (await world.sign_in(email="aNN@eXAMPLE.ORG")).user_id == world.ann
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("password", ["", "wrong", PASSWORD.upper(), PASSWORD + " ", HASH])
+async def test_a_wrong_password_is_refused(world: World, password: str) -> None:
+    with pytest.raises(NotAuthenticated, match="e-mail address or the password is wrong"):
+        await world.sign_in(password)
+
+
+async def test_unknown_disabled_and_passwordless_accounts_are_refused_alike_after_a_verification(world: World) -> None:
+    async with world.database.connection() as connection:
+        await make_user(connection, "invited@example.org")
+        disabled = await make_user(connection, "disabled@example.org", HASH)
+        await users.set_enabled(connection, id=disabled, enabled=False)
+    answers = set()
+    for email in ("unknown@example.org", "invited@example.org", "disabled@example.org", EMAIL):
+        with pytest.raises(NotAuthenticated) as caught:
+            await world.sign_in("wrong" if email == EMAIL else PASSWORD, email=email)
+        answers.add(caught.value.sentences)
+    assert len(answers) == 1
+    assert world.passwords.verified == 4
+
+
+async def test_what_was_verified_is_kept_for_minutes(world: World) -> None:
+    await world.sign_in()
+    await world.sign_in()
+    assert world.passwords.verified == 1
+    world.clock.advance(VERIFIED_CREDENTIALS_S - 1)
+    await world.sign_in()
+    assert world.passwords.verified == 1
+    world.clock.advance(1)
+    await world.sign_in()
+    assert world.passwords.verified == 2
+
+
+async def test_a_kept_verification_is_for_exactly_these_credentials(world: World) -> None:
+    await world.sign_in()
+    with pytest.raises(NotAuthenticated):
+        await world.sign_in("wrong")
+    with pytest.raises(NotAuthenticated):
+        await world.sign_in(email="other@example.org")
+
+
+async def test_nothing_kept_in_memory_shows_the_password(world: World) -> None:
+    await world.sign_in()
+    kept = repr(vars(world.basic))
+    assert PASSWORD not in kept
+    assert b64encode(PASSWORD.encode()).decode() not in kept
+
+
+async def test_a_changed_password_counts_for_the_very_next_request(world: World) -> None:
+    await world.use(await world.sign_in())
+    await world.set_password("new")
+    with pytest.raises(NotAuthenticated, match="was changed"):
+        await world.use(await world.sign_in())
+    with pytest.raises(NotAuthenticated, match="is wrong"):
+        await world.sign_in()
+    assert await world.use(await world.sign_in("new")) == world.ann
+
+
+async def test_a_disabled_user_is_refused_with_the_very_next_request_and_welcome_when_enabled_again(
+    world: World,
+) -> None:
+    await world.use(await world.sign_in())
+    async with world.database.connection() as connection:
+        await users.set_enabled(connection, id=world.ann, enabled=False)
+    with pytest.raises(NotAuthenticated, match="disabled"):
+        await world.use(await world.sign_in())
+    async with world.database.connection() as connection:
+        await users.set_enabled(connection, id=world.ann, enabled=True)
+    assert await world.use(await world.sign_in()) == world.ann
+
+
+async def test_a_hash_of_older_parameters_is_renewed_at_sign_in_and_ends_no_session(world: World) -> None:
+    old = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
+    async with world.database.connection() as connection:
+        await users.set_password(connection, id=world.ann, password_hash=old)
+    actor = await world.sign_in()
+    async with world.database.connection() as connection:
+        row = await users.credentials(connection, email=EMAIL)
+    assert row is not None
+    assert row.password_hash is not None
+    assert row.password_hash.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert await world.use(actor) == world.ann
+    world.clock.advance(VERIFIED_CREDENTIALS_S)
+    await world.sign_in()
+
+
+async def test_the_same_credentials_sent_many_times_at_once_cost_one_verification(world: World) -> None:
+    actors = await asyncio.gather(*(world.sign_in() for _ in range(50)))
+    assert {actor.user_id for actor in actors} == {world.ann}
+    assert world.passwords.verified == 1
+
+
+async def test_a_client_that_goes_away_does_not_end_the_verification_of_the_others(world: World) -> None:
+    first = asyncio.ensure_future(world.sign_in())
+    await asyncio.sleep(0)
+    second = asyncio.ensure_future(world.sign_in())
+    await asyncio.sleep(0.001)
+    first.cancel()
+    assert (await second).user_id == world.ann
+
+
+async def test_guessing_is_blocked_and_costs_no_verification_any_more(world: World) -> None:
+    guesses = await asyncio.gather(
+        *(world.sign_in(f"guess {number}", ATTACKER) for number in range(30)), return_exceptions=True
+    )
+    assert [type(guess) for guess in guesses].count(NotAuthenticated) == 5
+    assert [type(guess) for guess in guesses].count(TooManyRequests) == 25
+    assert world.passwords.verified == 5
+    with pytest.raises(TooManyRequests):
+        await world.sign_in(PASSWORD, ATTACKER)
+    assert (await world.sign_in(PASSWORD, HOME)).user_id == world.ann, "the owner is not locked out"
+
+
+async def test_what_was_verified_goes_on_through_a_block_of_the_same_address(world: World) -> None:
+    await world.sign_in()
+    for number in range(5):
+        with pytest.raises(NotAuthenticated):
+            await world.sign_in(f"typo {number}")
+    with pytest.raises(TooManyRequests):
+        await world.sign_in("typo")
+    assert (await world.sign_in()).user_id == world.ann
+
+
+async def test_success_forgives_the_attempts_before_it(world: World) -> None:
+    for round_number in range(3):
+        for number in range(4):
+            with pytest.raises(NotAuthenticated):
+                await world.sign_in(f"typo {round_number} {number}")
+        await world.sign_in()
+        world.clock.advance(VERIFIED_CREDENTIALS_S)
+
+
+async def test_a_database_that_is_away_counts_no_attempt_and_keeps_no_task(world: World) -> None:
+    await world.database.close()
+    for number in range(20):
+        with pytest.raises(Unavailable):
+            await world.sign_in(f"any {number}")
+    assert not world.basic._under_way
