@@ -24,8 +24,6 @@ class Settings:
     admin_email: str = "admin@launchbay.local"
     admin_password: str = ""
     organization: str = "Default"
-    secret_key_file: str = ""  # secret.key in the data directory when empty
-    session_lifetime_s: int = 36_000
     outgoing_allow: str = ""
     secret_key_file: str = ""
     session_lifetime_s: int = 36_000
@@ -46,13 +44,7 @@ class Settings:
         """Refuse values that could only fail later."""
         if not 0 <= self.port <= 65535:
             raise SettingError(f"LAUNCHBAY_PORT is {self.port}; a port is 0 to 65535.")
-        for name in (
-            "engine_concurrency",
-            "database_connections",
-            "stager_interval_ms",
-            "retention_days",
-            "session_lifetime_s",
-        ):
+        for name in ("engine_concurrency", "database_connections", "stager_interval_ms", "retention_days"):
             if getattr(self, name) < 1:
                 raise SettingError(f"LAUNCHBAY_{name.upper()} is {getattr(self, name)}; it must be at least 1.")
         for name in ("heartbeat_interval_s", "stalled_after_s", "step_retry_first_s", "destroy_timeout_s"):
