@@ -126,6 +126,8 @@ async def drain(bench: Bench, kind: str, count: int) -> list[str]:
 
     async with getattr(bench, kind)(handler), bench.pool.connection() as conn:
         await conn.execute("SELECT count(launchbay_defer('job', n::text, '{}')) FROM generate_series(1, %s) n", [count])
+        # For the library's sake: without it, its claims read and sort the whole queue (decision record 0001).
+        await conn.execute("ANALYZE procrastinate_jobs")
         began, own, database = time.perf_counter(), time.process_time(), bench.database_cpu_s()
         await done.wait()
         took = time.perf_counter() - began

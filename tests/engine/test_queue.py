@@ -395,7 +395,7 @@ async def test_a_worker_that_lost_a_job_cannot_end_the_claim_of_its_successor(da
         number = await put(database, "a")
         await runs.next()
         for outcome in ("succeeded", "aborted", "failed"):
-            await ask(database, f"SELECT launchbay_finish({number}, 0, '{outcome}')")
+            await ask(database, f"SELECT launchbay_finish({number}, 0, 0, '{outcome}')")
         assert await ask(database, "SELECT status::text FROM procrastinate_jobs") == ("doing",)
         runs.go.set()
         await empty(database)
@@ -433,17 +433,54 @@ async def test_depth_counts_what_could_run_now(database: Database) -> None:
     assert await queue.depth() == 2
 
 
+async def test_an_outcome_repeated_after_a_lost_answer_leaves_the_next_claim_alone(database: Database) -> None:
+    runs = Runs(holding=True)
+    async with working(database, runs):
+        number = await put(database, "a", lock="a")
+        await runs.next()
+        await ask(database, "SELECT launchbay_interrupt('a')")
+        await runs.next()
+        for outcome in ("succeeded", "aborted", "failed"):
+            await ask(database, f"SELECT launchbay_finish({number}, worker_id, 0, '{outcome}') FROM procrastinate_jobs")
+        assert await ask(database, "SELECT status::text FROM procrastinate_jobs") == ("doing",)
+        runs.go.set()
+        await empty(database)
+
+
+async def test_a_claim_whose_answer_was_lost_is_given_back_and_running_jobs_are_kept(database: Database) -> None:
+    runs = Runs(holding=True)
+    async with working(database, runs):
+        await put(database, "running")
+        await runs.next()
+        async with database.connection() as conn:
+            await conn.execute(
+                "INSERT INTO procrastinate_jobs (queue_name, task_name, args, status, worker_id)"
+                " SELECT 'launchbay', 'job', '{\"name\": \"lost\"}', 'doing', id FROM procrastinate_workers"
+            )
+        await cut_connections(database)
+        assert await runs.next() == "lost"
+        runs.go.set()
+        await empty(database)
+    assert runs.cancelled == []
+    assert runs.started.empty()
+
+
+async def cut_connections(database: Database) -> None:
+    """End every connection to the database, as a restart of PostgreSQL does."""
+    async with await AsyncConnection.connect(database.url, autocommit=True) as conn:
+        await conn.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    await asyncio.sleep(0.2)
+
+
 async def test_a_worker_whose_connections_are_cut_goes_on(database: Database) -> None:
     runs = Runs(holding=True)
     async with working(database, runs):
         await put(database, "a")
         await runs.next()
-        async with await AsyncConnection.connect(database.url, autocommit=True) as conn:
-            await conn.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-        await asyncio.sleep(0.2)
+        await cut_connections(database)
         runs.go.set()
         await empty(database)
         await asyncio.sleep(1.0)

@@ -7,6 +7,7 @@ handler returns. A handler that was interrupted (stop, crash, `launchbay_interru
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -38,11 +39,16 @@ HEARTBEAT_S = 0.5
 GRACE_S = 5.0
 POLL_S = 1.0  # finds jobs whose time comes; new ones are announced
 RETRY_S = 0.5  # between attempts while the database is away
+DOUBT_S = 60.0  # after a failed claim; longer than any statement may run on behind a broken connection
 UNWIND_S = 0.7  # for cancelled handlers to clean up after themselves
 
 DEFER_SQL = "SELECT launchbay_defer(%(task)s, %(lock)s, %(arguments)s, %(at)s, %(priority)s)"
 
-_FINISH_SQL = "SELECT launchbay_finish(%(job_id)s, %(worker_id)s, %(outcome)s)"
+_CLAIM_SQL = """
+SELECT id, status, task_name, priority, lock, queueing_lock, args, scheduled_at, queue_name, attempts, worker_id
+FROM launchbay_claim(%(worker_id)s, %(known)s::bigint[])
+"""
+_FINISH_SQL = "SELECT launchbay_finish(%(job_id)s, %(worker_id)s, %(attempt)s, %(outcome)s)"
 
 _WAKE: Notification = {"type": "job_inserted", "job_id": 0}
 
@@ -95,7 +101,7 @@ class Queue:
         """Run jobs until `stop` is set, or the caller is cancelled; both give running handlers the grace time.
 
         A handler gets its job's arguments by name. Returning ends the job. CancelledError (stop, interrupt, or this
-        worker was taken for dead) puts it back in the queue at once, any other exception after 1, 2, 4 … 60 s.
+        worker was taken for dead) puts it back in the queue at once, any other exception after 1, 2, 4 … 32 s.
         While the database is away it waits for it.
         """
         while not stop.is_set():
@@ -132,6 +138,8 @@ class _Jobs(JobManager):
         self.over = asyncio.Event()  # nothing can be saved any more: stop trying to write
         self._notify: NotificationCallback | None = None
         self._wakes = 0
+        self._known: set[int | None] = set()  # jobs claimed and not finished
+        self._doubt_until_s = 0.0  # monotonic: a claim whose answer was lost may exist
 
     async def wake(self, notification: Notification = _WAKE) -> None:
         """Make the worker look for jobs, and let no look that is under way count as having seen them."""
@@ -160,7 +168,7 @@ class _Jobs(JobManager):
         self._notify = on_notification
         await asyncio.Event().wait()
 
-    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:  # noqa: ARG002  # as above
         """Claim a job; None only if nothing was announced while we looked.
 
         The worker forgets pending wake-ups when this returns, without awaiting in between, so an announcement that
@@ -168,22 +176,27 @@ class _Jobs(JobManager):
         """
         while True:
             wakes = self._wakes
+            known = list(self._known) if time.monotonic() < self._doubt_until_s else None
             try:
-                job = await super().fetch_job(queues, worker_id)
+                row = await self.connector.execute_query_one_async(_CLAIM_SQL, worker_id=worker_id, known=known)
             except UniqueViolation:
                 continue  # another worker claimed a job of the same lock, of lower priority, at the same moment
             except ConnectorException as error:
+                self._doubt_until_s = time.monotonic() + DOUBT_S
                 await self._trouble("queue.claim_failed", error, worker_id=worker_id)
                 return None  # the worker asks again at the next poll
-            if job is not None or wakes == self._wakes:
-                return job
+            if row["id"] is not None:
+                self._known.add(row["id"])
+                return Job.from_row(row)
+            if wakes == self._wakes:
+                return None
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: ARG002, FBT001  # as above
         """Write the outcome of a run: gone, again at once, or again later. Tries until written or out of time."""
         while True:
             try:
                 await self.connector.execute_query_async(
-                    _FINISH_SQL, job_id=job.id, worker_id=job.worker_id, outcome=status.value
+                    _FINISH_SQL, job_id=job.id, worker_id=job.worker_id, attempt=job.attempts, outcome=status.value
                 )
             except ConnectorException as error:
                 await self._trouble("queue.outcome_not_written", error, job=job.id)
@@ -192,6 +205,7 @@ class _Jobs(JobManager):
                     return  # the rescue finds the job without a living worker, and it runs again
             else:
                 break
+        self._known.discard(job.id)
         # The next job of the same lock may have been announced, looked for and found blocked before this commit.
         await self.wake()
 

@@ -28,23 +28,49 @@ CREATE OR REPLACE FUNCTION launchbay_announce() RETURNS void LANGUAGE sql AS $$
     SELECT pg_notify('procrastinate_queue_v1#launchbay', '{"type": "job_inserted", "job_id": 0}')
 $$;
 
--- The outcome of a run: gone, again at once, or again after 1, 2, 4 ... 60 seconds. It names the worker, because one
--- that was taken for dead and comes back must not touch the claim of its successor.
-CREATE OR REPLACE FUNCTION launchbay_finish(of_job bigint, of_worker bigint, outcome text) RETURNS void
-LANGUAGE plpgsql AS $$
+-- Claim the next job, or none. Two things are added to the library's own function.
+-- A queue is empty when statistics are taken, so PostgreSQL believes that it always is and plans a claim to read and
+-- sort everything: 1.1 s for a claim among 10,000 jobs, against 1 ms. The only plan that is right at any size goes
+-- along the index of priorities and asks the index below about each lock; the settings rule out the others.
+-- And a claim does not wait for the disk: a claim that a power cut forgets was of a job that has written nothing yet.
+-- `known`, when not NULL, are the jobs that the worker has; others in its name were claimed, and the answer was lost.
+CREATE OR REPLACE FUNCTION launchbay_claim(of_worker bigint, known bigint[]) RETURNS procrastinate_jobs
+LANGUAGE plpgsql
+SET enable_sort = off SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off
+SET plan_cache_mode = force_generic_plan SET jit = off
+AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    IF known IS NOT NULL THEN
+        UPDATE procrastinate_jobs
+        SET status = 'todo', worker_id = NULL, abort_requested = false, attempts = attempts + 1
+        WHERE worker_id = of_worker AND status = 'doing' AND id <> ALL (known);
+    END IF;
+    RETURN procrastinate_fetch_job_v2(ARRAY['launchbay']::varchar[], of_worker);
+END
+$$;
+
+-- The library looks for a lock in an index on (id, lock), that is, by reading all of it.
+CREATE INDEX IF NOT EXISTS launchbay_jobs_lock ON procrastinate_jobs (lock) WHERE status IN ('todo', 'doing');
+
+-- The outcome of a run: gone, again at once, or again after 1, 2, 4 ... 32 seconds. Worker and attempt name the claim:
+-- a worker that was taken for dead and comes back, or repeats this because the answer was lost, must not touch the
+-- next claim of the same job.
+CREATE OR REPLACE FUNCTION launchbay_finish(of_job bigint, of_worker bigint, attempt integer, outcome text)
+RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF outcome = 'succeeded' THEN
-        DELETE FROM procrastinate_jobs WHERE id = of_job AND worker_id = of_worker AND status = 'doing';
-    ELSIF outcome = 'aborted' THEN
-        UPDATE procrastinate_jobs
-        SET status = 'todo', worker_id = NULL, abort_requested = false, scheduled_at = NULL
-        WHERE id = of_job AND worker_id = of_worker AND status = 'doing';
+        DELETE FROM procrastinate_jobs
+        WHERE id = of_job AND worker_id = of_worker AND attempts = attempt AND status = 'doing';
+        RETURN;
+    END IF;
+    UPDATE procrastinate_jobs
+    SET status = 'todo', worker_id = NULL, abort_requested = false, attempts = attempts + 1,
+        scheduled_at = CASE WHEN outcome = 'failed' THEN now() + power(2, least(attempts, 5)) * interval '1 second' END
+    WHERE id = of_job AND worker_id = of_worker AND attempts = attempt AND status = 'doing';
+    IF outcome = 'aborted' THEN
         PERFORM launchbay_announce();
-    ELSE
-        UPDATE procrastinate_jobs
-        SET status = 'todo', worker_id = NULL, abort_requested = false, attempts = attempts + 1,
-            scheduled_at = now() + least(60, power(2, least(attempts, 6))) * interval '1 second'
-        WHERE id = of_job AND worker_id = of_worker AND status = 'doing';
     END IF;
 END
 $$;
@@ -83,17 +109,6 @@ CREATE OR REPLACE FUNCTION launchbay_queue_depth() RETURNS bigint LANGUAGE sql S
     SELECT count(*) FROM procrastinate_jobs
     WHERE status = 'todo' AND queue_name = 'launchbay' AND (scheduled_at IS NULL OR scheduled_at <= now())
 $$;
-
--- The library looks for a lock in an index on (id, lock), that is, by reading all of it.
-CREATE INDEX IF NOT EXISTS launchbay_jobs_lock ON procrastinate_jobs (lock) WHERE status IN ('todo', 'doing');
-
--- A queue is empty when statistics are taken, so PostgreSQL believes that it always is and plans a claim to read and
--- sort everything: 1.1 s for a claim among 10,000 jobs, against 1 ms. The only plan that is right at any size goes
--- along the index of priorities and asks the index above about each lock; this rules out the others.
-ALTER FUNCTION procrastinate_fetch_job_v2(character varying[], bigint)
-    SET enable_sort = off SET enable_seqscan = off SET enable_bitmapscan = off
-    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off
-    SET plan_cache_mode = force_generic_plan SET jit = off;
 
 -- A queue's tables hold few rows and turn over all the time: vacuum by count, not by share of a size that was once
 -- large, and leave room in the pages for the new versions of rows.
