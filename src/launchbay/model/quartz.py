@@ -1,8 +1,8 @@
 """When a Quartz cron expression is due (manifest-language §5, `configuration.schedule`). Pure; times are UTC.
 
 Quartz has a seconds field first, counts weekdays from 1 (Sunday), has an optional year at the end, and knows days that
-other dialects do not: `L-3` (days before the month's last), `15W` and `LW` (the weekday nearest to a day). cronsim finds
-the times; what it does not know is translated, or checked day by day.
+other dialects do not: `L-3` (days before the month's last), `15W` and `LW` (the weekday nearest to a day). cronsim
+finds the times; what it does not know is translated, or checked day by day.
 """
 
 import calendar
