@@ -3,10 +3,10 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from tests.web.sample import TOKEN, sample_app
 
 from launchbay.settings import Settings
 from launchbay.web.server import serve
+from tests.web.sample import TOKEN, sample_app
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from typing import Any
 import httpx
 import pytest
 from structlog.testing import capture_logs
-from tests.web.sample import FAILURES, ID, SECRET, TOKEN, Readiness, Streams, sample_app
 
 from launchbay import errors, limits
 from launchbay.errors import Unavailable
 from launchbay.ids import is_id
 from launchbay.web.problems import status_of
+from tests.web.sample import FAILURES, ID, SECRET, TOKEN, Readiness, Streams, sample_app
 
 WRONG_TYPE = {"Content-Type": "text/plain"}
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from tests.web.sample import ID
 
 from launchbay.limits import JSON_BODY_BYTES, MANIFEST_BYTES
+from tests.web.sample import ID
 
 JSON = {"Content-Type": "application/json"}
 THINGS, RUN = "/api/1/things", f"/api/1/things/{ID}/go"

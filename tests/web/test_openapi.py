@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from tests.web.sample import SAMPLES
 
 from launchbay.web.endpoint import Endpoint
 from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.openapi import document
+from tests.web.sample import SAMPLES
 
 TABLES = {"product": ENDPOINTS, "samples": SAMPLES}
 

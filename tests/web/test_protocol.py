@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
-from tests.web.sample import ID, Streams
-from tests.web.wire import GOOD, LIVE, RUN, Wire, exchange
 
 from launchbay.limits import HEADER_BYTES, HEADER_LINES, JSON_BODY_BYTES, KIB, MIB, PIPELINED_REQUESTS
 from launchbay.web import protocol
+from tests.web.sample import ID, Streams
+from tests.web.wire import GOOD, LIVE, RUN, Wire, exchange, send_all_then_read
 
 
 def resident_bytes() -> int:
@@ -27,6 +27,8 @@ async def is_alive(port: int) -> bool:
 def head(*lines: bytes, path: bytes = b"/health/live") -> bytes:
     return b"\r\n".join([b"GET " + path + b" HTTP/1.1", b"Host: x", *lines, b"", b""])
 
+
+SLEEP = head(path=b"/api/1/sleep")
 
 TOO_LARGE_HEADERS = {
     "one header of a megabyte": (head(b"X: " + b"a" * MIB),),
@@ -121,6 +123,25 @@ async def test_a_client_that_sends_all_of_a_body_that_is_too_large_still_reads_i
     assert (answer.status, answer.json()["code"]) == (413, "TooLarge")
 
 
+RUDE = {
+    "a header that is too large": (head(b"X: " + b"a" * 5 * MIB), 431),
+    "a body that is too large": (RUN + b"Connection: close\r\nContent-Length: 5000000\r\n\r\n" + b"x" * 5_000_000, 413),
+    "a body that nobody wants": (
+        b"GET /health/live HTTP/1.1\r\nConnection: close\r\nContent-Length: 5000000\r\n\r\n" + b"x" * 5_000_000,
+        200,
+    ),
+    "broken HTTP and much after it": (b"\0" * 5 * MIB, 400),
+}
+
+
+@pytest.mark.parametrize(("data", "status"), RUDE.values(), ids=RUDE)
+async def test_a_client_that_reads_only_after_it_has_sent_everything_finds_its_answer(
+    port: int, data: bytes, status: int
+) -> None:
+    answer = await asyncio.to_thread(send_all_then_read, port, data)
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+
+
 async def test_the_connection_serves_on_after_a_413(port: int) -> None:
     wire = await Wire.open(port)
     length = JSON_BODY_BYTES + 1
@@ -167,7 +188,7 @@ async def test_more_pipelined_requests_than_may_wait_are_answered_as_far_as_they
 )
 async def test_what_breaks_after_a_good_request_does_not_spoil_its_answer(port: int, rest: bytes) -> None:
     wire = await Wire.open(port)
-    await wire.send(b"GET /api/1/sleep HTTP/1.1\r\nHost: x\r\n\r\n" + LIVE + rest)
+    await wire.send(SLEEP + LIVE + rest)
     assert [(await wire.answer()).status for _ in range(2)] == [200, 200]
     assert await wire.ended()
 
@@ -275,8 +296,30 @@ async def test_blank_lines_do_not_keep_a_connection_open(port: int) -> None:
 
 @pytest.mark.usefixtures("quick_clocks")
 async def test_a_slow_handler_is_not_taken_for_a_slow_client(port: int) -> None:
-    answer = await exchange(port, b"GET /api/1/sleep HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = await exchange(port, SLEEP)
     assert answer.status == 200
+
+
+async def test_a_body_that_waits_for_an_earlier_answer_is_not_taken_for_slow(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "BODY_READ_S", 0.1)
+    wire = await Wire.open(port)
+    body = b'{"a":"' + b"x" * 900_000 + b'"}'
+    await wire.send(SLEEP + RUN + b"Content-Length: %d\r\n\r\n" % len(body), body)
+    assert [(await wire.answer()).status for _ in range(2)] == [200, 200]
+
+
+async def test_what_has_been_refused_is_not_answered_a_second_time(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "BODY_READ_S", 0.1)
+    wire = await Wire.open(port)
+    with capture_logs() as logs:
+        await wire.send(SLEEP[:-2] + b"Content-Length: 10\r\n\r\nx")
+        assert (await wire.answer()).status == 408
+        assert await wire.ended()
+        await asyncio.sleep(0.6)
+    assert [line["event"] for line in logs] == ["connection refused", "request"]
+    assert logs[1]["client_gone"]
 
 
 @pytest.mark.usefixtures("quick_clocks")
@@ -316,8 +359,10 @@ async def test_a_list_stops_when_its_client_goes_away(port: int) -> None:
 async def test_a_list_that_fails_midway_never_looks_complete(port: int) -> None:
     wire = await Wire.open(port)
     await wire.send(head(GOOD[:-2], path=b"/api/1/things?count=5000&fail_at=3000"))
-    async with asyncio.timeout(5):
-        data = await wire.reader.read(-1)
+    with capture_logs() as logs:
+        async with asyncio.timeout(5):
+            data = await wire.reader.read(-1)
+    assert [line["event"] for line in logs if line["log_level"] == "error"] == ["answer was cut off"]
     assert data.startswith(b"HTTP/1.1 200")
     assert data.count(b'"id"') >= 2000
     assert not data.endswith(b"0\r\n\r\n")

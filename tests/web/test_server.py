@@ -5,12 +5,12 @@ import signal
 import socket
 
 import pytest
-from tests.web.sample import sample_app
-from tests.web.wire import LIVE, Wire, exchange
 
 from launchbay.errors import CannotStart
 from launchbay.settings import Settings
 from launchbay.web.server import serve
+from tests.web.sample import sample_app
+from tests.web.wire import LIVE, Wire, exchange
 
 
 class Running:

@@ -1,7 +1,10 @@
 """Raw HTTP over a socket, where a client library would be too well behaved."""
 
 import asyncio
+import contextlib
 import json
+import socket
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +59,18 @@ class Wire:
 
     def close(self) -> None:
         self.writer.transport.abort()
+
+
+def send_all_then_read(port: int, data: bytes) -> bytes:
+    """Send everything on a blocking socket, whatever the server thinks of it, and only then look for an answer."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(data)
+        time.sleep(0.2)
+        answer = b""
+        while chunk := connection.recv(65536):
+            answer += chunk
+        return answer
 
 
 async def exchange(port: int, *parts: bytes) -> RawAnswer:
