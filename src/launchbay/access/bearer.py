@@ -25,6 +25,7 @@ from launchbay.model.user import User
 
 ALGORITHM = "EdDSA"
 AUDIENCE = "launchbay"
+_LAST_SECOND = 2**53  # beyond it, numbers in JSON are not exact
 
 
 class _OnlyEdDSA(JWSRegistry):
@@ -52,7 +53,7 @@ class _Verified:
     email: str
     name: str
     key_id: str
-    expires_at_s: float
+    expires_at_s: int
 
 
 class SessionTokens:
@@ -125,12 +126,17 @@ class SessionTokens:
         expires_at, user_id = claims.get("exp"), claims.get("sub")
         if claims.get("iss") != self._issuer or claims.get("aud") != AUDIENCE:
             _refuse("was issued by or for another server")
-        if type(expires_at) is not int or not isinstance(user_id, str) or not is_id(user_id):
+        if (
+            type(expires_at) is not int
+            or expires_at > _LAST_SECOND
+            or not isinstance(user_id, str)
+            or not is_id(user_id)
+        ):
             _refuse("names no caller or no end")
         email, name = claims.get("email"), claims.get("name")
         if not isinstance(email, str) or not isinstance(name, str):
             _refuse("names no caller")
-        return _Verified(user_id, email, name, key_id, float(expires_at))
+        return _Verified(user_id, email, name, key_id, expires_at)
 
 
 def _refuse(problem: str) -> NoReturn:
