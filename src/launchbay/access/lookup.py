@@ -78,7 +78,7 @@ class Lookup:
         found, stamp = await self._find(lookups.organization, organization_id)
         grants = await self._grants_in(found.id, stamp)
         if not grants.member:
-            raise NotAllowed("You do not belong to this organization.", "Ask one of its administrators to add you.")
+            raise _foreign()
         if permission is not None and touching:
             self._check(grants, permission, touching)
         elif permission is not None and not gate.holds(grants, permission):
@@ -99,11 +99,17 @@ class Lookup:
         self._check(grants, permission, (resources.application(found.application_id), *touching))
         return found
 
-    async def environment(self, environment_id: str, permission: Permission, *touching: Resource) -> Environment:
-        """Return an environment."""
+    async def environment(self, environment_id: str, permission: Permission | None, *touching: Resource) -> Environment:
+        """Return an environment; without a permission one of an organization that the caller belongs to.
+
+        That is for operations on something else that only touch it, and for which `require` has decided.
+        """
         found, stamp = await self._find(lookups.environment, environment_id)
         grants = await self._grants_in(found.organization_id, stamp)
-        self._check(grants, permission, (resources.environment(found.id), *touching))
+        if permission is not None:
+            self._check(grants, permission, (resources.environment(found.id), *touching))
+        elif not grants.member:
+            raise _foreign()
         return found
 
     async def service(self, service_id: str, permission: Permission, *touching: Resource) -> Service:
@@ -148,6 +154,10 @@ class Lookup:
         """Decide about one more thing of an organization that was looked up before, such as each row of a list."""
         return gate.decide(self.grants(organization_id), permission, touched).allowed
 
+    def require(self, organization_id: str, permission: Permission, *touched: Resource) -> None:
+        """Refuse what `allows` denies: for what turns out later to be touched as well. Raises NotAllowed."""
+        self._check(self.grants(organization_id), permission, touched)
+
     def grants(self, organization_id: str) -> Grants:
         """Return what the caller holds in an organization of which something was looked up before."""
         assert organization_id in self._grants, "look something of the organization up before you ask what is allowed"
@@ -181,11 +191,19 @@ class Lookup:
     @staticmethod
     def _check(grants: Grants, permission: Permission, touched: tuple[Resource, ...]) -> None:
         if not gate.decide(grants, permission, touched).allowed:
+            if not grants.member:
+                raise _foreign()  # a sentence that named the resources would tell ids of another organization
             names = " with ".join(str(resource) for resource in touched)
             raise NotAllowed(f"You need the permission {permission} for {names}.", _REMEDY)
 
 
 _REMEDY = "Ask an administrator of the organization for a role that has it."
+
+
+def _foreign() -> NotAllowed:
+    return NotAllowed(
+        "This belongs to an organization that you do not belong to.", "Ask one of its administrators to add you."
+    )
 
 
 def _id(text: str) -> str | None:

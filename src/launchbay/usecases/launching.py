@@ -10,7 +10,7 @@ from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
-from launchbay.errors import BadRequest
+from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
@@ -24,18 +24,20 @@ from launchbay.planning.environment import unmet_needs, view_of
 from launchbay.store import environments, jobs, manifests
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
-from launchbay.usecases.launch_request import LaunchRequest
+from launchbay.usecases.launch_request import LaunchRequest, read_launch_request
 
 
-async def launch(desk: Desk, actor: Actor, application_id: str, request: LaunchRequest) -> str:
+async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[str, Any]) -> str:
     """Launch an application and return the id of the new instance. The commit is the promise (promises 1 and 2).
 
-    Raises BadRequest for an unknown version, revision or environment, for parameters that do not fit, and for needs
-    that the environment does not meet.
+    Raises BadRequest for a field that makes no sense, an unknown version, revision or environment, for parameters that
+    do not fit, and for needs that the environment does not meet.
     """
     async with desk.database.transaction() as connection:
         lookup = desk.lookups.on(connection, actor)
-        application, environment = await _look_up(connection, lookup, application_id, request)
+        application = await lookup.application(application_id, Permission.CREATE_INSTANCE)
+        request = read_launch_request(body)
+        environment = await _environment(connection, lookup, application, request.environment_id)
         version = await _version(connection, application, request)
         manifest = await desk.manifests.get(connection, application.id, version)
         view = view_of(environment)
@@ -74,27 +76,33 @@ def components_text(manifest: CompiledManifest) -> str:
     return msgspec.json.encode([{"name": path} for path in manifest.components]).decode()
 
 
-async def _look_up(
-    connection: Connection, lookup: Lookup, application_id: str, request: LaunchRequest
-) -> tuple[Application, Environment]:
-    """Fetch the application and the environment; the permission is for launching the one in the other."""
-    if request.environment_id is not None:
-        environment = await lookup.environment(request.environment_id, Permission.READ)
-        application = await lookup.application(
-            application_id, Permission.CREATE_INSTANCE, resources.environment(environment.id)
-        )
-        if environment.organization_id != application.organization_id:
-            raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
-        return application, environment
-    application = await lookup.application(application_id, Permission.READ)
-    default = await environments.default_id(connection, organization_id=application.organization_id)
-    if default is None:
+async def _environment(
+    connection: Connection, lookup: Lookup, application: Application, environment_id: str | None
+) -> Environment:
+    """Fetch the environment to launch in, the default one if none is named; the permission is for the two together."""
+    if environment_id is None:
+        environment_id = await environments.default_id(connection, organization_id=application.organization_id)
+        if environment_id is None:
+            raise BadRequest(
+                "The organization has no default environment; give environmentId, or make one the default.",
+                code="NoEnvironment",
+            )
+    try:
+        environment = await lookup.environment(environment_id, None)
+    except NotFound:
+        # The addressed object is the application: 404 would say that it does not exist (reference §4, launch).
         raise BadRequest(
-            "The organization has no default environment; give environmentId, or make one the default.",
-            code="NoEnvironment",
-        )
-    application = await lookup.application(application_id, Permission.CREATE_INSTANCE, resources.environment(default))
-    return application, await lookup.environment(default, Permission.READ)
+            f"environmentId: there is no environment {environment_id[:80]!r}.", code="UnknownEnvironment"
+        ) from None
+    if environment.organization_id != application.organization_id:
+        raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
+    lookup.require(
+        application.organization_id,
+        Permission.CREATE_INSTANCE,
+        resources.application(application.id),
+        resources.environment(environment.id),
+    )
+    return environment
 
 
 async def _version(connection: Connection, application: Application, request: LaunchRequest) -> int:

@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 
 from launchbay.usecases import applications
-from launchbay.usecases.launch_request import read_launch_request
 from launchbay.usecases.launching import launch
 from launchbay.web.answers import Answer, Json
 from launchbay.web.call import Call
@@ -82,8 +81,7 @@ async def list_revisions(call: Call[None, None]) -> Answer:
 
 async def launch_application(call: Call[dict[str, Any], None]) -> Answer:
     """Launch an application."""
-    request = read_launch_request(call.body)
-    return Json(Created(await launch(call.services.desk, call.actor, call.path["appId"], request)))
+    return Json(Created(await launch(call.services.desk, call.actor, call.path["appId"], call.body)))
 
 
 async def validate_manifest(call: Call[str, None]) -> Answer:
