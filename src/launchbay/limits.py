@@ -8,7 +8,9 @@ MANIFEST_BYTES = 256 * KIB
 MANIFEST_DEPTH = 64
 MANIFEST_NODES = 20_000  # aliases count as often as they are used
 MANIFEST_EXPANDED_CHARS = 4 * MIB  # text of all scalars, aliases counted as often as they are used
+MANIFEST_EXPRESSIONS = 20_000  # `$`, `{{` and `}}` in parameters and return values, aliases counted as well
 MANIFEST_BOUND_PINS = 20_000  # targets of all binds, wildcards written out
+FINDING_CHARS = 2_000
 MANIFEST_FINDINGS = 200  # beyond this the rest is only counted
 TYPE_DEPTH = 16  # nesting of list<map<…>> in a pin's type
 EXPRESSION_RESULT_ITEMS = 100_000  # elements that one broadcast or wildcard may produce
@@ -16,6 +18,7 @@ EXPRESSION_TEXT_CHARS = 4 * MIB  # one text that an expression fills
 EXPRESSION_TOTAL_CHARS = 16 * MIB  # all texts in the value of one template
 EXPRESSION_WORK_ITEMS = 500_000  # values that the evaluation of one template may look at or copy
 RUNTIME_NESTING = 32  # macros calling macros, commands calling commands
+JOB_STEPS = 20_000  # that one job may run, those inside of macros and commands too; doubling calls reach it soon
 
 # Request bodies and JSON.
 JSON_BODY_BYTES = 1 * MIB
@@ -49,7 +52,9 @@ STEP_OUTPUT_BYTES = 4 * MIB
 STEP_RETRY_FIRST_S = 1.0
 STEP_RETRY_LONGEST_S = 30.0
 LOG_LINE_CHARS = 4_096
+ERROR_CHARS = 8_192  # of one message of a step, job or instance
 PEERS_MAX = 10_000  # that one waitPeers may ask for, of one interface
+WAIT_PEERS_S = 3600.0  # without a timeout of its own
 COMMAND_WAITS_FOR_LAUNCH_S = 3600.0  # a command sent to a component whose own launch is still under way
 WAIT_LONGEST_S = 7 * 24 * 3600.0
 
@@ -66,6 +71,9 @@ OUTGOING_URL_CHARS = 8_192
 # Instances and schedules.
 DESTROY_INTERVAL_DEFAULT_MS = 3_600_000
 INTERVAL_LONGEST_MS = 100 * 365 * 24 * 3_600_000
+
+# Environments.
+ENVIRONMENT_ENTRIES = 1_000  # markers, properties or services of one environment
 
 # Who calls, and may they.
 ROLE_TEXT_BYTES = 64 * KIB
@@ -84,3 +92,7 @@ REFRESH_TOKENS_SUSPICIOUS = 5  # more than this in an hour is a security event
 REFRESH_TOKENS_BLOCKED = 10  # more than this in an hour blocks the user's generation
 REFRESH_TOKEN_BLOCK_S = 900
 REFRESH_TOKEN_LIFETIME_DAYS = 365
+
+# Submodules.
+SUBMODULE_LEVELS = 16
+SUBMODULE_INSTANCES = 5_000  # that one launch may bring

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from launchbay.manifest.component_types import is_workflow_service
 from launchbay.manifest.graph import Peer, Target
+from launchbay.manifest.hints import few
 from launchbay.manifest.layout import Face, FacePin, Layout, absolute
 from launchbay.manifest.references import Endpoint
 from launchbay.manifest.syntax import BindingSyntax, ComponentSyntax
@@ -87,15 +88,15 @@ class Connector:
             return self._sides[key]
         face = self._layout.faces.get(path)
         if face is None:
-            known = ", ".join(list(composite.components)[:10]) or "none"
             message = f"{composite.title}: a binding names the component '{endpoint.component}', which does not exist."
-            self._findings.error("UnknownComponent", f"{message} Components here: {known}.", endpoint)
+            self._findings.error(
+                "UnknownComponent", f"{message} Components here: {few(composite.components)}.", endpoint
+            )
             return None
         if endpoint.interface is not None:
             if endpoint.interface not in face:
-                known = ", ".join(list(face)[:10]) or "none"
                 message = f"{composite.title}: a binding names the interface '{endpoint}', which does not exist."
-                self._findings.error("UnknownInterface", f"{message} Its interfaces: {known}.", endpoint)
+                self._findings.error("UnknownInterface", f"{message} Its interfaces: {few(face)}.", endpoint)
                 return None
             face = {endpoint.interface: face[endpoint.interface]}
         leaf = self._layout.leaves.get(path)

@@ -1,9 +1,17 @@
 """The rules that hold for single components, whatever their bindings (manifest-language §3, §4 and §7)."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
+from itertools import chain
 
 from launchbay.manifest.bindings import Peers
-from launchbay.manifest.component_types import CONSTANTS, LOCATOR, SUBMODULE, ComponentType, is_workflow_service
+from launchbay.manifest.component_types import (
+    CONSTANTS,
+    LOCATOR,
+    SERVICE,
+    SUBMODULE,
+    ComponentType,
+    is_workflow_service,
+)
 from launchbay.manifest.hints import Hints
 from launchbay.manifest.layout import Layout, Leaf, find_pin
 from launchbay.manifest.shapes import children_of
@@ -45,7 +53,7 @@ class ComponentChecker:
         for key, node in composite.configuration.items():
             pin = find_pin(face, key)
             if pin is None or pin.type.kind is not PinKind.CONFIGURATION:
-                known = [f"{interface}.{name}" for interface, pins in face.items() for name in pins]
+                known = (f"{interface}.{name}" for interface, pins in face.items() for name in pins)
                 message = f"{composite.title}: '{key}' is configured, but it is no configuration pin of its interfaces."
                 self._findings.warning("UnknownConfiguration", f"{message}{self._hints.nearest(key, known)}", node)
         if composite.required:
@@ -73,26 +81,24 @@ class ComponentChecker:
                 kind = None if pin is None else pin.type.kind
             if kind is PinKind.CONFIGURATION or key in known_type.settings or key.startswith(_LOCATOR_PREFIX):
                 continue
-            known = (
-                *(own for own, pin in leaf.pins.items() if pin.type.kind is PinKind.CONFIGURATION),
-                *known_type.settings,
-            )
+            known = chain(leaf.pins, known_type.settings)
             message = f"{leaf.syntax.title}: '{key}' is configured, but it is no configuration pin of the component."
             self._findings.warning("UnknownConfiguration", f"{message}{self._hints.nearest(key, known)}", node)
 
     def _check_required(
         self, leaf: Leaf, peers: Mapping[str, object], exposed_needs: Collection[tuple[str, str]]
     ) -> None:
+        face = self._layout.faces[leaf.syntax.path]
         for name in leaf.syntax.required:
-            pins = [pin for pin in leaf.pins.values() if pin.interface == name.text]
-            if not pins and name.text not in leaf.syntax.interfaces:
+            pins = face.get(name.text)
+            if pins is None:
                 message = f"{leaf.syntax.title}: the required interface '{name.text}' does not exist."
-                hint = self._hints.nearest(name.text, leaf.syntax.interfaces)
+                hint = self._hints.nearest(name.text, face)
                 self._findings.warning("UnknownInterface", f"{message}{hint}", name)
                 continue
-            needs = [pin for pin in pins if pin.type.kind.is_need]
-            exposed = any((leaf.syntax.path, pin.key) in exposed_needs for pin in needs)
-            if needs and not exposed and name.text not in peers and not _is_executor(pin.name for pin in pins):
+            needs = [pin for pin, there in pins.items() if there.type.kind.is_need]
+            exposed = any((leaf.syntax.path, f"{name.text}.{pin}") in exposed_needs for pin in needs)
+            if needs and not exposed and name.text not in peers and not is_workflow_service(SERVICE, pins):
                 message = f"{leaf.syntax.title}: nothing is bound to the required interface '{name.text}'."
                 self._findings.warning("UnboundInterface", f"{message} Add a binding that fills its needs.", name)
 
@@ -118,7 +124,3 @@ class ComponentChecker:
         if LOCATOR not in leaf.syntax.configuration:
             message = f"{leaf.syntax.title} names no application; set '{LOCATOR}' to an application's id or name."
             self._findings.warning("MissingLocator", message, leaf.syntax)
-
-
-def _is_executor(pins: Iterable[str]) -> bool:
-    return is_workflow_service("reference.Service", list(pins))

@@ -22,6 +22,7 @@ from launchbay.manifest.reader import read
 from launchbay.manifest.requirements import launch_order, providers
 from launchbay.manifest.scope_rules import ScopeRules
 from launchbay.manifest.syntax import ManifestSyntax
+from launchbay.manifest.templates import Templates
 from launchbay.manifest.tree import plain
 from launchbay.manifest.workflow_compiler import compile_workflows
 from launchbay.manifest.workflow_rules import WorkflowRules
@@ -77,6 +78,7 @@ class _Compilation:
         self._types = types
         self._findings = findings
         self._hints = Hints()
+        self._templates = Templates(findings)
 
     def compile(self) -> CompiledManifest:
         """Return the graph; what is wrong is in the findings afterwards."""
@@ -116,7 +118,7 @@ class _Compilation:
         )
         if leaf.type != WORKFLOW_INSTANCE:
             return component
-        workflows = compile_workflows(syntax.workflows.workflows, syntax.title, self._findings)
+        workflows = compile_workflows(syntax.workflows.workflows, syntax.title, self._templates)
         triggers = WorkflowRules(leaf, self._known_actions, self._findings, self._hints).check()
         ScopeRules(leaf, configuration, workflows, self._findings, self._hints).check()
         return replace(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from launchbay.manifest.pins import read_interfaces
 from launchbay.manifest.references import Endpoint, parse_endpoint
-from launchbay.manifest.shapes import children_of, is_absent, items_of, names_of, text_or_none
+from launchbay.manifest.shapes import children_of, is_absent, is_name, items_of, names_of, text_or_none
 from launchbay.manifest.syntax import BindingSyntax, ComponentSyntax, Named, WorkflowsSyntax
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, kind_of
 from launchbay.manifest.workflows import WORKFLOW_CONFIGURATION, read_workflows
@@ -58,7 +58,9 @@ def _read_components(path: str, node: Node | None, title: str, findings: Finding
     for name, child in children_of(node, f"{title}: 'components'", findings).items():
         place = _key_place(node, name)
         inner = f"{path}.{name}" if path else name
-        if not name or name != name.strip() or any(mark in name for mark in ".#,()"):
+        if not is_name(name, f"{title}: 'components'", place, findings):
+            continue
+        if name != name.strip() or any(mark in name for mark in ".#,()"):
             message = f"{title}: '{name}' cannot name a component; use a name without dots, '#', ',' and brackets."
             findings.error("BadName", message, place)
         elif is_null(child):

@@ -6,6 +6,7 @@ from functools import lru_cache
 from launchbay.limits import MANIFEST_BOUND_PINS
 from launchbay.manifest.component_types import SCALER, ComponentType
 from launchbay.manifest.graph import Pin, Target
+from launchbay.manifest.hints import few
 from launchbay.manifest.layout import Face, FacePin, Layout, Leaf, absolute, find_pin
 from launchbay.manifest.references import WILDCARD
 from launchbay.manifest.syntax import BoundPin, ComponentSyntax, TypedPin
@@ -32,6 +33,7 @@ class _Builder:
         self.layout = Layout()
         self._types = types
         self._findings = findings
+        self._builtin: dict[str, tuple[Pin, ...]] = {}
         self._bound_pins = 0
         self._is_full = False  # the bound on bound pins is reached: nothing more is resolved
 
@@ -83,14 +85,24 @@ class _Builder:
                         " give it a type such as configuration(string)."
                     )
                     self._findings.error("UnexpectedBind", message, pin)
-        for interface, builtin in component_type.interfaces.items():
+        for interface in component_type.interfaces:
             face.setdefault(interface, {})
-            for name, text in builtin.items():
-                if f"{interface}.{name}" not in pins:
-                    _add(face, pins, syntax.path, Pin(interface, name, _builtin_type(text)))
+        for builtin in self._builtin_pins(component_type):
+            if builtin.key not in pins:
+                _add(face, pins, syntax.path, builtin)
         own = frozenset(interface for interface in component_type.interfaces if interface not in syntax.interfaces)
         self.layout.leaves[syntax.path] = Leaf(syntax, component_type.name, pins, own, scaler)
         self.layout.faces[syntax.path] = face
+
+    def _builtin_pins(self, component_type: ComponentType) -> tuple[Pin, ...]:
+        """Return the built-in pins of a type, which all components of the type share."""
+        if component_type.name not in self._builtin:
+            self._builtin[component_type.name] = tuple(
+                Pin(interface, name, _builtin_type(text))
+                for interface, pins in component_type.interfaces.items()
+                for name, text in pins.items()
+            )
+        return self._builtin[component_type.name]
 
     def _composite_face(self, syntax: ComponentSyntax) -> Face:
         face: dict[str, Mapping[str, FacePin]] = {}
@@ -145,7 +157,7 @@ class _Builder:
                 continue
             if interface not in face:
                 message = f"{where} is bound to '{target}', but '{target.component}' has no interface '{interface}'."
-                self._findings.error("UnknownInterface", f"{message}{_known_interfaces(face)}", pin)
+                self._findings.error("UnknownInterface", f"{message} It has {few(face)}.", pin)
                 continue
             for name, there in face[interface].items():
                 found.setdefault(name, []).append(there)
@@ -156,8 +168,7 @@ class _Builder:
         face = self.layout.faces.get(absolute(composite, component))
         if face is None:
             message = f"{where} is bound to the component '{component}', which does not exist."
-            known = ", ".join(list(composite.components)[:10])
-            self._findings.error("UnknownComponent", f"{message} Components here: {known or 'none'}.", place)
+            self._findings.error("UnknownComponent", f"{message} Components here: {few(composite.components)}.", place)
         return face
 
     def _join(self, found: list[FacePin], where: str, place: Place) -> FacePin | None:
@@ -199,9 +210,5 @@ def _add(face: dict[str, dict[str, FacePin]], pins: dict[str, Pin], path: str, p
 def _known(face: Face, wanted: str) -> str:
     """Return a sentence with pins that could be meant: those of the same interface, or all."""
     interface = wanted.partition(".")[0]
-    keys = [f"{name}.{pin}" for name in ([interface] if interface in face else face) for pin in list(face[name])[:10]]
-    return f" It has {', '.join(keys[:10])}." if keys else " It has no pins."
-
-
-def _known_interfaces(face: Face) -> str:
-    return f" It has {', '.join(list(face)[:10])}." if face else " It has no interfaces."
+    keys = (f"{name}.{pin}" for name in ([interface] if interface in face else face) for pin in face[name])
+    return f" It has {few(keys)}."

@@ -1,4 +1,4 @@
-"""Finds the name that an author probably meant."""
+"""Finds the names that an author probably meant."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -7,6 +7,12 @@ from itertools import islice
 _HINTS_MAX = 20  # comparing texts is slow: a manifest with more mistakes than this gets the rest without hints
 _CANDIDATES_MAX = 200
 _NAME_CHARS = 80
+_NAMES_SHOWN = 10
+
+
+def few(names: Iterable[str]) -> str:
+    """Return the first names for a sentence, or "none"."""
+    return ", ".join(islice(names, _NAMES_SHOWN)) or "none"
 
 
 class Hints:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from launchbay.limits import NAME_CHARS
 from launchbay.manifest.graph import Pin, Target
 from launchbay.manifest.syntax import ComponentSyntax
 from launchbay.model.pins import PinType
@@ -47,6 +48,8 @@ class Layout:
 
 def find_pin(face: Face, key: str) -> FacePin | None:
     """Return the pin `interface.pin`; names of interfaces and pins may have dots themselves."""
+    if len(key) > 2 * NAME_CHARS + 1:  # longer than any pin's, and every dot in it would be tried
+        return None
     for interface, name in _splits(key):
         pins = face.get(interface)
         if pins is not None and name in pins:

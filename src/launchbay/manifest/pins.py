@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from launchbay.manifest.references import WILDCARD, parse_bind
-from launchbay.manifest.shapes import children_of, is_absent, text_or_none
+from launchbay.manifest.shapes import children_of, is_absent, is_name, text_or_none
 from launchbay.manifest.syntax import BoundPin, Interfaces, PinSyntax, TypedPin
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, kind_of
 from launchbay.manifest.workflows import read_suggestions
@@ -21,11 +21,14 @@ def read_interfaces(node: Node | None, title: str, findings: Findings) -> Interf
     """Return interface → pin name → pin; pins that cannot be read become findings and are left out."""
     interfaces: dict[str, Mapping[str, PinSyntax]] = {}
     for interface, child in children_of(node, f"{title}: 'interfaces'", findings).items():
+        if not is_name(interface, f"{title}: 'interfaces'", child, findings):
+            continue
         pins: dict[str, PinSyntax] = {}
         for name, pin_node in children_of(child, f"{title}: interface '{interface}'", findings).items():
-            pin = _read_pin(name, pin_node, f"{title}: the pin '{interface}.{name}'", findings)
-            if pin is not None:
-                pins[name] = pin
+            if is_name(name, f"{title}: interface '{interface}'", pin_node, findings):
+                pin = _read_pin(name, pin_node, f"{title}: the pin '{interface}.{name}'", findings)
+                if pin is not None:
+                    pins[name] = pin
         interfaces[interface] = pins
     return interfaces
 

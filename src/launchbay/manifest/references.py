@@ -1,13 +1,10 @@
 """The two small texts that point at pins: `bind(a.b#iface.pin, …)` and the ends of a binding, `a.b#iface` (§3)."""
 
-import re
-
 import msgspec
 
-WILDCARD = "*"
+from launchbay.limits import NAME_CHARS
 
-_BIND = re.compile(r"\s*bind\s*\((.*)\)\s*", re.DOTALL)
-_SPACE_AROUND = re.compile(r"\s*([.#])\s*")
+WILDCARD = "*"
 
 
 class BindTarget(msgspec.Struct, frozen=True):
@@ -39,39 +36,35 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 def parse_bind(text: str) -> tuple[BindTarget, ...]:
     """Return the targets of a `bind(…)`. White space is free. Raises `ValueError` with a sentence."""
-    match = _BIND.fullmatch(text)
-    if match is None:
+    inner = text.strip().removeprefix("bind").lstrip()
+    if not (text.lstrip().startswith("bind") and inner.startswith("(") and inner.endswith(")")):
         raise ValueError(f"{_shown(text)} is no bind; write bind(component#interface.pin).")
-    targets = tuple(_parse_target(part) for part in match[1].split(","))
-    return tuple(dict.fromkeys(targets))
+    return tuple(dict.fromkeys(_parse_target(part) for part in inner[1:-1].split(",")))
 
 
 def parse_endpoint(text: str, line: int, column: int) -> Endpoint:
     """Return one end of a binding. Raises `ValueError` with a sentence."""
-    component, hash_sign, interface = _tidy(text).partition("#")
-    if not _is_path(component) or (hash_sign and not _is_name(interface)):
+    component, hash_sign, interface = text.partition("#")
+    path, interface = _parts(component), interface.strip()
+    if not all(map(_is_name, path)) or (hash_sign and not _is_name(interface)):
         raise ValueError(f"{_shown(text)} is no end of a binding; write component or component#interface.")
-    return Endpoint(component, interface or None, line, column)
+    return Endpoint(".".join(path), interface or None, line, column)
 
 
 def _parse_target(text: str) -> BindTarget:
-    component, _, pin = _tidy(text).partition("#")
-    interface, dot, name = pin.partition(".")
-    if not _is_path(component) or not (dot and _is_name(interface) and _is_name(name)):
+    component, _, pin = text.partition("#")
+    path, pin_parts = _parts(component), _parts(pin)
+    if not all(map(_is_name, path)) or len(pin_parts) < 2 or not all(map(_is_name, pin_parts)):
         raise ValueError(f"{_shown(text.strip())} is no target of a bind; write component#interface.pin.")
-    return BindTarget(component, pin)
+    return BindTarget(".".join(path), ".".join(pin_parts))
 
 
-def _tidy(text: str) -> str:
-    return _SPACE_AROUND.sub(r"\1", text.strip())
-
-
-def _is_path(text: str) -> bool:
-    return bool(text) and all(_is_name(part) for part in text.split("."))
+def _parts(dotted: str) -> list[str]:
+    return [part.strip() for part in dotted.split(".")]
 
 
 def _is_name(text: str) -> bool:
-    return bool(text) and text == text.strip() and not any(mark in text for mark in "#,()")
+    return 0 < len(text) <= NAME_CHARS and not any(mark in text for mark in "#,()")
 
 
 def _shown(text: str) -> str:

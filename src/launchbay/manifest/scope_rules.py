@@ -1,6 +1,7 @@
 """The rule that a workflow's expressions name variables in scope (manifest-language §5, "Scope of a workflow")."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from launchbay.manifest.graph import ConfigurationPin, Workflow
 from launchbay.manifest.hints import Hints
@@ -87,7 +88,7 @@ class ScopeRules:
             key = self._without_value.get(variable)
             if key is not None:
                 message = f"{message}, for nothing gives the configuration pin '{key}' a value"
-            hint = self._hints.nearest(variable, (*self._own[workflow], *self._everywhere)) if key is None else ""
+            hint = self._hints.nearest(variable, chain(self._own[workflow], self._everywhere)) if key is None else ""
             self._findings.warning("VariableNotInScope", f"{message}.{hint}", place)
 
 

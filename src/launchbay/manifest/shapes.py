@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from launchbay.limits import NAME_CHARS
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, kind_of
 from launchbay.model.findings import Findings, Place
 
@@ -11,6 +12,15 @@ _NOTHING: Mapping[str, Node] = {}
 def is_absent(node: Node | None) -> bool:
     """Tell whether there is no node, or only YAML's null."""
     return node is None or is_null(node)
+
+
+def is_name(name: str, what: str, place: Place, findings: Findings) -> bool:
+    """Tell whether a name is within its bounds, and report it where it is not."""
+    if 0 < len(name) <= NAME_CHARS:
+        return True
+    problem = f"has {len(name)} characters; use at most {NAME_CHARS}" if name else "is empty"
+    findings.error("BadName", f"{what}: the name {name[:20]!r} {problem}.", place)
+    return False
 
 
 def mapping_or_none(node: Node | None, what: str, findings: Findings) -> MappingNode | None:

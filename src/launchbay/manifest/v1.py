@@ -6,7 +6,7 @@ from typing import Any
 from launchbay.manifest.component_types import SERVICE, WORKFLOW_INSTANCE
 from launchbay.manifest.pins import read_interfaces
 from launchbay.manifest.references import BindTarget, Endpoint
-from launchbay.manifest.shapes import children_of, text_or_none
+from launchbay.manifest.shapes import children_of, is_name, text_or_none
 from launchbay.manifest.syntax import (
     BindingSyntax,
     BoundPin,
@@ -40,7 +40,9 @@ def read_workflow_manifest(document: MappingNode, findings: Findings) -> Manifes
     _check_version(document, findings)
     title = f"Component '{COMPONENT}'"
     workflows = {
-        name: read_workflow(name, node, title, findings) for name, node in document.items() if name not in _ABOUT
+        name: read_workflow(name, node, title, findings)
+        for name, node in document.items()
+        if name not in _ABOUT and is_name(name, "Manifest", node, findings)
     }
     header = children_of(document.get("header"), "Manifest: 'header'", findings)
     for key in header:

@@ -4,25 +4,24 @@ from collections.abc import Mapping
 
 from launchbay.manifest.graph import Step, Workflow, WorkflowParameter
 from launchbay.manifest.syntax import ParameterSyntax, StepSyntax, WorkflowSyntax
-from launchbay.manifest.templates import template_of, template_of_map
-from launchbay.model.findings import Findings
+from launchbay.manifest.templates import Templates
 
 
 def compile_workflows(
-    workflows: Mapping[str, WorkflowSyntax], title: str, findings: Findings
+    workflows: Mapping[str, WorkflowSyntax], title: str, templates: Templates
 ) -> Mapping[str, Workflow]:
     """Return runnable workflows by name; expressions that are malformed become findings."""
-    return {name: _workflow(workflow, title, findings) for name, workflow in workflows.items()}
+    return {name: _workflow(workflow, title, templates) for name, workflow in workflows.items()}
 
 
-def _workflow(syntax: WorkflowSyntax, title: str, findings: Findings) -> Workflow:
+def _workflow(syntax: WorkflowSyntax, title: str, templates: Templates) -> Workflow:
     where = f"{title}: workflow '{syntax.name}'"
     return Workflow(
         syntax.name,
         {name: _parameter(parameter) for name, parameter in syntax.parameters.items()},
-        tuple(_step(step, where, findings) for step in syntax.steps),
+        tuple(_step(step, where, templates) for step in syntax.steps),
         {
-            name: template_of(entry.value, f"{where}: the return value '{name}'", findings)
+            name: templates.of(entry.value, f"{where}: the return value '{name}'")
             for name, entry in syntax.returns.items()
         },
     )
@@ -34,16 +33,16 @@ def _parameter(syntax: ParameterSyntax) -> WorkflowParameter:
     )
 
 
-def _step(syntax: StepSyntax, where: str, findings: Findings) -> Step:
+def _step(syntax: StepSyntax, where: str, templates: Templates) -> Step:
     what = f"{where}: step '{syntax.name}'"
     return Step(
         syntax.name,
         "" if syntax.action is None else syntax.action.text,
         syntax.phase or syntax.name,
         tuple(phase.text for phase in syntax.preceding_phases),
-        template_of_map(syntax.parameters, what, findings),
+        templates.of_map(syntax.parameters, what),
         syntax.outputs,
-        None if syntax.retry_count is None else template_of(syntax.retry_count, what, findings),
-        None if syntax.ignore_fail is None else template_of(syntax.ignore_fail, what, findings),
+        None if syntax.retry_count is None else templates.of(syntax.retry_count, what),
+        None if syntax.ignore_fail is None else templates.of(syntax.ignore_fail, what),
         syntax.line,
     )

@@ -1,6 +1,7 @@
 """The rules for the workflows of one `workflow.Instance`, all but those on variables (manifest-language §5)."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 
 from launchbay.limits import STEP_RETRIES_MAX
 from launchbay.manifest.cron import check_cron
@@ -26,15 +27,27 @@ class WorkflowRules:
         self._known_actions = known_actions
         self._findings = findings
         self._hints = hints
-        self._published = {pin.name for pin in leaf.pins.values() if pin.type.kind is PinKind.PUBLISH_SIGNAL}
-        self._commands = {pin.key for pin in leaf.pins.values() if pin.type.kind is PinKind.SEND_COMMAND}
+        self._published: set[str] = set()
+        self._commands: set[str] = set()  # that the component sends, by `interface.pin`
+        self._results: dict[str, set[str]] = {}  # of the commands that the component receives, by bare name
         self._triggering_by_interface: dict[str, list[Pin]] = {}
         for pin in leaf.pins.values():
-            if pin.type.kind in _TRIGGERING:
-                self._triggering_by_interface.setdefault(pin.interface, []).append(pin)
+            self._sort_in(pin)
         self._called = {
             step.action.text for workflow in self._syntax.workflows.values() for step in workflow.steps if step.action
         }
+
+    def _sort_in(self, pin: Pin) -> None:
+        kind = pin.type.kind
+        if kind is PinKind.PUBLISH_SIGNAL:
+            self._published.add(pin.name)
+        elif kind is PinKind.SEND_COMMAND:
+            self._commands.add(pin.key)
+        elif kind is PinKind.RECEIVE_COMMAND:
+            results = pin.type.signature.results if pin.type.signature else ()
+            self._results.setdefault(pin.name, set()).update(results)
+        else:
+            self._triggering_by_interface.setdefault(pin.interface, []).append(pin)
 
     def check(self) -> Mapping[str, str]:
         """Report what is wrong, and return the triggers with wildcards written out: `interface.pin` → workflow."""
@@ -55,7 +68,7 @@ class WorkflowRules:
         where = f"{self._title}: workflow '{workflow.name}': step '{step.name}'"
         action = step.action
         if action is not None and not self._is_known_action(action.text):
-            known = [*self._known_actions, *self._syntax.workflows, *self._commands]
+            known = chain(self._known_actions, self._syntax.workflows, self._commands)
             hint = self._hints.nearest(action.text, known)
             message = (
                 f"{where}: the action '{action.text}' is unknown. It is neither a built-in action, a workflow of the"
@@ -93,21 +106,15 @@ class WorkflowRules:
     def _check_returns(self, workflow: WorkflowSyntax) -> None:
         if workflow.name in self._called or workflow.name.startswith("."):
             return  # what it returns are outputs of the calling step
-        allowed = self._published | {
-            name
-            for pin in self._leaf.pins.values()
-            if pin.name == workflow.name and pin.type.kind is PinKind.RECEIVE_COMMAND and pin.type.signature
-            for name in pin.type.signature.results
-        }
+        results = self._results.get(workflow.name, set())
         for entry in workflow.returns.values():
-            if entry.name not in allowed:
+            if entry.name not in self._published and entry.name not in results:
                 message = (
                     f"{self._title}: workflow '{workflow.name}': the return value '{entry.name}' is neither a"
                     " publish-signal pin of the component nor a result of the command."
                 )
-                self._findings.warning(
-                    "ReturnWithoutPin", f"{message}{self._hints.nearest(entry.name, allowed)}", entry
-                )
+                hint = self._hints.nearest(entry.name, chain(self._published, results))
+                self._findings.warning("ReturnWithoutPin", f"{message}{hint}", entry)
 
     def _check_commands(self) -> None:
         for pin in self._leaf.pins.values():
@@ -136,7 +143,7 @@ class WorkflowRules:
                 continue
             pins = self._triggering(key)
             if not pins:
-                known = [pin.key for pin in self._leaf.pins.values() if pin.type.kind in _TRIGGERING]
+                known = (pin.key for pin in self._leaf.pins.values() if pin.type.kind in _TRIGGERING)
                 message = f"{self._title}: the trigger on '{key}' can never fire, for the component has no such"
                 hint = self._hints.nearest(key, known)
                 self._findings.warning("UnknownPin", f"{message} configuration or consume-signal pin.{hint}", workflow)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from launchbay.manifest.shapes import children_of, entries_of, is_absent, names_of, text_or_none
+from launchbay.manifest.shapes import children_of, entries_of, is_absent, is_name, names_of, text_or_none
 from launchbay.manifest.syntax import (
     Named,
     ParameterSyntax,
@@ -34,7 +34,11 @@ def read_workflows(configuration: Mapping[str, Node], title: str, findings: Find
     schedule = configuration.get("configuration.schedule")
     propagate = configuration.get("configuration.propagateStatus")
     return WorkflowsSyntax(
-        {name: read_workflow(name, node, title, findings) for name, node in workflows.items()},
+        {
+            name: read_workflow(name, node, title, findings)
+            for name, node in workflows.items()
+            if is_name(name, f"{title}: 'workflows'", node, findings)
+        },
         _named_texts(triggers, f"{title}: 'triggers'", findings),
         _named_texts(schedule, f"{title}: 'schedule'", findings),
         tuple(_named(name) for name in names_of(propagate, f"{title}: 'propagateStatus'", findings)),
@@ -116,8 +120,8 @@ def _read_steps(node: Node | None, where: str, findings: Findings) -> tuple[Step
         if name in steps:
             message = f"{where}: two steps are named '{name}'; give each step its own name."
             findings.error("DuplicateStep", message, place)
-            continue
-        steps[name] = _read_step(name, child, place, where, findings)
+        elif is_name(name, f"{where}: 'steps'", place, findings):
+            steps[name] = _read_step(name, child, place, where, findings)
     return tuple(steps.values())
 
 

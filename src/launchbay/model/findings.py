@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn, Protocol
 
 from launchbay.errors import InvalidManifest
-from launchbay.limits import MANIFEST_FINDINGS
+from launchbay.limits import FINDING_CHARS, MANIFEST_FINDINGS
 
 Severity = Literal["error", "warning"]
 
@@ -47,11 +47,11 @@ class Findings:
 
     def error(self, code: str, message: str, place: Place) -> None:
         """Note something that refuses the manifest."""
-        self.add(Finding("error", code, message, place.line, place.column))
+        self.add(Finding("error", code, _clipped(message), place.line, place.column))
 
     def warning(self, code: str, message: str, place: Place) -> None:
         """Note something that the author should know and that refuses nothing."""
-        self.add(Finding("warning", code, message, place.line, place.column))
+        self.add(Finding("warning", code, _clipped(message), place.line, place.column))
 
     def add(self, finding: Finding) -> None:
         """Take a finding that was made elsewhere."""
@@ -84,6 +84,11 @@ class Findings:
             severity, "MoreFindings", f"There are {more} more {severity}s like these.", last.line, last.column
         )
         return (*kept, rest)
+
+
+def _clipped(message: str) -> str:
+    """Return the sentence within its bound: it may quote texts of the author, which can be of any length."""
+    return message if len(message) <= FINDING_CHARS else f"{message[:FINDING_CHARS]}…"
 
 
 def refuse(*findings: Finding) -> NoReturn:
