@@ -13,3 +13,9 @@ UPDATE applications SET latest_version = latest_version + 1 WHERE id = %(applica
 -- name: revisions
 -- The named revisions of an application, by name.
 SELECT id, name FROM revisions WHERE application_id = %(application_id)s ORDER BY name, id;
+
+-- name: find
+-- An application of the organization by its id or name; the id wins.
+SELECT id FROM applications
+WHERE organization_id = %(organization_id)s AND (id = %(locator)s OR name = %(locator)s)
+ORDER BY id = %(locator)s DESC LIMIT 1;

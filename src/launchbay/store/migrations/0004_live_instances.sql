@@ -1,0 +1,33 @@
+-- Instances inside of instances, and what happens to them by itself.
+
+ALTER TABLE instances
+    -- The instance that launched this one as its submodule; null for what a caller launched.
+    ADD COLUMN parent_id text REFERENCES instances ON DELETE CASCADE,
+    -- What the parent gives to the needs of this instance's application: `interface.pin` → peer → value.
+    ADD COLUMN fed_signals text NOT NULL DEFAULT '{}';
+CREATE INDEX instances_parent ON instances (parent_id) WHERE parent_id IS NOT NULL;
+
+-- The instance behind each component that stands for one. A target may be gone; who uses the link says so then.
+CREATE TABLE instance_links (
+    instance_id text NOT NULL REFERENCES instances ON DELETE CASCADE,
+    component   text NOT NULL,
+    target_id   text NOT NULL,
+    -- 'own' is launched and destroyed with the instance; 'shared' and 'service' live on their own.
+    kind        text NOT NULL CHECK (kind IN ('own', 'shared', 'service')),
+    PRIMARY KEY (instance_id, component)
+);
+CREATE INDEX instance_links_target ON instance_links (target_id);
+
+-- A job that another job runs in its own course; when that one ends without it, this one is given up.
+ALTER TABLE jobs ADD COLUMN parent_job_id text, ADD COLUMN results text;
+CREATE INDEX jobs_inner ON jobs (parent_job_id) WHERE parent_job_id IS NOT NULL AND status = 'Executing';
+
+-- 'cron' comes again by the manifest's own schedule; 'trigger' waits for its turn behind the running job; 'signals' looks
+-- again at the signals of linked instances.
+ALTER TABLE schedules DROP CONSTRAINT schedules_kind_check;
+ALTER TABLE schedules
+    ADD CONSTRAINT schedules_kind_check CHECK (kind IN ('workflow', 'expiry', 'cron', 'trigger', 'signals')),
+    ADD COLUMN component text NOT NULL DEFAULT '';
+-- The same trigger, cron entry or look is pending at most once.
+CREATE UNIQUE INDEX schedules_pending_once ON schedules (instance_id, kind, component, workflow)
+    WHERE kind IN ('cron', 'trigger', 'signals');

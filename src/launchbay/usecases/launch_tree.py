@@ -1,0 +1,179 @@
+"""A launch with its submodules: what will be launched at every level, decided before anything is written (language §7).
+
+Everything that can be known at launch is checked here, at every level: applications, versions, permissions, parameters.
+So the launch is accepted whole or refused whole (promise 8).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from launchbay.access import resources
+from launchbay.access.lookup import Lookup
+from launchbay.access.permissions import Permission
+from launchbay.errors import BadRequest, NotFound
+from launchbay.ids import new_id
+from launchbay.limits import SUBMODULE_INSTANCES, SUBMODULE_LEVELS
+from launchbay.manifest.component_types import LOCATOR, SUBMODULE
+from launchbay.manifest.configuration import configure
+from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.model.environment import Environment
+from launchbay.model.links import Link, LinkKind
+from launchbay.model.pins import PinKind
+from launchbay.store import applications, manifests
+from launchbay.store.pool import Connection
+from launchbay.usecases.desk import Desk
+from launchbay.usecases.submodule_request import SubmoduleRequest, for_components
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchNode:
+    """One instance to be: the root, or a submodule's. `path` is its way from the root, component by component."""
+
+    instance_id: str
+    application_id: str
+    name: str
+    version: int
+    revision_id: str | None
+    parameters: Mapping[str, Any]
+    manifest: CompiledManifest
+    path: tuple[str, ...] = ()
+    links: dict[str, Link] = field(default_factory=dict)
+    children: "dict[str, LaunchNode]" = field(default_factory=dict)
+
+    def walk(self) -> "Iterator[LaunchNode]":
+        """Yield this node and all below it, parents before their children."""
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+
+class TreePlanner:
+    """Plans the submodules of a launch or reconfiguration. `shared` maps revision ids to running instances (§8)."""
+
+    def __init__(
+        self, desk: Desk, connection: Connection, lookup: Lookup, environment: Environment, shared: Mapping[str, str]
+    ) -> None:
+        self._desk = desk
+        self._connection = connection
+        self._lookup = lookup
+        self._environment = environment
+        self._shared = shared
+        self._count = 0
+
+    async def plant(self, node: LaunchNode, requests: Mapping[str, SubmoduleRequest]) -> None:
+        """Add to a node the links and nodes of its submodules, at every level. Raises BadRequest, NotAllowed."""
+        await self._plant(node, requests, {node.application_id})
+
+    async def _plant(self, node: LaunchNode, requests: Mapping[str, SubmoduleRequest], above: set[str]) -> None:
+        configuration = configure(node.manifest, node.parameters)
+        asked = for_components(node.manifest, requests, "/".join(("submodules", *node.path)))
+        for path, component in node.manifest.components.items():
+            if component.type != SUBMODULE:
+                continue
+            request = asked.get(path, SubmoduleRequest())
+            if request.revision_id is not None and request.revision_id in self._shared:
+                node.links[path] = Link(self._shared[request.revision_id], LinkKind.SHARED)
+                continue
+            given = self._given(node, component, configuration.get(path, {}), request)
+            child = await self._child(node, component, given, request, above)
+            node.children[path] = child
+            node.links[path] = Link(child.instance_id, LinkKind.OWN)
+            await self._plant(child, request.submodules, above | {child.application_id})
+
+    async def _child(
+        self,
+        node: LaunchNode,
+        component: Component,
+        given: Mapping[str, Any],
+        request: SubmoduleRequest,
+        above: set[str],
+    ) -> LaunchNode:
+        where = ".".join((*node.path, component.path))
+        application_id = await self._application(component, where)
+        if application_id in above or len(node.path) >= SUBMODULE_LEVELS:
+            raise BadRequest(f"The submodule {where} contains itself; it would never end.", code="EndlessSubmodules")
+        self._count += 1
+        if self._count > SUBMODULE_INSTANCES:
+            raise BadRequest(f"The launch brings more than {SUBMODULE_INSTANCES} submodules.", code="TooManySubmodules")
+        application = await self._lookup.application(
+            application_id, Permission.CREATE_INSTANCE, resources.environment(self._environment.id)
+        )
+        version = application.latest_version
+        inherited: Mapping[str, Any] = {}
+        if request.revision_id is not None:
+            version, inherited = await self._revision(request.revision_id, application.id, where)
+        if request.manifest_version is not None:
+            version = request.manifest_version
+            known = 0 < version <= application.latest_version and await manifests.exists(
+                self._connection, application_id=application.id, version=version
+            )
+            if not known:
+                raise BadRequest(
+                    f"The submodule {where} has no manifest version {version}, only up to {application.latest_version}.",
+                    code="InvalidManifestVersion",
+                )
+        manifest = await self._desk.manifests.get(self._connection, application.id, version)
+        parameters = {name: value for name, value in {**inherited, **given}.items() if name in manifest.parameters}
+        unknown = [name for name in request.parameters if name not in manifest.parameters]
+        if unknown:
+            raise BadRequest(f"The submodule {where} has no parameter {', '.join(unknown)}.", code="InvalidParameters")
+        try:
+            configure(manifest, parameters)
+        except BadRequest as error:
+            raise BadRequest(*(f"Submodule {where}: {text}" for text in error.sentences), code=error.code) from error
+        return LaunchNode(
+            instance_id=new_id(),
+            application_id=application.id,
+            name=f"{node.name}.{component.path}",
+            version=version,
+            revision_id=request.revision_id,
+            parameters=parameters,
+            manifest=manifest,
+            path=(*node.path, component.path),
+        )
+
+    def _given(
+        self, node: LaunchNode, component: Component, configured: Mapping[str, Any], request: SubmoduleRequest
+    ) -> dict[str, Any]:
+        """Return the submodule's parameters: what the outer module gives to its pins, then what the request gives."""
+        pins = node.manifest.configuration_pins.get(component.path, {})
+        for name in request.parameters:
+            if name in pins and pins[name].parameter is not None:
+                where = ".".join((*node.path, component.path))
+                raise BadRequest(
+                    f"The parameter {name} of the submodule {where} is mapped to {pins[name].parameter} of the outer "
+                    f"module; give {pins[name].parameter} instead.",
+                    code="MappedParameter",
+                )
+        declared = {key for key, pin in component.pins.items() if pin.type.kind is PinKind.CONFIGURATION}
+        from_outside = {key: value for key, value in configured.items() if key in declared and key != LOCATOR}
+        return {**from_outside, **request.parameters}
+
+    async def _application(self, component: Component, where: str) -> str:
+        locator = component.configuration.get(LOCATOR)
+        if not isinstance(locator, str) or not locator:
+            raise BadRequest(f"The submodule {where} has no {LOCATOR}; name an application.", code="UnknownSubmodule")
+        found = await applications.find(
+            self._connection, organization_id=self._environment.organization_id, locator=locator
+        )
+        if found is None:
+            raise BadRequest(
+                f"The submodule {where} is the application {locator!r}; the organization has none of this id or name.",
+                code="UnknownSubmodule",
+            )
+        return found
+
+    async def _revision(self, revision_id: str, application_id: str, where: str) -> tuple[int, Mapping[str, Any]]:
+        try:
+            revision = await self._lookup.revision(revision_id, Permission.READ)
+        except NotFound:
+            revision = None
+        if revision is None or revision.application_id != application_id:
+            raise BadRequest(
+                f"The submodule {where} has no revision {revision_id!r}, and no shared instance is mapped to it.",
+                code="UnknownRevision",
+            )
+        return revision.version, msgspec.json.decode(revision.parameters, type=dict[str, Any])
