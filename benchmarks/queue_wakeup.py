@@ -33,6 +33,24 @@ MISSED_S = 0.1
 
 Handler = Callable[..., Awaitable[None]]
 
+# Makes the moment in which a wake-up can be lost last 20 ms: the claim has seen the queue and has not answered yet.
+SLOW_CLAIM = """
+ALTER FUNCTION procrastinate_fetch_job_v2(varchar[], bigint) RENAME TO fetch_at_once;
+CREATE FUNCTION procrastinate_fetch_job_v2(queues varchar[], worker bigint) RETURNS procrastinate_jobs
+LANGUAGE plpgsql AS $$
+DECLARE claimed procrastinate_jobs;
+BEGIN
+    claimed := fetch_at_once(queues, worker);
+    PERFORM pg_sleep(0.02);
+    RETURN claimed;
+END
+$$;
+"""
+USUAL_CLAIM = """
+DROP FUNCTION procrastinate_fetch_job_v2(varchar[], bigint);
+ALTER FUNCTION fetch_at_once(varchar[], bigint) RENAME TO procrastinate_fetch_job_v2;
+"""
+
 
 class Bench:
     """One PostgreSQL, one pool, and the two kinds of workers on it."""
@@ -94,7 +112,7 @@ def _stat(pid: int) -> list[int]:
     return [0, 0, 0, *(int(f) for f in text[name_end:].split()[1:])]
 
 
-async def wakeups(bench: Bench, kind: str, count: int) -> list[str]:
+async def wakeups(bench: Bench, kind: str, count: int, distance_s: float = 0.002) -> list[str]:
     """Queue one job after another at random short distances; time from before the statement to the handler's start."""
     started: asyncio.Queue[float] = asyncio.Queue()
 
@@ -107,7 +125,7 @@ async def wakeups(bench: Bench, kind: str, count: int) -> list[str]:
             before = time.perf_counter()
             await defer(conn, task="job", lock=f"{number}", arguments={})
             latencies.append(await started.get() - before)
-            await asyncio.sleep(random.uniform(0, 0.002))
+            await asyncio.sleep(random.uniform(0, distance_s))
     missed = sum(latency > MISSED_S for latency in latencies)
     cuts = statistics.quantiles(latencies, n=100)
     return [kind, f"{count}", *(_ms(s) for s in (cuts[49], cuts[98], max(latencies))), f"{missed}"]
@@ -191,6 +209,15 @@ async def main(arguments: argparse.Namespace) -> None:
             ["worker", "wake-ups", "p50", "p99", "max", "missed"],
             [await wakeups(bench, kind, count) for kind, count in counts.items() if count],
         )
+        async with bench.pool.connection() as conn:
+            await conn.execute(SLOW_CLAIM)
+        table(
+            "the same, provoked: every claim answers 20 ms after it has looked",
+            ["worker", "wake-ups", "p50", "p99", "max", "missed"],
+            [await wakeups(bench, kind, counts[kind] // 100, 0.02) for kind in counts if counts[kind]],
+        )
+        async with bench.pool.connection() as conn:
+            await conn.execute(USUAL_CLAIM)
         table(
             f"draining a queue, concurrency {CONCURRENCY}, pool of {POOL}",
             ["worker", "jobs", "rate", "CPU here/job", "CPU PostgreSQL/job"],

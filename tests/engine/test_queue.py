@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, LiteralString
 
 import pytest
 from procrastinate import App, PsycopgConnector
@@ -236,10 +236,10 @@ async def test_a_worker_survives_losing_a_claim_to_another_of_the_same_lock(data
         await put(database, "high", lock="same", priority=1)
         async with working(database, runs):
             await until(database, "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'transactionid'")
+            await put(database, "unrelated")
             assert runs.started.empty()
             await other.execute("COMMIT")
-            await put(database, "unrelated")
-            assert await runs.next() == "unrelated"
+            assert await runs.next(within_s=POLL_S / 2) == "unrelated"
     assert runs.cancelled == []
 
 
@@ -465,14 +465,26 @@ async def test_a_claim_whose_answer_was_lost_is_given_back_and_running_jobs_are_
     assert runs.started.empty()
 
 
-async def cut_connections(database: Database) -> None:
-    """End every connection to the database, as a restart of PostgreSQL does."""
+async def test_a_job_queued_while_nobody_listens_starts_when_the_worker_listens_again(database: Database) -> None:
+    runs = Runs()
+    async with working(database, runs):
+        await put(database, "just looked")
+        await runs.next()
+        began = time.monotonic()
+        await cut_connections(database, "AND query ~ 'LISTEN|launchbay_beat'")
+        await put(database, "a")
+        assert await runs.next() == "a"
+        assert time.monotonic() - began < 0.7  # the poll comes a second after the last look
+
+
+async def cut_connections(database: Database, which: LiteralString = "") -> None:
+    """End connections to the database, all of them unless told otherwise, as a restart of PostgreSQL does."""
     async with await AsyncConnection.connect(database.url, autocommit=True) as conn:
-        await conn.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        cut = await conn.execute(
+            "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() " + which
         )
-    await asyncio.sleep(0.2)
+        assert cut.rowcount > 0
 
 
 async def test_a_worker_whose_connections_are_cut_goes_on(database: Database) -> None:

@@ -14,7 +14,7 @@ from psycopg import sql
 
 log = structlog.get_logger(__name__)
 
-RECONNECT_S = 0.5
+RECONNECT_S = 0.2
 
 Beat = Callable[[psycopg.AsyncConnection[tuple[object, ...]]], Awaitable[None]]
 Hear = Callable[[str], Awaitable[None]]
