@@ -76,6 +76,9 @@ def status_after_job(prior: InstanceStatus, *, is_destroy: bool, succeeded: bool
     return move(_S.EXECUTING, _E.WORK_SUCCEEDED if succeeded else _E.WORK_FAILED)
 
 
-def is_active(status: InstanceStatus) -> bool:
-    """Tell whether the instance still may hold something; only then does deletion need force."""
-    return status is not _S.DESTROYED
+def is_active(status: InstanceStatus, *, had_effects: bool) -> bool:
+    """Tell whether the instance may still hold something; only then does deletion need force (api-decisions, "States").
+
+    `had_effects` tells whether any step with an effect was ever begun: without one, a failed instance holds nothing.
+    """
+    return status is not _S.DESTROYED and (status is not _S.FAILED or had_effects)

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
+
 from launchbay.store.statements import load
 
 
@@ -17,34 +19,57 @@ class SummaryRow(NamedTuple):
     status: str
 
 
-class JobRow(NamedTuple):
-    """A job of the history. `steps` is `[[path, name, status, percent], …]`; `live_steps`, of the running job only,
-    holds `[[path, status, percent], …]` and is newer."""
+class JobRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A job of the history, its times in ms since the Unix epoch. `steps` are `(path, name, status, percent)`.
+
+    `live_steps`, of the running job only, are `(path, status, percent)` and newer.
+    """
 
     id: str
     name: str
     status: str
     owner_id: str
-    steps: str
+    steps: list[tuple[str, str, str, int]]
     error_message: str | None
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    live_steps: str | None
+    started_at_ms: int | None
+    finished_at_ms: int | None
+    live_steps: list[tuple[str, str, int]] | None
+
+
+class DetailRow(NamedTuple):
+    """What changes while an instance lives, all of one moment. `history` is JSON of the newest jobs, newest first."""
+
+    name: str
+    version: int
+    status: str
+    parameters: str
+    return_values: str
+    components: str
+    user_data: str
+    error_message: str | None
+    destroy_at: datetime | None
+    history: str
+
+    def jobs(self) -> list[JobRow]:
+        """Return the newest jobs, newest first."""
+        return _jobs.decode(self.history)
 
 
 class LockRow(NamedTuple):
-    """What decides about deletion."""
+    """What decides about deletion: `plan` is the one of the job under way, `had_effects` whether any step had one."""
 
     status: str
     job_id: str | None
+    plan: str | None
+    had_effects: bool
 
 
+_jobs = msgspec.json.Decoder(list[JobRow])
 _sql = load("instances")
 of_application = _sql.rows("of_application", SummaryRow)
 of_environment = _sql.rows("of_environment", SummaryRow)
 of_revision = _sql.rows("of_revision", SummaryRow)
-history = _sql.rows("history", JobRow)
+detail = _sql.row("detail", DetailRow)
 set_user_data = _sql.change("set_user_data")
 lock = _sql.row("lock", LockRow)
 delete = _sql.change("delete")

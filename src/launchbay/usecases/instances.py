@@ -9,24 +9,25 @@ import msgspec
 from launchbay import limits
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
-from launchbay.errors import BadRequest, Conflict, TooLarge
+from launchbay.errors import BadRequest, Conflict, NotFound, TooLarge
 from launchbay.model.instance import InstanceStatus, is_active
 from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.job import JobStatus
+from launchbay.model.plan import read_plan
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import available_workflows, plan_destroy
 from launchbay.store import instances as store
 from launchbay.store import jobs
-from launchbay.store.instances import JobRow, SummaryRow
+from launchbay.store.instances import DetailRow, SummaryRow
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
 
 
 class InstanceView(msgspec.Struct, frozen=True):
-    """An instance with its jobs, newest first, and the names of the workflows that it offers."""
+    """An instance: what never changes of it, the rest as of one moment, and the workflows that it offers."""
 
     record: InstanceRecord
-    history: list[JobRow]
+    detail: DetailRow
     available_workflows: list[str]
 
 
@@ -34,19 +35,21 @@ async def read_instance(desk: Desk, actor: Actor, instance_id: str) -> InstanceV
     """Return an instance in detail."""
     async with desk.database.connection() as connection:
         record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
-        history = await store.history(connection, instance_id=record.id, limit=limits.HISTORY_JOBS)
-        manifest = await desk.manifests.get(connection, record.application_id, record.version)
-    return InstanceView(record, history, available_workflows(manifest))
+        detail = await store.detail(connection, instance_id=record.id, jobs=limits.HISTORY_JOBS)
+        if detail is None:
+            raise NotFound(f"The instance {record.id} has just been deleted.")
+        manifest = await desk.manifests.get(connection, record.application_id, detail.version)
+    return InstanceView(record, detail, available_workflows(manifest))
 
 
 async def put_user_data(desk: Desk, actor: Actor, instance_id: str, data: Mapping[str, Any]) -> None:
     """Replace the user data of an instance. Raises TooLarge beyond the bound."""
-    text = msgspec.json.encode(data).decode()
+    text = msgspec.json.encode(data)
     async with desk.database.transaction() as connection:
         record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.EDIT_INSTANCE)
         if len(text) > limits.USER_DATA_BYTES:
             raise TooLarge(f"User data has {len(text)} bytes; at most {limits.USER_DATA_BYTES} are kept.")
-        await store.set_user_data(connection, instance_id=record.id, user_data=text)
+        await store.set_user_data(connection, instance_id=record.id, user_data=text.decode())
 
 
 async def delete_instance(desk: Desk, actor: Actor, instance_id: str, *, force: bool) -> None:
@@ -60,15 +63,16 @@ async def delete_instance(desk: Desk, actor: Actor, instance_id: str, *, force: 
         if locked is None:
             return  # somebody else has just deleted it
         status = InstanceStatus(locked.status)
-        if not is_active(status):
+        if not is_active(status, had_effects=locked.had_effects):
             await store.delete(connection, instance_id=record.id)
         elif not force:
             raise BadRequest(
                 f"The instance is {status}, which is active. Destroy it first, or delete it with force=1.",
                 code="InstanceActive",
             )
-        else:
+        elif locked.plan is None or not read_plan(locked.plan).deletes_instance:
             await _destroy_and_delete(desk, connection, actor, record, status, locked.job_id)
+        # Else the deletion is under way. To begin it anew for everyone who asks would keep it from its end.
 
 
 async def _destroy_and_delete(

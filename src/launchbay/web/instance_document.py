@@ -93,24 +93,24 @@ def summary_document(row: SummaryRow) -> SummaryDocument:
 
 def instance_document(view: InstanceView) -> dict[str, Any]:
     """Return an instance in detail. Stored documents are passed on as they are."""
-    record = view.record
-    history = [job_document(row) for row in view.history]
+    record, detail = view.record, view.detail
+    history = [job_document(row) for row in detail.jobs()]
     document: dict[str, Any] = {
         "id": record.id,
-        "name": record.name,
-        "version": record.version,
-        "parameters": msgspec.Raw(record.parameters.encode()),
-        "status": record.status.value,
+        "name": detail.name,
+        "version": detail.version,
+        "parameters": msgspec.Raw(detail.parameters.encode()),
+        "status": detail.status,
         "ownerId": record.owner_id,
         "workflowHistory": history,
-        "returnValues": msgspec.Raw(record.return_values.encode()),
+        "returnValues": msgspec.Raw(detail.return_values.encode()),
         "applicationId": record.application_id,
         "environmentId": record.environment_id,
-        "components": msgspec.Raw(record.components.encode()),
-        "errorMessage": record.error_message,
+        "components": msgspec.Raw(detail.components.encode()),
+        "errorMessage": detail.error_message,
         "availableWorkflows": view.available_workflows,
-        "destroyAt": None if record.destroy_at is None else to_ms(record.destroy_at),
-        "userData": msgspec.Raw(record.user_data.encode()),
+        "destroyAt": None if detail.destroy_at is None else to_ms(detail.destroy_at),
+        "userData": msgspec.Raw(detail.user_data.encode()),
         "createdAt": to_ms(record.created_at),
     }
     running = next((job for job in history if job["status"] == JobStatus.EXECUTING), None)
@@ -127,16 +127,16 @@ def job_document(row: JobRow) -> dict[str, Any]:
         "status": row.status,
         "ownerId": row.owner_id,
         "steps": _steps(row),
-        "startedAt": None if row.started_at is None else to_ms(row.started_at),
-        "finishedAt": None if row.finished_at is None else to_ms(row.finished_at),
+        "startedAt": row.started_at_ms,
+        "finishedAt": row.finished_at_ms,
         "errorMessage": row.error_message,
     }
 
 
 def _steps(row: JobRow) -> list[dict[str, Any]]:
-    live = {path: (status, percent) for path, status, percent in msgspec.json.decode(row.live_steps or "[]")}
+    live = {path: (status, percent) for path, status, percent in row.live_steps or ()}
     steps = []
-    for path, name, status, percent in msgspec.json.decode(row.steps):
+    for path, name, status, percent in row.steps:
         now_status, now_percent = live.get(path, (status, percent))
         steps.append({"name": name, "status": now_status, "percentComplete": raise_percent(percent, now_percent)})
     return steps

@@ -160,11 +160,13 @@ CREATE TABLE jobs (
     fence           integer NOT NULL DEFAULT 0,
     cancel_requested boolean NOT NULL DEFAULT false,
     error_message   text,
-    created_at      timestamptz NOT NULL DEFAULT now(),
+    -- The time of acceptance, when the instance is locked: it orders the jobs of an instance, which now(), the begin of
+    -- the transaction, and the ids, whose time has whole seconds, do not.
+    created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     started_at      timestamptz,
     finished_at     timestamptz
 );
-CREATE INDEX jobs_instance ON jobs (instance_id, id);
+CREATE INDEX jobs_instance ON jobs (instance_id, created_at);
 CREATE UNIQUE INDEX jobs_one_under_way ON jobs (instance_id) WHERE status = 'Executing';
 
 -- The journal: what is done stays done.

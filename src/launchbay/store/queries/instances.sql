@@ -16,20 +16,30 @@ WHERE revision_id = %(of_id)s AND id > %(after)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
 ORDER BY id LIMIT %(limit)s;
 
--- name: history
--- The newest jobs of an instance, with the newer step rows of the one that runs.
-SELECT id, name, status, owner_id, steps, error_message, created_at, started_at, finished_at,
-       CASE WHEN status = 'Executing' THEN (
-           SELECT coalesce(json_agg(json_build_array(path, status, percent)), '[]') FROM steps WHERE job_id = jobs.id
-       )::text END AS live_steps
-FROM jobs WHERE instance_id = %(instance_id)s ORDER BY id DESC LIMIT %(limit)s;
+-- name: detail
+-- What changes while an instance lives, with its newest jobs. One statement, because status, return values and jobs must be of
+-- one moment: who sees a job's end reads what it returned. The running job brings the rows of its steps, which are newer.
+SELECT name, version, status, parameters, return_values, components, user_data, error_message, destroy_at, (
+    SELECT coalesce(json_agg(json_build_array(
+        id, name, status, owner_id, steps::json, error_message,
+        floor(extract(epoch FROM started_at) * 1000)::bigint, floor(extract(epoch FROM finished_at) * 1000)::bigint,
+        CASE WHEN status = 'Executing' THEN (
+            SELECT json_agg(json_build_array(path, status, percent)) FROM steps WHERE job_id = newest.id
+        ) END
+    ) ORDER BY created_at DESC), '[]')
+    FROM (SELECT * FROM jobs WHERE instance_id = %(instance_id)s ORDER BY created_at DESC LIMIT %(jobs)s) AS newest
+)::text AS history
+FROM instances WHERE id = %(instance_id)s;
 
 -- name: set_user_data
 UPDATE instances SET user_data = %(user_data)s WHERE id = %(instance_id)s;
 
 -- name: lock
 -- What decides whether an instance can be deleted; the lock orders it against the acceptance and the end of jobs.
-SELECT status, job_id FROM instances WHERE id = %(instance_id)s FOR UPDATE;
+SELECT status, job_id, (SELECT plan FROM jobs WHERE jobs.id = instances.job_id) AS plan,
+       EXISTS (SELECT FROM jobs JOIN steps ON steps.job_id = jobs.id AND steps.is_record
+               WHERE jobs.instance_id = instances.id) AS had_effects
+FROM instances WHERE id = %(instance_id)s FOR UPDATE;
 
 -- name: delete
 DELETE FROM instances WHERE id = %(instance_id)s;
