@@ -92,7 +92,8 @@ async def _apply_queue_schema(url: str) -> None:
 
 def _sweep() -> None:
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError), (directory / "server.lock").open("ab") as lock:
+        # One without the file belongs to a run that is just starting.
+        with suppress(OSError), (directory / "server.lock").open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # whose server is alive holds it
             with suppress(OSError, ValueError, IndexError):
                 os.kill(int((directory / "postgres" / "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
