@@ -78,9 +78,12 @@ async def reschedule_workflow(
     """
     async with desk.database.transaction() as connection:
         lookup = desk.lookups.on(connection, actor)
-        record = await lookup.instance(instance_id, Permission.SCHEDULE_INSTANCE_WORKFLOW)
-        found = _find_schedule(await store.of_instance(connection, instance_id=record.id), schedule)
-        await _for_running(lookup, instance_id, found.workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
+        # The permission is for the workflow, whose name an id has yet to tell; nothing of it is said before `lookup`.
+        pending = await store.of_instance(connection, instance_id=instance_id)
+        fitting = _fitting(pending, schedule)
+        workflow = fitting[0].workflow if fitting else schedule
+        record = await _for_running(lookup, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
+        found = _only(fitting, schedule)
         interval_ms = checked_interval(interval)
         if interval_ms == 0:
             await store.cancel(connection, schedule_id=found.id)
@@ -109,6 +112,8 @@ async def list_schedules(desk: Desk, actor: Actor, instance_id: str) -> list[Sch
 def checked_interval(interval: Any) -> int:
     """Return an interval in ms, given as a number or as digits. Raises BadRequest (api-decisions, "States")."""
     if isinstance(interval, str) and _DIGITS.fullmatch(interval):
+        interval = int(interval)
+    if isinstance(interval, float) and interval.is_integer():
         interval = int(interval)
     if isinstance(interval, bool) or not isinstance(interval, int) or not 0 <= interval <= limits.INTERVAL_LONGEST_MS:
         raise BadRequest(
@@ -142,22 +147,24 @@ async def _run(
         raise _busy()
 
 
-def _find_schedule(pending: list[ScheduleRow], wanted: str) -> ScheduleRow:
-    by_id = [row for row in pending if row.id == wanted]
-    by_name = [row for row in pending if row.workflow == wanted]
-    found = by_id or by_name
-    if not found:
+def _fitting(pending: list[ScheduleRow], wanted: str) -> list[ScheduleRow]:
+    """Return the schedules that an id or a workflow's name means; an id wins (api-decisions, "States")."""
+    return [row for row in pending if row.id == wanted] or [row for row in pending if row.workflow == wanted]
+
+
+def _only(fitting: list[ScheduleRow], wanted: str) -> ScheduleRow:
+    if not fitting:
         what = "id" if is_id(wanted) else "name"
         raise BadRequest(
             f"There is no pending schedule with the {what} {wanted[:100]!r}; GET …/schedules lists them.",
             code="UnknownSchedule",
         )
-    if len(found) > 1:
-        ids = ", ".join(row.id for row in found)
+    if len(fitting) > 1:
+        ids = ", ".join(row.id for row in fitting)
         raise BadRequest(
             f"The name {wanted[:100]!r} fits several schedules: {ids}. Give the id of one.", code="AmbiguousSchedule"
         )
-    return found[0]
+    return fitting[0]
 
 
 def _busy() -> Conflict:

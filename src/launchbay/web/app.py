@@ -124,6 +124,8 @@ async def _write(answer: Answer, method: str, receive: Receive, send: Send) -> N
     chunks = aiter(answer.chunks)
     try:
         if method == "HEAD":
+            # The look-up behind the list is made with its first chunk, and it may refuse.
+            await _next_filled(chunks)
             await send({"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, answer.headers)})
             await send({"type": "http.response.body", "body": b""})
         else:

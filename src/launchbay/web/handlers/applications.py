@@ -156,7 +156,10 @@ ENDPOINTS = (
         tags=_TAGS,
         permission="CreateInstance on the application and the environment",
         body=JsonBody(
-            dict[str, Any], required=False, example={"instanceName": "demo", "parameters": {"input.size": 2}}
+            dict[str, Any],
+            required=False,
+            media_optional=True,
+            example={"instanceName": "demo", "parameters": {"input.size": 2}},
         ),
         returns=Returns(Created, "The id of the launched instance.", {"id": _ID}),
         statuses=(403,),

@@ -92,7 +92,7 @@ ENDPOINTS = (
         summary="Runs a workflow on the instance.",
         tags=_TAGS,
         permission="RunInstanceWorkflow; EditInstance for destroy",
-        body=JsonBody(dict[str, Any], required=False, example={"input.size": "3"}),
+        body=JsonBody(dict[str, Any], required=False, media_optional=True, example={"input.size": "3"}),
         returns=Returns(Created, "The id of the instance.", {"id": _ID}),
         statuses=(403, 409),
         idempotency_key=True,
