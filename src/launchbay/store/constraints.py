@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from launchbay.errors import BadRequest
+from launchbay.errors import BadRequest, Conflict
 
 
 @contextmanager
@@ -15,3 +15,12 @@ def refuse_duplicate(sentence: str, code: str) -> Iterator[None]:
         yield
     except psycopg.errors.UniqueViolation as error:
         raise BadRequest(sentence, code=code) from error
+
+
+@contextmanager
+def refuse_vanished(sentence: str) -> Iterator[None]:
+    """Raise Conflict with the sentence when what the block refers to was deleted meanwhile; the transaction is over."""
+    try:
+        yield
+    except psycopg.errors.ForeignKeyViolation as error:
+        raise Conflict(sentence) from error

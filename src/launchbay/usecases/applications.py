@@ -1,10 +1,9 @@
 """Applications and their manifests (reference §4, Applications)."""
 
-from launchbay import limits
 from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
-from launchbay.errors import BadRequest, InvalidManifest, ManifestSourceLocked
+from launchbay.errors import InvalidManifest, ManifestSourceLocked
 from launchbay.ids import new_id
 from launchbay.model.findings import Finding
 from launchbay.store import applications as store
@@ -12,6 +11,7 @@ from launchbay.store import manifests
 from launchbay.store.constraints import refuse_duplicate
 from launchbay.store.rows import NamedRow
 from launchbay.usecases.desk import Desk
+from launchbay.usecases.names import checked_name
 
 DEFAULT_MANIFEST = "launch:\n  steps: []\ndestroy:\n  steps: []\n"
 
@@ -79,13 +79,3 @@ async def validate_manifest(desk: Desk, actor: Actor, text: str) -> list[Finding
     async with desk.database.connection() as connection:
         await desk.lookups.on(connection, actor).caller()
     return desk.check(text.encode())
-
-
-def checked_name(name: str) -> str:
-    """Return a name without the white space around it. Raises BadRequest when it is empty or too long."""
-    name = name.strip()
-    if not name or len(name) > limits.NAME_CHARS:
-        raise BadRequest(
-            f"A name has 1 to {limits.NAME_CHARS} characters; this one has {len(name)}.", code="InvalidName"
-        )
-    return name

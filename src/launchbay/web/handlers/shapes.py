@@ -20,3 +20,11 @@ class NameBody(msgspec.Struct, forbid_unknown_fields=False):
     """A body that names something."""
 
     name: str
+
+
+class ServiceItem(msgspec.Struct):
+    """A service instance as lists show it."""
+
+    id: str
+    name: str
+    typeId: str
