@@ -1,6 +1,7 @@
 """Launching an application into an instance (reference §4, launch)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,7 +22,8 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.planning.accept import job_columns
 from launchbay.planning.commands import plan_launch
 from launchbay.planning.environment import unmet_needs, view_of
-from launchbay.store import environments, jobs, manifests
+from launchbay.store import environments, jobs, manifests, revisions
+from launchbay.store.constraints import refuse_vanished
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launch_request import LaunchRequest, read_launch_request
@@ -30,15 +32,17 @@ from launchbay.usecases.launch_request import LaunchRequest, read_launch_request
 async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[str, Any]) -> str:
     """Launch an application and return the id of the new instance. The commit is the promise (promises 1 and 2).
 
+    What the body leaves open comes from its revision, if it names one.
+
     Raises BadRequest for a field that makes no sense, an unknown version, revision or environment, for parameters that
     do not fit, and for needs that the environment does not meet.
     """
     async with desk.database.transaction() as connection:
         lookup = desk.lookups.on(connection, actor)
         application = await lookup.application(application_id, Permission.CREATE_INSTANCE)
-        request = read_launch_request(body)
+        request = await _with_revision(connection, application, read_launch_request(body))
         environment = await _environment(connection, lookup, application, request.environment_id)
-        version = await _version(connection, application, request)
+        version = await checked_version(connection, application, request.version)
         manifest = await desk.manifests.get(connection, application.id, version)
         view = view_of(environment)
         _refuse_what_cannot_run(manifest, view, request.parameters)
@@ -47,25 +51,26 @@ async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[st
         destroy_at = None
         if request.destroy_interval_ms != -1:
             destroy_at = desk.clock.now() + timedelta(milliseconds=request.destroy_interval_ms)
-        await jobs.accept_launch(
-            connection,
-            instance_id=instance_id,
-            organization_id=application.organization_id,
-            application_id=application.id,
-            environment_id=environment.id,
-            revision_id=request.revision_id,
-            version=version,
-            name=request.instance_name or f"{application.name} {instance_id[-6:]}",
-            owner_id=actor.user_id,
-            status=InstanceStatus.REQUESTED,
-            job_id=new_id(),
-            schedule_id=new_id(),
-            parameters=msgspec.json.encode(request.parameters).decode(),
-            components=components_text(manifest),
-            environment_view=view.to_text(),
-            destroy_at=destroy_at,
-            **job_columns(plan, manifest),
-        )
+        with refuse_vanished("The application or its environment was deleted at the same moment."):
+            await jobs.accept_launch(
+                connection,
+                instance_id=instance_id,
+                organization_id=application.organization_id,
+                application_id=application.id,
+                environment_id=environment.id,
+                revision_id=request.revision_id,
+                version=version,
+                name=request.instance_name or f"{application.name} {instance_id[-6:]}",
+                owner_id=actor.user_id,
+                status=InstanceStatus.REQUESTED,
+                job_id=new_id(),
+                schedule_id=new_id(),
+                parameters=msgspec.json.encode(request.parameters).decode(),
+                components=components_text(manifest),
+                environment_view=view.to_text(),
+                destroy_at=destroy_at,
+                **job_columns(plan, manifest),
+            )
     return instance_id
 
 
@@ -74,6 +79,25 @@ def components_text(manifest: CompiledManifest) -> str:
     if not manifest.is_component_manifest:
         return "[]"
     return msgspec.json.encode([{"name": path} for path in manifest.components]).decode()
+
+
+async def _with_revision(connection: Connection, application: Application, request: LaunchRequest) -> LaunchRequest:
+    """Fill what the request leaves open from its revision: what is given wins, parameters one by one (reference §4)."""
+    if request.revision_id is None:
+        return request
+    revision = await revisions.one(connection, revision_id=request.revision_id, application_id=application.id)
+    if revision is None:
+        raise BadRequest(
+            f"The application has no revision {request.revision_id[:40]!r}; GET …/revisions lists those that it has.",
+            code="UnknownRevision",
+        )
+    return replace(
+        request,
+        version=revision.version if request.version is None else request.version,
+        environment_id=revision.environment_id if request.environment_id is None else request.environment_id,
+        parameters={**msgspec.json.decode(revision.parameters), **request.parameters},
+        submodules=request.submodules or msgspec.json.decode(revision.submodules),
+    )
 
 
 async def _environment(
@@ -105,10 +129,10 @@ async def _environment(
     return environment
 
 
-async def _version(connection: Connection, application: Application, request: LaunchRequest) -> int:
-    version = application.latest_version if request.version is None else request.version
-    if version == application.latest_version:
-        return version
+async def checked_version(connection: Connection, application: Application, version: int | None) -> int:
+    """Return a manifest version of the application, by default the newest. Raises BadRequest for another number."""
+    if version is None or version == application.latest_version:
+        return application.latest_version
     known = 0 < version < 2**31 and await manifests.exists(connection, application_id=application.id, version=version)
     if not known:
         raise BadRequest(
