@@ -1,12 +1,13 @@
 """The service that the sample application calls: a pretend hosting platform that answers over real HTTP.
 
-It stands for whatever a platform team runs. `python -m launchbay.demo.platform` serves it on a free port of 127.0.0.1,
-and prints its address.
+It stands for whatever a platform team runs. `python -m launchbay.demo.platform [PORT]` serves it on that port of
+127.0.0.1, or on a free one where it is taken or not given, and prints the address.
 """
 
 import asyncio
 import itertools
 import socket
+import sys
 import time
 
 import uvicorn
@@ -75,7 +76,11 @@ class Platform:
 def main() -> None:
     """Serve until terminated."""
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 0))
+        except OSError:
+            listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         server = uvicorn.Server(uvicorn.Config(Platform(url).app(), log_level="warning"))
         print(url, flush=True)  # noqa: T201 - whoever started this process reads the address

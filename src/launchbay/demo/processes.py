@@ -1,21 +1,27 @@
-"""The background processes of the demo: Launchbay itself, and the platform that the sample application calls."""
+"""The two processes of the demo: Launchbay itself, and the platform that the sample application calls."""
 
+import fcntl
 import json
-import os
 import secrets
-import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import httpx
 
+from launchbay.demo.background import Background
+
+HOST = "127.0.0.1"
 EMAIL = "admin@launchbay.local"
 START_WITHIN_S = 90.0
 STOP_WITHIN_S = 20.0
+_ANSWERS_AT = "Launchbay answers at "
+_LINES_SHOWN = 10
 
 
 class DemoFailed(Exception):
@@ -24,94 +30,124 @@ class DemoFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What runs, and how to sign in."""
+    """Where the two processes answer, and how to sign in."""
 
-    server_pid: int
-    platform_pid: int
     url: str
     platform_url: str
     password: str
     log: str
 
 
-def find(directory: Path) -> Running | None:
-    """Return the demo that runs on this directory already, or None."""
-    try:
-        running = Running(**json.loads((directory / "demo.json").read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
-    return running if _lives(running.server_pid) and _lives(running.platform_pid) else None
+class Processes:
+    """The demo's processes on one data directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._notes = directory / "demo.json"
+        self._server = Background(directory / "launchbay.pid", directory / "launchbay.log")
+        self._platform = Background(directory / "platform.pid", directory / "platform.log")
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other demo commands on this directory waiting meanwhile. Raises DemoFailed if it cannot be used."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            file = (self._directory / "demo.lock").open("ab")
+        except OSError as error:
+            raise DemoFailed(
+                f"The directory {self._directory} cannot be used: {error.strerror}. Name another one with --data-dir."
+            ) from error
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def find(self) -> Running | None:
+        """Return the demo that runs here already, or None."""
+        if not (self._server.is_running() and self._platform.is_running()):
+            return None
+        return self._last_run()
+
+    def start(self, port: int) -> Running:
+        """Start both processes and return when Launchbay answers. Raises DemoFailed.
+
+        Whatever ends this early, an interrupt too, leaves nothing running.
+        """
+        before = self._last_run()
+        self.stop()
+        try:
+            platform_url = self._start_platform(before)
+            running = Running(
+                self._start_server(port, password := self._password()), platform_url, password, str(self._server.log)
+            )
+            self._notes.touch(0o600)
+            self._notes.write_text(json.dumps(asdict(running)), "utf-8")
+        except BaseException:
+            self.stop()
+            raise
+        return running
+
+    def stop(self) -> bool:
+        """Stop what runs here and tell whether anything did."""
+        stopped = [process.stop(STOP_WITHIN_S) for process in (self._server, self._platform)]
+        return any(stopped)
+
+    def _last_run(self) -> Running | None:
+        try:
+            return Running(**json.loads(self._notes.read_text("utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def _start_platform(self, before: Running | None) -> str:
+        # At the same port as the last time, where that is free: instances of that time know the platform by it.
+        port = "0" if before is None else before.platform_url.rpartition(":")[2]
+        process = self._platform.start([sys.executable, "-m", "launchbay.demo.platform", port], {})
+        return _first_line(self._platform.log, process, "http://")
+
+    def _start_server(self, port: int, password: str) -> str:
+        command = [sys.executable, "-m", "launchbay.bootstrap.main", "serve", "--host", HOST, "--port", str(port)]
+        settings = {
+            "LAUNCHBAY_ADMIN_EMAIL": EMAIL,
+            "LAUNCHBAY_ADMIN_PASSWORD": password,
+            "LAUNCHBAY_OUTGOING_ALLOW": HOST,
+        }
+        process = self._server.start([*command, "--data-dir", str(self._directory)], settings)
+        url = _first_line(self._server.log, process, _ANSWERS_AT).removeprefix(_ANSWERS_AT)
+        _await_ready(url, process, self._server.log)
+        return url
+
+    def _password(self) -> str:
+        """Return the administrator's password: the one that the data directory was made with, or a new one."""
+        file = self._directory / "demo-password"
+        if not file.exists():
+            file.touch(0o600)
+            file.write_text(secrets.token_urlsafe(12), "utf-8")
+        return file.read_text("utf-8")
 
 
-def start(directory: Path, port: int) -> Running:
-    """Start both processes, detached from the terminal, and return when Launchbay answers. Raises DemoFailed."""
-    directory.mkdir(parents=True, exist_ok=True)
-    password = _password(directory)
-    platform = _spawn([sys.executable, "-m", "launchbay.demo.platform"], directory / "platform.log", {})
-    platform_url = _first_line(directory / "platform.log", platform, "http://")
-    settings = {
-        "LAUNCHBAY_ADMIN_EMAIL": EMAIL,
-        "LAUNCHBAY_ADMIN_PASSWORD": password,
-        "LAUNCHBAY_OUTGOING_ALLOW": "127.0.0.1",
-    }
-    log = directory / "launchbay.log"
-    command = [sys.executable, "-m", "launchbay.bootstrap.main", "serve"]
-    server = _spawn([*command, "--data-dir", str(directory), "--port", str(port)], log, settings)
-    try:
-        url = _first_line(log, server, "Launchbay answers at ").removeprefix("Launchbay answers at ")
-        _await_ready(url, server, log)
-    except DemoFailed:
-        _end(platform.pid)
-        raise
-    running = Running(server.pid, platform.pid, url, platform_url, password, str(log))
-    (directory / "demo.json").write_text(json.dumps(asdict(running)), "utf-8")
-    (directory / "demo.json").chmod(0o600)
-    return running
-
-
-def stop(directory: Path) -> bool:
-    """Stop the demo on this directory; tell whether there was one."""
-    running = find(directory)
-    if running is None:
-        return False
-    _end(running.server_pid)
-    _end(running.platform_pid)
-    (directory / "demo.json").unlink(missing_ok=True)
+def is_free(port: int) -> bool:
+    """Tell whether nobody listens on the port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
     return True
-
-
-def _password(directory: Path) -> str:
-    """Return the administrator's password: the one that the data directory was made with, or a new one."""
-    file = directory / "demo-password"
-    if not file.exists():
-        file.touch(0o600)
-        file.write_text(secrets.token_urlsafe(12), "utf-8")
-    return file.read_text("utf-8")
-
-
-def _spawn(command: list[str], log: Path, settings: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    with log.open("wb") as output:
-        return subprocess.Popen(  # noqa: S603 - our own modules
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **settings},
-            start_new_session=True,
-        )
 
 
 def _first_line(log: Path, process: "subprocess.Popen[bytes]", prefix: str) -> str:
     deadline = time.monotonic() + START_WITHIN_S
     while time.monotonic() < deadline:
+        has_ended = process.poll() is not None
         lines = log.read_text("utf-8", "replace").splitlines()
         for line in lines:
             if line.startswith(prefix):
                 return line.strip()
-        if process.poll() is not None:
-            raise DemoFailed("\n".join(lines[-10:]) or f"{process.args!r} ended at once; see {log}.")
+        if has_ended:
+            last = "\n".join(lines[-_LINES_SHOWN:])
+            raise DemoFailed(f"It did not start. The end of {log}:\n{last}")
         time.sleep(0.05)
-    raise DemoFailed(f"Nothing started within {START_WITHIN_S:.0f} s; see {log}.")
+    raise DemoFailed(f"It did not start within {START_WITHIN_S:.0f} s; {log} may tell why.")
 
 
 def _await_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
@@ -123,28 +159,4 @@ def _await_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> Non
         except httpx.TransportError:
             pass
         time.sleep(0.05)
-    raise DemoFailed(f"Launchbay does not answer at {url}; see {log}.")
-
-
-def _end(pid: int) -> None:
-    deadline = time.monotonic() + STOP_WITHIN_S
-    order = signal.SIGTERM
-    while _lives(pid):
-        try:
-            os.kill(pid, order)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-        if time.monotonic() > deadline:
-            order = signal.SIGKILL
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    try:  # a child of ours that has ended stays as a zombie until it is waited for
-        return os.waitpid(pid, os.WNOHANG) == (0, 0)
-    except ChildProcessError:
-        return True
+    raise DemoFailed(f"Launchbay does not answer at {url}; {log} may tell why.")

@@ -1,14 +1,13 @@
 """Launches the sample application through the API and shows what happens, live."""
 
-import sys
+import shlex
 import time
 from importlib import resources
 from typing import Any
 
 import httpx
 from rich.console import Console
-from rich.panel import Panel
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.syntax import Syntax
 from rich.table import Table
 
@@ -38,11 +37,12 @@ class Show:
         version = self._send("PUT", f"/applications/{application}/manifest", manifest)["version"]
         lines = manifest.count("\n")
         self._say(f"Application [bold]{APPLICATION}[/]: version {version}, three components, {lines} lines of YAML")
+        number = len(self._get(f"/applications/{application}/instances")) + 1
         launched = self._send(
             "POST",
             f"/applications/{application}/launch",
             {
-                "instanceName": "My first shop",
+                "instanceName": f"Shop {number}",
                 "parameters": {"input.platform-url": self._running.platform_url, "input.replicas": 3},
             },
         )
@@ -56,33 +56,36 @@ class Show:
         self._return_values(instance)
         return instance
 
-    def next_commands(self, instance: str) -> None:
-        """Print where everything is and what to try next."""
-        url, password = self._running.url, self._running.password
-        sign_in = Table.grid(padding=(0, 2))
-        sign_in.add_row("Address", url)
-        sign_in.add_row("Description of the API", f"{url}/api/1/openapi.json")
-        sign_in.add_row("E-mail", EMAIL)
-        sign_in.add_row("Password", password)
-        sign_in.add_row("Log", self._running.log)
-        self._console.print(Panel(sign_in, title="Launchbay is running in the background", expand=False))
-        curl = f"curl -s -u {EMAIL}:{password}"
+    def next_commands(self, instance: str, stop_command: str) -> None:
+        """Print where everything is and what to try next, in lines that can be copied whatever the terminal's width."""
+        url = self._running.url
+        self._console.print(f"[bold]Launchbay runs in the background, at {url}[/]")
+        self._console.print(
+            f"  E-mail    {EMAIL}\n"
+            f"  Password  {self._running.password}\n"
+            f"  API       {url}/api/1/openapi.json\n"
+            f"  Log       {self._running.log}",
+            markup=False,
+            soft_wrap=True,
+        )
         json_type = "-H 'Content-Type: application/json'"
         commands = "\n".join(
             (
+                f"AUTH={shlex.quote(f'{EMAIL}:{self._running.password}')}",
+                f"SHOP={url}/api/1/instances/{instance}",
                 "# the instance, with everything that ran on it",
-                f"{curl} {url}/api/1/instances/{instance}",
-                "# scale again, now or in a minute",
-                f'{curl} {json_type} -d \'{{"replicas": "1"}}\' {url}/api/1/instances/{instance}/manage.scale',
-                f'{curl} {json_type} -d \'{{"interval": "60000", "parameters": {{"replicas": "4"}}}}\' \\',
-                f"     {url}/api/1/instances/{instance}/manage.scale/schedule",
+                "curl -s -u $AUTH $SHOP",
+                "# scale again: now, or in a minute",
+                f"""curl -s -u $AUTH {json_type} -d '{{"replicas": "1"}}' $SHOP/manage.scale""",
+                f"""curl -s -u $AUTH {json_type} -d '{{"interval": "60000", "parameters": {{"replicas": "4"}}}}' \\""",
+                "     $SHOP/manage.scale/schedule",
                 "# take it down",
-                f"{curl} {json_type} -d '{{}}' {url}/api/1/instances/{instance}/destroy",
-                "# stop the demo",
-                f"{sys.argv[0]} demo --stop",
+                f"curl -s -u $AUTH {json_type} -d '{{}}' $SHOP/destroy",
+                "# stop the demo; run it again to launch another shop",
+                stop_command,
             )
         )
-        self._console.print("[bold]Try next[/]")
+        self._console.print("[bold]Try next[/], in a shell:")
         self._console.print(Syntax(commands, "bash", background_color="default", word_wrap=False), soft_wrap=True)
 
     def _application(self, organization: str) -> str:
@@ -94,14 +97,8 @@ class Show:
 
     def _watch(self, instance: str) -> None:
         """Show the steps of the running job until it ends."""
-        columns = (
-            TextColumn("  {task.description:<18}"),
-            BarColumn(bar_width=30),
-            TextColumn("{task.fields[status]:<10}"),
-            TimeElapsedColumn(),
-        )
         deadline = time.monotonic() + WITHIN_S
-        with Progress(*columns, console=self._console) as progress:
+        with Progress(*_columns(self._console.width), console=self._console) as progress:
             shown: dict[int, TaskID] = {}
             while time.monotonic() < deadline:
                 seen = self._get(f"/instances/{instance}")
@@ -116,30 +113,41 @@ class Show:
     def _return_values(self, instance: str) -> None:
         seen = self._get(f"/instances/{instance}")
         table = Table(title=f"{seen['name']}: {seen['status']}", title_justify="left")
-        table.add_column("Return value")
-        table.add_column("")
+        table.add_column("Return value", overflow="fold")
+        table.add_column("", overflow="fold")
         for name, value in seen["returnValues"].items():
             table.add_row(name, str(value))
         self._console.print(table)
 
     def _say(self, text: str) -> None:
-        self._console.print(f"[green]●[/] {text}", highlight=False)
+        self._console.print(f"[green]●[/] {text}")
 
     def _get(self, path: str) -> Any:
-        return self._checked(self._http.get(path))
+        return self._request("GET", path)
 
     def _send(self, method: str, path: str, body: Any) -> Any:
         if isinstance(body, str):
-            media = {"Content-Type": "application/x-yaml"}
-            return self._checked(self._http.request(method, path, content=body, headers=media))
-        return self._checked(self._http.request(method, path, json=body))
+            return self._request(method, path, content=body, headers={"Content-Type": "application/x-yaml"})
+        return self._request(method, path, json=body)
 
-    def _checked(self, answer: httpx.Response) -> Any:
+    def _request(self, method: str, path: str, **body: Any) -> Any:
+        try:
+            answer = self._http.request(method, path, **body)
+        except httpx.TransportError as error:
+            raise DemoFailed(f"Launchbay stopped answering: {error}. {self._running.log} may tell why.") from error
         if answer.status_code != 200:
-            raise DemoFailed(
-                f"{answer.request.method} {answer.request.url} answered {answer.status_code}: {answer.text}"
-            )
+            raise DemoFailed(f"{method} {answer.request.url} answered {answer.status_code}: {answer.text}")
         return answer.json()
+
+
+def _columns(width: int) -> list[ProgressColumn]:
+    """Return what a line about a step shows in a terminal of this width."""
+    columns: list[ProgressColumn] = [TextColumn("  {task.description:<16}"), TextColumn("{task.fields[status]:<10}")]
+    if width >= 60:
+        columns.insert(1, BarColumn(bar_width=30))
+    if width >= 40:
+        columns.append(TimeElapsedColumn())
+    return columns
 
 
 def _show_step(progress: Progress, shown: dict[int, TaskID], number: int, step: dict[str, Any]) -> None:

@@ -1,0 +1,79 @@
+"""A process that outlives the command which started it, known by a locked file.
+
+The process inherits the lock on its pid file, and the kernel gives the lock back when the process ends, however that
+happens. So a number in the file is never taken for a process that got the same number later.
+"""
+
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """One process in the background: its pid file, and the file that its output goes to."""
+
+    pid_file: Path
+    log: Path
+
+    def is_running(self) -> bool:
+        """Tell whether the process lives."""
+        with self.pid_file.open("ab") as file:
+            return not _locked(file.fileno())
+
+    def start(self, command: Sequence[str], settings: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        """Start the process, detached from the terminal. It sees `settings` and no other `LAUNCHBAY_*` variable.
+
+        Raises RuntimeError when it runs already.
+        """
+        inherited = {name: text for name, text in os.environ.items() if not name.startswith("LAUNCHBAY_")}
+        with self.pid_file.open("ab") as file, self.log.open("wb") as output:
+            if not _locked(file.fileno()):
+                raise RuntimeError(f"The process of {self.pid_file} runs already.")
+            process = subprocess.Popen(  # noqa: S603 - our own modules
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**inherited, "PYTHONUNBUFFERED": "1", **settings},
+                start_new_session=True,
+                pass_fds=(file.fileno(),),
+            )
+            file.truncate(0)
+            file.write(str(process.pid).encode())
+        return process
+
+    def stop(self, within_s: float) -> bool:
+        """End the process, by force after `within_s` seconds, and tell whether there was one."""
+        if not self.is_running():
+            return False
+        pid = int(self.pid_file.read_text("utf-8"))
+        order = signal.SIGTERM
+        deadline = time.monotonic() + within_s
+        with suppress(ProcessLookupError):
+            os.kill(pid, order)
+        while self.is_running():
+            if order is signal.SIGTERM and time.monotonic() > deadline:
+                order = signal.SIGKILL
+                with suppress(ProcessLookupError):
+                    os.kill(pid, order)
+            time.sleep(_POLL_S)
+        self.pid_file.unlink(missing_ok=True)
+        return True
+
+
+def _locked(descriptor: int) -> bool:
+    """Lock an open file, and tell whether that was possible. Closing every copy of the descriptor unlocks it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
