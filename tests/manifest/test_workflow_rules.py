@@ -273,11 +273,29 @@ def test_a_trigger_without_a_workflow_is_an_error() -> None:
     assert errors(workflow_component("launch: {}", pins=TRIGGERS, more=more)) == [("MissingValue", 9)]
 
 
-def test_a_malformed_schedule_is_an_error() -> None:
-    more = "configuration.schedule: {launch: '* * * * *'}"
-    text = workflow_component("launch: {}", pins=TRIGGERS, more=more)
-    assert errors(text) == [("MalformedSchedule", 9)]
-    assert "5 fields" in message(text)
+def scheduled(cron: str) -> str:
+    return workflow_component("launch: {}", pins=TRIGGERS, more=f"configuration.schedule: {{launch: '{cron}'}}")
+
+
+@pytest.mark.parametrize("cron", ["0 0 12 * * ?", "0 15 10 ? * 6#3", "0 0/5 14,18 * * ? 2030", "0 0 4 ? * mon-fri"])
+def test_a_schedule_is_a_quartz_expression(cron: str) -> None:
+    assert warnings(scheduled(cron)) == []
+
+
+@pytest.mark.parametrize(
+    ("cron", "problem"),
+    [
+        ("* * * * *", "6 or 7 fields"),
+        ("", "6 or 7 fields"),
+        ("61 * * * * *", "Bad second"),
+        ("0 0 0 ? * 8", "Bad day-of-week"),
+        ("0 0 0 1 * ? 99999", "year"),
+        ("0 " * 300, "600 characters"),
+    ],
+)
+def test_a_malformed_schedule_is_an_error_that_says_why(cron: str, problem: str) -> None:
+    assert errors(scheduled(cron)) == [("MalformedSchedule", 9)]
+    assert problem in message(scheduled(cron))
 
 
 def test_a_schedule_and_status_are_compiled() -> None:

@@ -1,10 +1,10 @@
 """The rules for the workflows of one `workflow.Instance`, all but those on variables (manifest-language §5)."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import chain
 
 from launchbay.limits import STEP_RETRIES_MAX
-from launchbay.manifest.cron import check_cron
 from launchbay.manifest.graph import Pin
 from launchbay.manifest.hints import Hints
 from launchbay.manifest.layout import Leaf
@@ -13,7 +13,10 @@ from launchbay.manifest.syntax import Named, StepSyntax, WorkflowSyntax
 from launchbay.manifest.tree import Node, ScalarNode, is_null, kind_of
 from launchbay.model.findings import Findings, Place
 from launchbay.model.pins import PinKind
+from launchbay.model.quartz import CronError, due_times
 
+_CRON_CHARS = 400
+_ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)  # whether a schedule is well formed does not depend on it
 _TRIGGERING = frozenset({PinKind.CONFIGURATION, PinKind.CONSUME_SIGNAL})
 
 
@@ -129,9 +132,9 @@ class WorkflowRules:
     def _check_schedule(self, name: str, cron: Named) -> None:
         if name not in self._syntax.workflows:
             self._unknown_workflow(self._findings.error, "'schedule' names", name, cron)
-        problem = check_cron(cron.text)
+        problem = _cron_problem(cron.text)
         if problem is not None:
-            message = f"{self._title}: the schedule of '{name}', '{cron.text[:80]}', is wrong: {problem}."
+            message = f"{self._title}: the schedule of '{name}' is wrong. {problem} An example: 0 30 4 * * ?"
             self._findings.error("MalformedSchedule", message, cron)
 
     def _triggers(self) -> Mapping[str, str]:
@@ -163,6 +166,16 @@ class WorkflowRules:
         hint = self._hints.nearest(name, self._syntax.workflows)
         message = f"{self._title}: {subject} the workflow '{name}', which does not exist.{hint}"
         report("UnknownWorkflow", message, place)
+
+
+def _cron_problem(text: str) -> str | None:
+    if len(text) > _CRON_CHARS:
+        return f"It has {len(text)} characters; use at most {_CRON_CHARS}."
+    try:
+        due_times(text, _ANY_TIME)
+    except CronError as error:
+        return str(error)
+    return None
 
 
 def _check_retry_count(node: Node | None, where: str, findings: Findings) -> None:
