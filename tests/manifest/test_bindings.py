@@ -1,7 +1,7 @@
 import pytest
-from tests.manifest.compiling import compiled, errors, message, warnings
 
 from launchbay.manifest.graph import CompiledManifest
+from tests.manifest.compiling import compiled, errors, message, warnings
 
 NEEDS = "{type: workflow.Instance, interfaces: {db: {host: consume-signal(string), run: send-command(int x => int y)}}}"
 
@@ -171,3 +171,21 @@ def test_a_circle_of_interfaces_that_are_not_required_is_allowed() -> None:
     text = manifest("[[a, b]]", a=taking_and_giving("x", "y"), b=taking_and_giving("y", "x"))
     assert warnings(text) == []
     assert compiled(text).order == ("a", "b")
+
+
+def test_an_endpoint_relays_the_url_of_the_component_it_is_bound_to() -> None:
+    source = "{type: workflow.Instance, interfaces: {result: {url: publish-signal(string)}}}"
+    reader = "{type: workflow.Instance, interfaces: {in: {url: consume-signal(string)}}}"
+    endpoint = "{type: cobalt.common.HttpEndpoint}"
+    found = compiled(manifest("[[a, e], [e, b]]", a=source, b=reader, e=endpoint))
+    assert peers(found, "e", "source") == [("a", "result")]
+    assert peers(found, "b", "in") == [("e", "endpoint")]
+
+
+def test_a_built_in_need_that_could_be_filled_in_several_ways_is_left_alone() -> None:
+    source = (
+        "{type: workflow.Instance, interfaces: {x: {url: publish-signal(string)}, y: {url: publish-signal(string)}}}"
+    )
+    text = manifest("[[a, e]]", a=source, e="{type: cobalt.common.HttpEndpoint}")
+    assert errors(text) == []
+    assert peers(compiled(text), "e", "source") == []

@@ -1,9 +1,8 @@
 """Rules of single component types."""
 
-from tests.manifest.compiling import compiled, errors, findings, message, warnings
-
 from launchbay.manifest.compiler import check
 from launchbay.manifest.component_types import BUILTIN, ComponentType
+from tests.manifest.compiling import compiled, errors, findings, message, warnings
 
 CONSTANTS = """\
 application:

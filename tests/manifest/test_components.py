@@ -1,6 +1,7 @@
 """The shape of component manifests: what stands where, and what is said when it does not."""
 
 import pytest
+
 from tests.manifest.compiling import compiled, errors, findings, message, warnings
 
 NOTHING_INSIDE = "application: {components: {a: {type: workflow.Instance}}}"

@@ -1,6 +1,5 @@
-from tests.manifest.compiling import compiled, errors, message, warnings
-
 from launchbay.manifest.graph import Target
+from tests.manifest.compiling import compiled, errors, message, warnings
 
 WEB = """
   components:

@@ -3,10 +3,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.manifest.compiling import compiled, findings, warnings
 
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import configure
+from tests.manifest.compiling import compiled, findings, warnings
 
 SHOP = """\
 application:

@@ -1,7 +1,7 @@
 import pytest
-from tests.manifest.compiling import compiled, errors, findings, message, warnings
 
 from launchbay.model.pins import parse_pin_type
+from tests.manifest.compiling import compiled, errors, findings, message, warnings
 
 
 def one_pin(pin: str) -> str:

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from tests.manifest.compiling import ACTIONS, REAL, needs_real
 
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest, Peer, Target
+from tests.manifest.compiling import ACTIONS, REAL, needs_real
 
 # Each of these was looked at: the manifest is wrong there, though it runs.
 DESERVED = {

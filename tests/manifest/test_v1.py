@@ -1,8 +1,7 @@
-from tests.manifest.compiling import compiled, errors, findings, message, warnings
-
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.expressions import Scope
 from launchbay.manifest.graph import Target
+from tests.manifest.compiling import compiled, errors, findings, message, warnings
 
 SHOP = """\
 version: "1.1"

@@ -1,8 +1,8 @@
 import pytest
-from tests.manifest.compiling import compiled, errors, findings, message, warnings, workflow_component
 
 from launchbay.manifest.expressions import Scope
 from launchbay.manifest.graph import Workflow
+from tests.manifest.compiling import compiled, errors, findings, message, warnings, workflow_component
 
 PINS = """
     result: {url: publish-signal(string)}

@@ -116,7 +116,7 @@ class Connector:
             if chosen is not None:
                 links.append((interface, chosen))
                 self._link(needing, interface, offering, chosen, title, binding)
-            elif fits:
+            elif fits and interface not in needing.builtin:  # nobody asked for a need that only the type brought
                 message = f"{title} is ambiguous: the interface '{interface}' of '{needing.path}' fits"
                 choice = ", ".join(f"{offering.path}#{fit}" for fit in fits[:5])
                 advice = f"Name one of them in the binding, such as {offering.path}#{fits[0]}."

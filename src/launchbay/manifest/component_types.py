@@ -68,7 +68,11 @@ _ALL = (
     ),
     ComponentType(
         HTTP_ENDPOINT,
-        {"configuration": {"url": "configuration(string)"}, "endpoint": {"url": "publish-signal(string)"}},
+        {
+            "configuration": {"url": "configuration(string)"},
+            "source": {"url": "consume-signal(string)"},
+            "endpoint": {"url": "publish-signal(string)"},
+        },
     ),
 )
 

@@ -1,7 +1,6 @@
 """Rewrites a workflow manifest (v1) to a component manifest with one `workflow.Instance` (manifest-language §2)."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from launchbay.manifest.component_types import SERVICE, WORKFLOW_INSTANCE
 from launchbay.manifest.pins import read_interfaces
@@ -38,20 +37,14 @@ _NO_WORKFLOWS = WorkflowsSyntax()
 def read_workflow_manifest(document: MappingNode, findings: Findings) -> ManifestSyntax:
     """Return the component manifest that means the same as the workflow manifest."""
     _check_version(document, findings)
-    title = f"Component '{COMPONENT}'"
+    services = _services(document, findings)
     workflows = {
-        name: read_workflow(name, node, title, findings)
+        name: read_workflow(name, node, f"Component '{COMPONENT}'", findings)
         for name, node in document.items()
         if name not in _ABOUT and is_name(name, "Manifest", node, findings)
     }
-    header = children_of(document.get("header"), "Manifest: 'header'", findings)
-    for key in header:
-        if key != "services":
-            message = f"Manifest: the key '{key}' of 'header' is unknown and ignored; known is services."
-            findings.warning("UnknownKey", message, document.place_of("header"))
-    services = read_interfaces(header.get("services"), "Manifest: 'header.services'", findings)
     own: dict[str, Mapping[str, PinSyntax]] = {
-        **_service_needs(services, document, findings),
+        **services,
         INPUT: {name: _input(parameter) for name, parameter in _launch_parameters(workflows).items()},
         RESULT: _results(workflows),
         ACTIONS: {
@@ -60,22 +53,13 @@ def read_workflow_manifest(document: MappingNode, findings: Findings) -> Manifes
             if name not in _NOT_COMMANDS and "." not in name
         },
     }
-    required = tuple(Named(name, document.line, document.column) for name in services)
+    line, column = document.line, document.column
+    required = tuple(Named(name, line, column) for name in services)
     workflow = _component(COMPONENT, WORKFLOW_INSTANCE, own, document, WorkflowsSyntax(workflows), required)
     components = {COMPONENT: workflow, **_service_components(services, document)}
-    bindings = tuple(
-        BindingSyntax(
-            Endpoint(COMPONENT, interface, document.line, document.column),
-            Endpoint(_service_name(interface), interface, document.line, document.column),
-            document.line,
-            document.column,
-        )
-        for interface in services
-    )
+    bindings = tuple(_binding(interface, document) for interface in services)
     bound = {interface: _bind_all(interface, own[interface]) for interface in (INPUT, RESULT, ACTIONS)}
-    application = ComponentSyntax(
-        "", None, bound, {}, (), components, bindings, _NO_WORKFLOWS, document.line, document.column
-    )
+    application = ComponentSyntax("", None, bound, {}, (), components, bindings, _NO_WORKFLOWS, line, column)
     return ManifestSyntax(application, is_component_manifest=False)
 
 
@@ -121,12 +105,25 @@ def _bind_all(interface: str, pins: Mapping[str, PinSyntax]) -> Mapping[str, Pin
     }
 
 
-def _service_needs(services: Interfaces, document: MappingNode, findings: Findings) -> Interfaces:
+def _services(document: MappingNode, findings: Findings) -> Interfaces:
+    """Return what `header.services` declares: the interfaces that the workflow needs of its environment."""
+    header = children_of(document.get("header"), "Manifest: 'header'", findings)
+    for key in header:
+        if key != "services":
+            message = f"Manifest: the key '{key}' of 'header' is unknown and ignored; known is services."
+            findings.warning("UnknownKey", message, document.place_of("header"))
+    services = read_interfaces(header.get("services"), "Manifest: 'header.services'", findings)
     for interface in services:
         if interface in {INPUT, RESULT, ACTIONS}:
             message = f"Manifest: the service '{interface}' in 'header.services' has a reserved name; rename it."
             findings.error("BadName", message, document.place_of("header"))
     return services
+
+
+def _binding(interface: str, document: MappingNode) -> BindingSyntax:
+    line, column = document.line, document.column
+    own = Endpoint(COMPONENT, interface, line, column)
+    return BindingSyntax(own, Endpoint(_service_name(interface), interface, line, column), line, column)
 
 
 def _service_components(services: Interfaces, document: MappingNode) -> Mapping[str, ComponentSyntax]:
@@ -155,13 +152,12 @@ def _component(
     document: Node,
     workflows: WorkflowsSyntax,
     required: tuple[Named, ...],
-    configuration: Mapping[str, Any] | None = None,
 ) -> ComponentSyntax:
     return ComponentSyntax(
         path,
         Named(type_name, document.line, document.column),
         interfaces,
-        configuration or {},
+        {},
         required,
         {},
         (),
