@@ -67,13 +67,6 @@ async def replace_manifest(desk: Desk, actor: Actor, application_id: str, text: 
     return version
 
 
-async def list_revisions(desk: Desk, actor: Actor, application_id: str) -> list[NamedRow]:
-    """Return the named revisions of an application, by name."""
-    async with desk.database.connection() as connection:
-        application = await desk.lookups.on(connection, actor).application(application_id, Permission.READ)
-        return await store.revisions(connection, application_id=application.id)
-
-
 async def validate_manifest(desk: Desk, actor: Actor, text: str) -> list[Finding]:
     """Return all findings of a manifest text, errors and warnings."""
     async with desk.database.connection() as connection:

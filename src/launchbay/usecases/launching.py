@@ -1,7 +1,6 @@
 """Launching an application into an instance (reference §4, launch)."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -27,6 +26,7 @@ from launchbay.store.constraints import refuse_vanished
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launch_request import LaunchRequest, read_launch_request
+from launchbay.usecases.revision_content import with_revision
 
 
 async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[str, Any]) -> str:
@@ -82,7 +82,7 @@ def components_text(manifest: CompiledManifest) -> str:
 
 
 async def _with_revision(connection: Connection, application: Application, request: LaunchRequest) -> LaunchRequest:
-    """Fill what the request leaves open from its revision: what is given wins, parameters one by one (reference §4)."""
+    """Fill what the request leaves open from its revision. Raises BadRequest for one that is not the application's."""
     if request.revision_id is None:
         return request
     revision = await revisions.one(connection, revision_id=request.revision_id, application_id=application.id)
@@ -91,13 +91,7 @@ async def _with_revision(connection: Connection, application: Application, reque
             f"The application has no revision {request.revision_id[:40]!r}; GET …/revisions lists those that it has.",
             code="UnknownRevision",
         )
-    return replace(
-        request,
-        version=revision.version if request.version is None else request.version,
-        environment_id=revision.environment_id if request.environment_id is None else request.environment_id,
-        parameters={**msgspec.json.decode(revision.parameters), **request.parameters},
-        submodules=request.submodules or msgspec.json.decode(revision.submodules),
-    )
+    return with_revision(request, revision)
 
 
 async def _environment(

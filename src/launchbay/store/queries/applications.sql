@@ -10,10 +10,6 @@ VALUES (%(application_id)s, %(organization_id)s, %(name)s, 1);
 -- Raises the version number; the row's lock makes two uploads at once get two numbers.
 UPDATE applications SET latest_version = latest_version + 1 WHERE id = %(application_id)s RETURNING latest_version;
 
--- name: revisions
--- The named revisions of an application, by name.
-SELECT id, name FROM revisions WHERE application_id = %(application_id)s ORDER BY name, id;
-
 -- name: find
 -- An application of the organization by its id or name; the id wins.
 SELECT id FROM applications

@@ -73,12 +73,6 @@ async def replace_manifest(call: Call[str, None]) -> Answer:
     )
 
 
-async def list_revisions(call: Call[None, None]) -> Answer:
-    """List named revisions."""
-    rows = await applications.list_revisions(call.services.desk, call.actor, call.path["appId"])
-    return Json([Named(row.id, row.name) for row in rows])
-
-
 async def launch_application(call: Call[dict[str, Any], None]) -> Answer:
     """Launch an application."""
     return Json(Created(await launch(call.services.desk, call.actor, call.path["appId"], call.body)))
@@ -134,17 +128,6 @@ ENDPOINTS = (
         permission="EditApplication",
         body=YamlBody(example="launch:\n  steps: []\n"),
         returns=Returns(ManifestVersion, "The new version's number.", {"version": 2}),
-        statuses=(403,),
-    ),
-    Endpoint(
-        method="GET",
-        path="/api/1/applications/{appId}/revisions",
-        operation_id="list_revisions",
-        handler=list_revisions,
-        summary="Lists the named revisions of an application.",
-        tags=_TAGS,
-        permission="Read",
-        returns=Returns(list[Named], "The revisions, by name.", [{"id": _ID, "name": "stable"}]),
         statuses=(403,),
     ),
     Endpoint(

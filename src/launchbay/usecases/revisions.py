@@ -1,0 +1,159 @@
+"""Named revisions: an application's version with parameters, environment and submodules (api-decisions, "Beyond …")."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from launchbay.access.actor import Actor
+from launchbay.access.lookup import Lookup
+from launchbay.access.permissions import Permission
+from launchbay.errors import BadRequest, Conflict
+from launchbay.ids import new_id
+from launchbay.manifest.configuration import configure
+from launchbay.model.application import Application, Revision
+from launchbay.store import revisions as store
+from launchbay.store.constraints import refuse_duplicate, refuse_vanished
+from launchbay.store.pool import Connection
+from launchbay.store.rows import NamedRow
+from launchbay.usecases.desk import Desk
+from launchbay.usecases.launching import checked_version
+from launchbay.usecases.names import checked_name, named_in_body
+from launchbay.usecases.revision_content import RevisionRequest
+from launchbay.usecases.submodule_request import read_submodules
+
+_VANISHED = "The application or the environment was deleted at the same moment."
+
+
+async def list_revisions(desk: Desk, actor: Actor, application_id: str) -> list[NamedRow]:
+    """Return the named revisions of an application, by name."""
+    async with desk.database.connection() as connection:
+        application = await desk.lookups.on(connection, actor).application(application_id, Permission.READ)
+        return await store.of_application(connection, application_id=application.id)
+
+
+async def read_revision(desk: Desk, actor: Actor, revision_id: str) -> Revision:
+    """Return a revision."""
+    async with desk.database.connection() as connection:
+        return await desk.lookups.on(connection, actor).revision(revision_id, Permission.READ)
+
+
+async def create_revision(desk: Desk, actor: Actor, application_id: str, request: RevisionRequest) -> str:
+    """Create a revision and return its id.
+
+    Raises BadRequest for a name that is bad or taken, an unknown instance, version or environment, and parameters that
+    do not fit the version; parameters that are required may be left to the launch.
+    """
+    revision_id = new_id()
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        application = await lookup.application(application_id, Permission.EDIT_APPLICATION)
+        if request.name is None:
+            raise BadRequest("name: this field is required; add it.", code="WrongField")
+        name = checked_name(request.name)
+        if request.instance_id is None and request.version is None:
+            raise BadRequest("Give instanceId, or version with what goes with it.", code="NoRevisionContent")
+        content = await _content(desk, connection, lookup, application, request, None)
+        with refuse_duplicate(*_taken(name)), refuse_vanished(_VANISHED):
+            await store.insert(connection, revision_id=revision_id, application_id=application.id, name=name, **content)
+    return revision_id
+
+
+async def change_revision(desk: Desk, actor: Actor, revision_id: str, request: RevisionRequest) -> None:
+    """Change what the request names and leave the rest as it is. Raises BadRequest as `create_revision` does."""
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        found = await lookup.revision(revision_id, Permission.EDIT_APPLICATION)
+        await store.lock(connection, revision_id=found.id)
+        old = await store.one(connection, revision_id=found.id, application_id=found.application_id)
+        if old is None:
+            raise Conflict("The revision was deleted at the same moment.")
+        name = old.name if request.name is None else checked_name(request.name)
+        application = await lookup.application(old.application_id, Permission.EDIT_APPLICATION)
+        content = await _content(desk, connection, lookup, application, request, old)
+        with refuse_duplicate(*_taken(name)), refuse_vanished(_VANISHED):
+            await store.update(connection, revision_id=old.id, name=name, **content)
+
+
+async def delete_revision(desk: Desk, actor: Actor, revision_id: str) -> None:
+    """Delete a revision. Instances that were launched from it stay as they are."""
+    async with desk.database.transaction() as connection:
+        revision = await desk.lookups.on(connection, actor).revision(revision_id, Permission.EDIT_APPLICATION)
+        await store.delete(connection, revision_id=revision.id)
+
+
+async def _content(
+    desk: Desk,
+    connection: Connection,
+    lookup: Lookup,
+    application: Application,
+    request: RevisionRequest,
+    old: Revision | None,
+) -> dict[str, Any]:
+    """Return the columns of a revision that are not its name."""
+    if request.instance_id is not None:
+        if request.gives_parts():
+            raise BadRequest(
+                "Give either instanceId, or version, parameters, environmentId and submodules; an instance brings all "
+                "of them.",
+                code="ConflictingFields",
+            )
+        return await _of_instance(connection, lookup, application, request.instance_id)
+    version = await checked_version(connection, application, _chosen(request.version, old and old.version))
+    parameters = _chosen(request.parameters, old and msgspec.json.decode(old.parameters)) or {}
+    submodules = _chosen(request.submodules, old and msgspec.json.decode(old.submodules)) or {}
+    manifest = await desk.manifests.get(connection, application.id, version)
+    configure(replace(manifest, required_parameters=()), parameters)
+    read_submodules(submodules)
+    old_environment = None if old is None else old.environment_id
+    return {
+        "version": version,
+        "parameters": _text(parameters),
+        "environment_id": await _environment_id(lookup, application, request.environment_id, old_environment),
+        "submodules": _text(submodules),
+    }
+
+
+async def _of_instance(
+    connection: Connection, lookup: Lookup, application: Application, instance_id: str
+) -> dict[str, Any]:
+    with named_in_body("instanceId"):
+        instance = await lookup.instance(instance_id, Permission.READ)
+    if instance.application_id != application.id:
+        raise BadRequest("The instance is one of another application; choose one of this.", code="ForeignInstance")
+    launched_from = None
+    if instance.revision_id is not None:
+        launched_from = await store.one(connection, revision_id=instance.revision_id, application_id=application.id)
+    return {
+        "version": instance.version,
+        "parameters": instance.parameters,
+        "environment_id": instance.environment_id,
+        "submodules": "{}" if launched_from is None else launched_from.submodules,
+    }
+
+
+async def _environment_id(
+    lookup: Lookup, application: Application, wanted: str | UnsetType | None, old: str | None
+) -> str | None:
+    if wanted is UNSET:
+        return old
+    if wanted is None:
+        return None
+    with named_in_body("environmentId"):
+        environment = await lookup.environment(wanted, Permission.READ)
+    if environment.organization_id != application.organization_id:
+        raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
+    return environment.id
+
+
+def _chosen(given: Any, old: Any) -> Any:
+    return old if given is None else given
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _taken(name: str) -> tuple[str, str]:
+    return f"There is a revision named {name!r} already. Choose another name.", "NameTaken"
