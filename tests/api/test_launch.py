@@ -1,0 +1,287 @@
+"""Launching: both forms of the body, its fields, versions, environments, expiry (reference §4, launch)."""
+
+import time
+
+import pytest
+
+from launchbay import limits
+from launchbay.ids import is_id
+from tests.api.manifests import DEMANDING, TYPED, WORKFLOWS
+from tests.api.running import UNKNOWN, Api, accepted, refused
+
+HOUR_MS = 3_600_000
+
+
+async def test_a_launch_answers_the_id_of_the_instance_and_nothing_else(api: Api) -> None:
+    application = await api.application()
+    answer = accepted(await api.post(f"applications/{application}/launch", {}))
+    assert set(answer) == {"id"}
+    assert is_id(answer["id"])
+    document = await api.document(answer["id"])
+    assert (document["applicationId"], document["environmentId"]) == (application, api.environment)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"null", b" \r\n "])
+async def test_a_launch_needs_no_body(api: Api, body: bytes) -> None:
+    path = f"applications/{await api.application()}/launch"
+    if body == b"null":
+        refused(await api.send("POST", path, body, content_type="application/json"), 400, "WrongField")
+    else:
+        accepted(await api.send("POST", path, body, content_type="application/json"))
+
+
+async def test_null_counts_as_left_out(api: Api) -> None:
+    names = ("revisionId", "version", "environmentId", "destroyInterval", "instanceName", "parameters", "submodules")
+    document = await api.settled(await api.launch(await api.application(), **dict.fromkeys(names)))
+    assert document["status"] == "Running"
+    assert document["environmentId"] == api.environment
+    assert document["destroyAt"] is not None
+
+
+async def test_parameters_of_the_current_form_reach_the_instance(api: Api) -> None:
+    application = await api.application(WORKFLOWS)
+    instance = await api.launch(application, parameters={"size": 3, "label": "new"}, instanceName="current")
+    document = await api.settled(instance)
+    assert document["name"] == "current"
+    assert document["parameters"] == {"size": 3, "label": "new"}
+    assert document["returnValues"] == {"shown": "3 of new"}
+
+
+async def test_the_obsolete_form_has_the_parameters_beside_the_settings(api: Api) -> None:
+    body = {"version": 2, "environmentId": api.environment, "destroyInterval": 60_000, "instanceName": "obsolete"}
+    document = await api.settled(await api.launch(await api.application(WORKFLOWS), **body, size=4, label="old"))
+    assert document["name"] == "obsolete"
+    assert document["parameters"] == {"size": 4, "label": "old"}
+    assert document["returnValues"] == {"shown": "4 of old"}
+
+
+async def test_the_obsolete_form_takes_parameters_with_dots(api: Api) -> None:
+    document = await api.settled(await api.launch(await api.application(TYPED), **{"input.size": "7"}))
+    assert document["parameters"] == {"input.size": "7"}
+    assert document["returnValues"] == {"result.seen": {"size": 7, "tags": []}}
+
+
+async def test_the_current_form_wins_where_both_are_mixed(api: Api) -> None:
+    document = await api.settled(
+        await api.launch(await api.application(WORKFLOWS), size=1, parameters={"size": 2, "label": "x"})
+    )
+    assert document["parameters"] == {"size": 2, "label": "x"}
+
+
+async def test_texts_become_what_the_manifest_declares(api: Api) -> None:
+    parameters = {"input.size": "12", "input.tags": '["a", "b"]'}
+    document = await api.settled(await api.launch(await api.application(TYPED), parameters=parameters))
+    assert document["returnValues"] == {"result.seen": {"size": 12, "tags": ["a", "b"]}}
+
+
+async def test_every_parameter_that_does_not_fit_is_named(api: Api) -> None:
+    path = f"applications/{await api.application(TYPED)}/launch"
+    body = {"parameters": {"input.size": "many", "input.tags": 5, "input.colour": "red"}}
+    sentences = refused(await api.post(path, body), 400, "InvalidParameters")
+    for name in ("input.size", "input.tags", "input.colour"):
+        assert name in sentences
+
+
+async def test_every_missing_parameter_is_named_and_nothing_is_launched(api: Api) -> None:
+    application = await api.application(DEMANDING)
+    sentences = refused(await api.post(f"applications/{application}/launch", {}), 400, "InvalidParameters")
+    assert "input.port" in sentences
+    assert "input.host" in sentences
+    assert accepted(await api.get(f"applications/{application}/instances")) == []
+
+
+async def test_an_undeclared_parameter_is_a_variable_of_a_workflow_manifest(api: Api) -> None:
+    instance = await api.launch(await api.application(WORKFLOWS), parameters={"label": "x", "colour": "red"})
+    document = await api.settled(instance)
+    assert document["status"] == "Running"
+    assert document["parameters"] == {"label": "x", "colour": "red"}
+
+
+async def test_a_version_chooses_the_manifest_and_the_newest_is_the_default(api: Api) -> None:
+    application = await api.application(TYPED)
+    for version, expected in ((None, 2), (1, 1), (2, 2), ("1", 1), ("2", 2), (2.0, 2)):
+        document = await api.document(await api.launch(application, version=version))
+        assert document["version"] == expected
+
+
+@pytest.mark.parametrize("version", [0, -1, 3, "99", 2**31, 2**62, "9" * 18])
+async def test_an_unknown_version_is_400_and_tells_the_newest(api: Api, version: object) -> None:
+    path = f"applications/{await api.application(TYPED)}/launch"
+    assert "the newest is 2" in refused(await api.post(path, {"version": version}), 400, "InvalidManifestVersion")
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"version": "one"},
+        {"version": 1.5},
+        {"version": True},
+        {"version": [1]},
+        {"version": "9" * 40},
+        {"destroyInterval": "soon"},
+        {"destroyInterval": False},
+        {"destroyInterval": "1e5"},
+        {"instanceName": 5},
+        {"environmentId": 5},
+        {"environmentId": ["x"]},
+        {"revisionId": {}},
+        {"parameters": "size=1"},
+        {"parameters": [1]},
+        {"submodules": [1]},
+    ],
+    ids=str,
+)
+async def test_a_field_of_another_type_is_400_and_named(api: Api, field: dict[str, object]) -> None:
+    path = f"applications/{await api.application()}/launch"
+    [name] = field
+    assert name in refused(await api.post(path, field), 400, "InvalidField")
+
+
+async def test_an_instance_without_a_name_gets_one_of_its_own(api: Api) -> None:
+    application = await api.application(name="petclinic")
+    names = {(await api.document(await api.launch(application, instanceName=name)))["name"] for name in (None, "", " ")}
+    assert len(names) == 3
+    assert all(name.startswith("petclinic ") for name in names)
+
+
+async def test_a_name_is_kept_without_the_space_around_it(api: Api) -> None:
+    document = await api.document(await api.launch(await api.application(), instanceName="  Ünï 🚀 <b> "))
+    assert document["name"] == "Ünï 🚀 <b>"
+
+
+async def test_an_instance_may_have_a_name_that_another_one_has(api: Api) -> None:
+    application = await api.application()
+    first, second = [await api.launch(application, instanceName="twin") for _ in range(2)]
+    assert first != second
+
+
+async def test_a_name_that_is_too_long_is_400(api: Api) -> None:
+    path = f"applications/{await api.application()}/launch"
+    accepted(await api.post(path, {"instanceName": "x" * limits.NAME_CHARS}))
+    refused(await api.post(path, {"instanceName": "x" * (limits.NAME_CHARS + 1)}), 400, "InvalidName")
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected_ms"),
+    [(None, HOUR_MS), (120_000, 120_000), ("120000", 120_000), (60_000.0, 60_000), (limits.INTERVAL_LONGEST_MS,) * 2],
+)
+async def test_the_interval_counts_from_the_request(api: Api, interval: object, expected_ms: int) -> None:
+    application = await api.application()
+    before_ms = time.time() * 1000
+    document = await api.document(await api.launch(application, destroyInterval=interval))
+    assert before_ms + expected_ms - 2 <= document["destroyAt"] <= time.time() * 1000 + expected_ms + 2
+
+
+@pytest.mark.parametrize("interval", [-1, "-1", -1.0])
+async def test_minus_one_means_never(api: Api, interval: object) -> None:
+    assert (await api.document(await api.launch(await api.application(), destroyInterval=interval)))[
+        "destroyAt"
+    ] is None
+
+
+@pytest.mark.parametrize("interval", [0, "0", -2, "-2", -HOUR_MS, limits.INTERVAL_LONGEST_MS + 1, 2**62, -(2**63)])
+async def test_any_other_interval_is_400(api: Api, interval: object) -> None:
+    application = await api.application()
+    path = f"applications/{application}/launch"
+    sentences = refused(await api.post(path, {"destroyInterval": interval}), 400, "InvalidDestroyInterval")
+    assert "-1" in sentences
+    assert accepted(await api.get(f"applications/{application}/instances")) == []
+
+
+async def test_an_instance_is_destroyed_when_its_interval_has_passed_and_not_earlier(api: Api) -> None:
+    instance = await api.launch(await api.application(), destroyInterval=700)
+    due_ms = (await api.document(instance))["destroyAt"]
+    assert accepted(await api.get(f"instances/{instance}/schedules")) == {"schedules": []}
+    document = await api.until(instance, "Destroyed")
+    [destroy, launch] = document["workflowHistory"]
+    assert (destroy["name"], launch["name"]) == ("destroy", "launch")
+    assert destroy["startedAt"] >= due_ms
+    assert document["destroyAt"] is None
+
+
+async def test_an_expiry_behind_a_job_waits_for_its_end(api: Api) -> None:
+    instance = await api.launch(await api.application(WORKFLOWS), destroyInterval=700, parameters={"label": "x"})
+    await api.settled(instance)
+    accepted(await api.post(f"instances/{instance}/pause", {"seconds": "1.5"}))
+    document = await api.until(instance, "Destroyed")
+    [destroy, pause, _] = document["workflowHistory"]
+    assert pause["status"] == "Succeeded"
+    assert destroy["startedAt"] >= pause["finishedAt"] > document["createdAt"] + 700
+
+
+async def test_the_environment_can_be_chosen(api: Api) -> None:
+    environment = await api.offer()
+    document = await api.document(await api.launch(await api.application(), environmentId=environment))
+    assert document["environmentId"] == environment
+
+
+@pytest.mark.parametrize("environment", [UNKNOWN, "default", "x" * 5000, "5" * 23])
+async def test_an_unknown_environment_is_400_because_the_application_exists(api: Api, environment: str) -> None:
+    path = f"applications/{await api.application()}/launch"
+    sentences = refused(await api.post(path, {"environmentId": environment}), 400, "UnknownEnvironment")
+    assert "environmentId" in sentences
+    assert len(sentences) < 300
+
+
+async def test_an_environment_of_a_foreign_organization_is_403(api: Api) -> None:
+    _, _, foreign = await api.outsider()
+    path = f"applications/{await api.application()}/launch"
+    assert foreign not in refused(await api.post(path, {"environmentId": foreign}), 403, "NotAllowed")
+
+
+async def test_an_environment_of_another_own_organization_is_400(api: Api) -> None:
+    _, organization, foreign = await api.outsider()
+    async with api.database.transaction() as connection:
+        statement = (
+            "INSERT INTO memberships (organization_id, user_id) SELECT %s, id FROM users WHERE email LIKE 'admin@%%'"
+        )
+        await connection.execute(statement, [organization])
+    path = f"applications/{await api.application()}/launch"
+    refused(await api.post(path, {"environmentId": foreign}), 400, "ForeignEnvironment")
+
+
+async def test_a_role_may_allow_launches_in_one_environment_only(api: Api) -> None:
+    environment = await api.offer()
+    developer = await api.member(f"CreateInstance: [/applications/*, /environments/{environment}]")
+    path = f"applications/{await api.application()}/launch"
+    assert is_id(accepted(await developer.post(path, {"environmentId": environment}))["id"])
+    refused(await developer.post(path, {"environmentId": api.environment}), 403, "NotAllowed")
+    refused(await developer.post(path, {}), 403, "NotAllowed")
+
+
+async def test_launching_needs_no_other_permission(api: Api) -> None:
+    application = await api.application()
+    launcher = await api.member(f"CreateInstance: [/applications/{application}]")
+    accepted(await launcher.post(f"applications/{application}/launch", {}))
+    refused(await launcher.post(f"applications/{await api.application()}/launch", {}), 403, "NotAllowed")
+    reader = await api.member("Read: [/*]")
+    assert "CreateInstance" in refused(await reader.post(f"applications/{application}/launch", {}), 403, "NotAllowed")
+
+
+async def test_unmet_markers_and_properties_refuse_the_launch_and_are_all_named(api: Api) -> None:
+    application = await api.application(
+        """
+        application:
+          bindings: [[worker, marks], [worker, props]]
+          components:
+            worker:
+              type: workflow.Instance
+              required: [gpu, properties]
+              interfaces:
+                gpu: {gpu: consume-signal(unit)}
+                properties: {region: consume-signal(string), quota: consume-signal(int)}
+              configuration: {configuration.workflows: {launch: {steps: []}}}
+            marks: {type: reference.Service, interfaces: {gpu: {gpu: publish-signal(unit)}}}
+            props:
+              type: reference.Service
+              interfaces: {properties: {region: publish-signal(string), quota: publish-signal(int)}}
+        """
+    )
+    sentences = refused(await api.post(f"applications/{application}/launch", {}), 400)
+    for name in ("gpu", "region", "quota"):
+        assert name in sentences
+    environment = await api.offer(
+        ["gpu"],
+        [{"name": "region", "value": "eu", "type": "string"}, {"name": "quota", "value": 3, "type": "int"}],
+    )
+    assert (await api.settled(await api.launch(application, environmentId=environment)))["status"] == "Running"
