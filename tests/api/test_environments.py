@@ -7,7 +7,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.api.running import UNKNOWN, Api, accepted, fresh_name, refused
+from tests.api.running import UNKNOWN, Api, Caller, accepted, fresh_name, refused
 
 POLICIES = "policies:\n  provisionVms.hardwareId: m1.small\n  execrun.ignoreFail: true\n"
 
@@ -29,7 +29,7 @@ async def policies(api: Api, environment: str) -> Any:
     return yaml.safe_load(answer.text)["policies"]
 
 
-async def make_default(api: Api, environment: str) -> httpx.Response:
+async def make_default(api: Api, environment: str | None) -> httpx.Response:
     return await api.put(f"organizations/{api.organization}/defaultEnvironment", {"environmentId": environment})
 
 
@@ -308,7 +308,7 @@ async def test_the_default_environment_is_one_of_the_organization(api: Api) -> N
     refused(await make_default(api, UNKNOWN), 400, "UnknownId")
     refused(await make_default(api, "default"), 400, "UnknownId")
     refused(await make_default(api, foreign), 403, "NotAllowed")
-    refused(await make_default(api, None), 400)  # type: ignore[arg-type] # what a client may send
+    refused(await make_default(api, None), 400)
     path = f"organizations/{api.organization}/defaultEnvironment"
     refused(await outsider.put(path, {"environmentId": foreign}), 403)
     refused(await outsider.put(f"organizations/{UNKNOWN}/defaultEnvironment", {"environmentId": foreign}), 404)
@@ -352,16 +352,13 @@ async def test_nobody_changes_what_they_may_only_read_or_what_is_not_there(
     outsider, _, foreign = await api.outsider()
     reader = await api.member("Read: [/*]")
 
-    async def send(caller: Any, of_id: str) -> httpx.Response:
+    async def send(caller: Caller, of_id: str) -> httpx.Response:
         target = path.format(of_id)
         if isinstance(body, str):
-            return await caller.put_yaml(target, body)  # type: ignore[no-any-return] # callers are of two kinds
-        match method:
-            case "PUT":
-                return await caller.put(target, body)  # type: ignore[no-any-return] # as above
-            case "POST":
-                return await caller.post(target, body)  # type: ignore[no-any-return] # as above
-        return await caller.delete(target)  # type: ignore[no-any-return] # as above
+            return await caller.put_yaml(target, body)
+        if method == "PUT":
+            return await caller.put(target, body)
+        return await (caller.post(target, body) if method == "POST" else caller.delete(target))
 
     refused(await send(reader, environment), 403, "NotAllowed")
     refused(await send(outsider, environment), 403, "NotAllowed")
