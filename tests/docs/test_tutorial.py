@@ -1,0 +1,57 @@
+"""The tutorial does what it says: every command and every file of it, in one shell, on a fresh server."""
+
+import pytest
+
+from tests.demo.terminal import await_true, processes_of
+from tests.docs import shell
+from tests.docs.pages import DOCS, ROOT, blocks
+from tests.docs.ports import free_ports
+
+PAGE = DOCS / "tutorial.md"
+PORTS = ("8080", "9000")
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[shell.Outcome]:
+    directory = tmp_path_factory.mktemp("tutorial")
+    home = directory / "home"
+    home.mkdir()
+    replaced = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
+    return shell.run(shell.commands_of(list(blocks(PAGE)), replaced), cwd=ROOT, home=home)
+
+
+def test_every_command_of_the_tutorial_succeeds(outcomes: list[shell.Outcome]) -> None:
+    failed = [f"$ {outcome.command.text}\n{outcome.printed}" for outcome in outcomes if outcome.status != 0]
+    assert not failed, "\n\n".join(failed)
+
+
+def test_every_output_of_the_tutorial_is_the_real_one(outcomes: list[shell.Outcome]) -> None:
+    shown = [outcome for outcome in outcomes if outcome.command.shown]
+    wrong = [
+        f"line {command.line}: $ {command.text}\nis shown as\n{command.shown}\nbut printed\n{outcome.printed}"
+        for outcome in shown
+        if not shell.agrees((command := outcome.command).shown, outcome.printed)
+    ]
+    assert len(shown) > 20
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_the_tutorial_leaves_nothing_running(
+    outcomes: list[shell.Outcome], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    directory = tmp_path_factory.getbasetemp()
+    assert outcomes
+    await_true(lambda: not any("harbour" in command for command in processes_of(directory)))
+
+
+def test_every_block_of_the_tutorial_is_run_or_saved() -> None:
+    for block in blocks(PAGE):
+        assert block.language == "console" or shell.commands_of([block], {}), f"line {block.line} is never tried"
+
+
+def test_an_output_that_differs_is_noticed() -> None:
+    assert shell.agrees('{"id":"6b00261c4ba4eb76fa93ae77"}', '{"id":"000000000000000000000000"}')
+    assert shell.agrees("failed: …", "failed: for a reason\nand another")
+    assert not shell.agrees("Running", "Failed")
+    assert not shell.agrees('{"version":2}', '{"version":3}')
+    assert not shell.agrees("… [a]", "failed: b")
