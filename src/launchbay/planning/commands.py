@@ -7,6 +7,7 @@ from launchbay.errors import BadRequest
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.plan import Plan
+from launchbay.model.step_path import step_path, workflow_path
 from launchbay.model.values import CoercionError, Type, coerce, coerce_text
 
 LAUNCH = "launch"
@@ -70,7 +71,7 @@ def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:
         order = manifest.order if plan.kind == "launch" else tuple(reversed(manifest.order))
         runs = [(manifest.components[path], plan.workflow) for path in order]
     return [
-        [f"{component.path}#{name}/{step.name}", step.name, "Requested", 0]
+        [step_path(workflow_path(component.path, name), step.name), step.name, "Requested", 0]
         for component, name in runs
         if name in component.workflows
         for step in component.workflows[name].steps
