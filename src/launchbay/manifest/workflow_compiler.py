@@ -1,8 +1,9 @@
 """Typed workflows to runnable ones: their expressions compiled, their phases filled in (manifest-language §5)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from launchbay.manifest.graph import Step, Workflow, WorkflowParameter
+from launchbay.manifest.phases import IMPLICIT_PHASE
 from launchbay.manifest.syntax import ParameterSyntax, StepSyntax, WorkflowSyntax
 from launchbay.manifest.templates import Templates
 
@@ -19,7 +20,7 @@ def _workflow(syntax: WorkflowSyntax, title: str, templates: Templates) -> Workf
     return Workflow(
         syntax.name,
         {name: _parameter(parameter) for name, parameter in syntax.parameters.items()},
-        tuple(_step(step, where, templates) for step in syntax.steps),
+        tuple(_step(step, _preceding(step, syntax.steps), where, templates) for step in syntax.steps),
         {
             name: templates.of(entry.value, f"{where}: the return value '{name}'")
             for name, entry in syntax.returns.items()
@@ -33,13 +34,22 @@ def _parameter(syntax: ParameterSyntax) -> WorkflowParameter:
     )
 
 
-def _step(syntax: StepSyntax, where: str, templates: Templates) -> Step:
+def _preceding(step: StepSyntax, steps: Sequence[StepSyntax]) -> tuple[str, ...]:
+    """Return the step's preceding phases, with the implicit one written out: those steps' phases are their names."""
+    phases = tuple(phase.text for phase in step.preceding_phases)
+    if IMPLICIT_PHASE not in phases or any((each.phase or each.name) == IMPLICIT_PHASE for each in steps):
+        return phases
+    implied = (each.name for each in steps if each.phase is None and not each.preceding_phases)
+    return (*(phase for phase in phases if phase != IMPLICIT_PHASE), *implied)
+
+
+def _step(syntax: StepSyntax, preceding: tuple[str, ...], where: str, templates: Templates) -> Step:
     what = f"{where}: step '{syntax.name}'"
     return Step(
         syntax.name,
         "" if syntax.action is None else syntax.action.text,
         syntax.phase or syntax.name,
-        tuple(phase.text for phase in syntax.preceding_phases),
+        preceding,
         templates.of_map(syntax.parameters, what),
         syntax.outputs,
         None if syntax.retry_count is None else templates.of(syntax.retry_count, what),
