@@ -14,7 +14,7 @@ class CommandCall:
 
     name: str
     aliases: tuple[str, ...] = ()
-    pure: bool = False
+    pure: bool = True  # what it calls keeps its own records, and is repeated to bring back what it changed
 
     @property
     def parameters(self) -> Mapping[str, ActionParameter]:

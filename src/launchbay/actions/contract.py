@@ -112,8 +112,8 @@ class StepContext(Protocol):
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
         """Wait until each interface has at least so many peers with values, then refresh `signals`.
 
-        `timeout_s` None leaves the bound to the runtime. Raises `ActionFailed` after the timeout, and for an interface
-        that the component does not have.
+        `timeout_s` None leaves the bound to the runtime. Only for pure actions, which a recovery repeats. Raises
+        `ActionFailed` after the timeout, for an interface that the component does not have, and when peers failed.
         """
         ...
 
@@ -122,8 +122,9 @@ class StepContext(Protocol):
     ) -> Mapping[str, Any]:
         """Send a command to the peers of an interface and return its results by name.
 
-        `timeout_s` None leaves the bound to the runtime. Raises `ActionFailed` when the command fails, is unknown or
-        takes longer.
+        `timeout_s` None leaves the bound to the runtime. Only for pure actions: the steps of the command have records
+        of their own, and a recovery brings back what it published by repeating the call. Raises `ActionFailed` when the
+        command is unknown or takes longer, and what the failed command raises.
         """
         ...
 

@@ -15,7 +15,7 @@ class WaitPeers:
 
     name = "waitPeers"
     aliases: tuple[str, ...] = ()
-    pure = False
+    pure = True  # it changes nothing, and a recovery must refresh the signals again
     parameters: Mapping[str, ActionParameter] = {
         "interfaces": ActionParameter("How many peers each interface needs.", type="map<string,int>", required=True),
         "timeout": ActionParameter('How long to wait: seconds, or a text such as "20 minutes".'),

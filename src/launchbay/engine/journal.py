@@ -5,15 +5,18 @@ waits out a database that is away; it never gives up on its own, because the job
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+import structlog
 
+from launchbay import limits
 from launchbay.clock import Clock
+from launchbay.engine.storable import storable
 from launchbay.errors import Fenced, Unavailable
 from launchbay.model.job import StepStatus, move_step, raise_percent
 from launchbay.runtime.journal import StepRecord
@@ -21,22 +24,27 @@ from launchbay.store import jobs
 from launchbay.store.pool import Database
 
 LAZY_S = 0.25  # log lines, percentages and notes wait this long for company
+CLOSE_S = 0.4  # within the time that the queue gives to cancelled handlers
 RETRY_FIRST_S = 0.1
 RETRY_LONGEST_S = 2.0
+_LEVEL_CHARS = 20
+_FINAL = frozenset({StepStatus.SUCCEEDED, StepStatus.FAILED})
 
 T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class _StepRow:
-    name: str
     status: StepStatus
-    is_record: bool
     percent: int = 0
     attempt: int = 1
+    started_at: datetime | None = None
+    name: str = ""
+    is_record: bool = False
     outputs: str | None = None
     error: str | None = None
-    started_at: datetime | None = None
     finished_at: datetime | None = None
 
 
@@ -67,8 +75,21 @@ class _Batch:
         }
 
 
+NOTHING_TO_WRITE: Mapping[str, Any] = {
+    name: []
+    for name in (
+        *("paths", "names", "statuses", "percents", "are_records", "attempts", "outputs", "errors", "started"),
+        *("finished", "log_steps", "log_levels", "log_texts", "log_times"),
+    )
+}
+
+
 class PostgresJournal:
-    """Implements `runtime.journal.Journal` for one claim of one job; `on_fenced` is called when the job is lost."""
+    """Implements `runtime.journal.Journal` for one claim of one job.
+
+    `on_fenced` is called when another worker holds the job. Then, and when PostgreSQL refuses what is to be written,
+    nothing is written any more, and `start` and `settle` raise the reason.
+    """
 
     def __init__(
         self,
@@ -88,14 +109,21 @@ class PostgresJournal:
         self._next: _Batch | None = None
         self._writer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._lost: Exception | None = None
 
     def find(self, path: str) -> StepRecord | None:
-        """Return what is recorded of a step with an effect, or None."""
+        """Return what earlier claims left of a step, or None."""
         return self._records.get(path)
+
+    def traces(self) -> Collection[str]:
+        """Return the paths of all steps that earlier claims left something of."""
+        return self._records.keys()
 
     async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
         """Record that an attempt begins; returns when it is durable. Raises Fenced."""
-        row = self._row(path, name, StepStatus.EXECUTING, is_record=True)
+        row = self._row(path, name)
+        row.is_record = True
+        row.status = move_step(row.status, StepStatus.EXECUTING)
         row.attempt = attempt
         row.started_at = at
         batch = self._put(path, row)
@@ -104,28 +132,35 @@ class PostgresJournal:
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
         """Record success with its outputs."""
-        row = self._row(path, self._steps[path].name, StepStatus.SUCCEEDED, is_record=True)
+        row = self._steps[path]
+        self._finish(row, StepStatus.SUCCEEDED)
         row.outputs = msgspec.json.encode(outputs).decode()
         self._put(path, row)
         self._write_now()
 
-    def fail(self, path: str, error: str) -> None:
-        """Record that the step failed for good."""
-        record = self._records.get(path)
-        if record is not None and record.status is StepStatus.FAILED:
-            return  # an earlier claim of the job has recorded it
-        if path not in self._steps:  # it failed before its first attempt, for its parameters
-            self._row(path, path.rpartition("/")[2], StepStatus.EXECUTING, is_record=True)
-        row = self._row(path, self._steps[path].name, StepStatus.FAILED, is_record=True)
-        row.error = error
+    def fail(self, path: str, name: str, error: str, attempt: int) -> None:
+        """Record that the step failed for good, unless an earlier claim has recorded it."""
+        row = self._row(path, name)
+        if row.status is StepStatus.FAILED:
+            return
+        if row.status is StepStatus.SUCCEEDED:
+            # It was computed before a crash and cannot be computed now; what is shown must not hide that.
+            row.status = StepStatus.EXECUTING
+        self._finish(row, StepStatus.FAILED)
+        row.is_record = True
+        row.attempt = attempt
+        row.error = storable(error, limits.ERROR_CHARS)
         self._put(path, row)
         self._write_now()
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
-        """Show the status of a step without an effect of its own."""
-        if status is not StepStatus.EXECUTING and path not in self._steps:
-            self._row(path, name, StepStatus.EXECUTING, is_record=False)
-        self._put(path, self._row(path, name, status, is_record=False))
+        """Show the status of a step without an effect of its own; what is shown as final stays so."""
+        row = self._row(path, name)
+        if row.status in _FINAL:
+            return
+        if status in _FINAL:
+            self._finish(row, status)
+        self._put(path, row)
         self._write_later()
 
     def progress(self, path: str, percent: int) -> None:
@@ -138,8 +173,20 @@ class PostgresJournal:
 
     def log(self, path: str | None, level: str, text: str) -> None:
         """Add a line to the instance's log soon."""
-        self._batch().lines.append((path, level, text.replace("\x00", "\N{REPLACEMENT CHARACTER}"), self._clock.now()))
+        line = (path, storable(level, _LEVEL_CHARS), storable(text, limits.LOG_LINE_CHARS), self._clock.now())
+        self._batch().lines.append(line)
         self._write_later()
+
+    def break_off(self) -> None:
+        """End the steps that the job leaves behind unfinished, such as those of a command that took too long."""
+        for path, record in self._records.items():
+            if record.status is StepStatus.EXECUTING:
+                self._row(path, path.rpartition("/")[2])
+        for path, row in self._steps.items():
+            if row.status is StepStatus.EXECUTING:
+                self._finish(row, StepStatus.FAILED)
+                row.error = "The step was broken off."
+                self._put(path, row)
 
     def brief(self, planned: list[list[Any]]) -> str:
         """Return the planned steps `[path, name, status, percent]` with what has become of them, in the stored form."""
@@ -150,41 +197,55 @@ class PostgresJournal:
             if row is not None:
                 now.append([path, name, row.status.value, row.percent])
             elif record is not None:
-                now.append([path, name, record.status.value, 100 if record.status is StepStatus.SUCCEEDED else percent])
+                now.append([path, name, record.status.value, record.percent])
             else:
                 now.append([path, name, status, percent])
         return msgspec.json.encode(now).decode()
 
     async def settle(self) -> dict[str, Any]:
-        """Wait for the write under way and return what is still unwritten, for the statement that ends the job."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Wait for the write under way and return what is still unwritten, for the statement that ends the job.
+
+        Raises what kept an earlier write from being made.
+        """
+        self._stop_timer()
         while self._writer is not None and not self._writer.done():
             await asyncio.shield(self._writer)
+        if self._lost is not None:
+            raise self._lost
         batch, self._next = self._next or _Batch(), None
         return batch.columns()
 
     async def close(self) -> None:
-        """Write nothing any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._writer is not None:
+        """Write what is still unwritten, if that is quick; then nothing any more."""
+        self._stop_timer()
+        if self._lost is None:
+            self._write_now()
+        if self._writer is None:
+            return
+        _, late = await asyncio.wait({self._writer}, timeout=CLOSE_S)
+        if late:
             self._writer.cancel()
             await asyncio.wait({self._writer})
 
-    def _row(self, path: str, name: str, status: StepStatus, *, is_record: bool) -> _StepRow:
-        now = self._clock.now()
+    def _row(self, path: str, name: str) -> _StepRow:
+        """Return what is shown of a step, on from where an earlier claim left it."""
         row = self._steps.get(path)
         if row is None:
-            move_step(StepStatus.REQUESTED, StepStatus.EXECUTING)
-            row = self._steps[path] = _StepRow(name, StepStatus.EXECUTING, is_record, started_at=now)
-        if status is not StepStatus.EXECUTING:
-            row.status = move_step(row.status, status)
-            row.finished_at = now
-            if status is StepStatus.SUCCEEDED:
-                row.percent = 100
+            record = self._records.get(path)
+            if record is None:
+                status = move_step(StepStatus.REQUESTED, StepStatus.EXECUTING)
+                row = _StepRow(status, started_at=self._clock.now())
+            else:
+                row = _StepRow(record.status, record.percent, record.attempt, record.started_at)
+            self._steps[path] = row
+            row.name = storable(name, limits.NAME_CHARS)
         return row
+
+    def _finish(self, row: _StepRow, status: StepStatus) -> None:
+        row.status = move_step(row.status, status)
+        row.finished_at = self._clock.now()
+        if status is StepStatus.SUCCEEDED:
+            row.percent = 100
 
     def _batch(self) -> _Batch:
         if self._next is None:
@@ -202,10 +263,13 @@ class PostgresJournal:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LAZY_S, self._write_now)
 
-    def _write_now(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _write_now(self) -> None:
+        self._stop_timer()
         if self._next is not None and (self._writer is None or self._writer.done()):
             self._writer = asyncio.create_task(self._write_all())
 
@@ -213,19 +277,26 @@ class PostgresJournal:
         while self._next is not None:
             batch, self._next = self._next, None
             try:
-                held = await patiently(partial(self._write, batch.columns()))
+                if self._lost is None:
+                    await patiently(partial(self._write, batch.columns()))
             except asyncio.CancelledError:
                 batch.written.cancel()
                 raise
-            if not held:
-                batch.written.set_exception(Fenced("Another worker has taken the job over."))
+            except Fenced as error:
+                self._lost = error
                 self._on_fenced()
-                return
-            batch.written.set_result(None)
+            except Exception as error:  # whatever it is, those who wait for the write must hear of it
+                log.exception("journal.refused", job=self._key["job_id"])
+                self._lost = error
+            if self._lost is None:
+                batch.written.set_result(None)
+            else:
+                batch.written.set_exception(self._lost)
 
-    async def _write(self, columns: dict[str, Any]) -> bool:
+    async def _write(self, columns: dict[str, Any]) -> None:
         async with self._database.connection() as connection:
-            return await jobs.write_journal(connection, **self._key, **columns) is not None
+            if await jobs.write_journal(connection, **self._key, **columns) is None:
+                raise Fenced("Another worker has taken the job over.")
 
 
 async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:

@@ -5,9 +5,10 @@ its job, so it fires once; and it is never early, because only the database's cl
 """
 
 import msgspec
+import psycopg
 import structlog
 
-from launchbay.errors import BadRequest
+from launchbay.errors import BadRequest, Unavailable
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.plan import Plan
@@ -45,28 +46,53 @@ class Stager:
             await schedules.unblock_forgotten(connection)
 
     async def _fire(self, connection: Connection, schedule: DueRow) -> None:
-        target = await schedules.lock_target(connection, instance_id=schedule.instance_id)
+        target = await schedules.lock_target(
+            connection, instance_id=schedule.instance_id, due_at=schedule.due_at, schedule_id=schedule.id
+        )
         if target is None or target.status == InstanceStatus.DESTROYED:
             await schedules.remove(connection, schedule_id=schedule.id)
             return
-        if target.job_id is not None:
+        if target.job_id is not None or not target.is_turn:
             await schedules.block(connection, schedule_id=schedule.id, instance_id=schedule.instance_id)
             return
-        manifest = await self._manifests.get(connection, target.application_id, target.version)
-        plan = _plan(schedule, target, manifest)
+        manifest, plan = await self._plan(connection, schedule, target)
         job_id = await accept(connection, schedule.instance_id, schedule.owner_id, plan, manifest)
         assert job_id is not None, "the instance is locked, idle and not destroyed"
         await schedules.remove(connection, schedule_id=schedule.id)
         log.info("schedule.fired", schedule=schedule.id, instance=schedule.instance_id, job=job_id)
 
+    async def _plan(self, connection: Connection, schedule: DueRow, target: TargetRow) -> tuple[CompiledManifest, Plan]:
+        """Return what the job is to do. What cannot be done any more becomes a job that fails and says why.
 
-def _plan(schedule: DueRow, target: TargetRow, manifest: CompiledManifest) -> Plan:
-    prior = InstanceStatus(target.status)
-    if schedule.kind == "expiry":
-        return plan_destroy(prior)
-    try:
-        return plan_run(manifest, schedule.workflow, msgspec.json.decode(schedule.parameters), prior)
-    except BadRequest as error:
-        return Plan(
-            kind="refused", workflow=schedule.workflow, prior_status=prior, propagates=False, refusal=str(error)
-        )
+        A schedule that raised here instead would come back at once, and keep all that are due after it from firing.
+        """
+        prior = InstanceStatus(target.status)
+        manifest = NOTHING_COMPILED
+        try:
+            manifest = await self._manifests.get(connection, target.application_id, target.version)
+            if schedule.kind == "expiry":
+                return manifest, plan_destroy(prior)
+            return manifest, plan_run(manifest, schedule.workflow, msgspec.json.decode(schedule.parameters), prior)
+        except BadRequest as error:
+            refusal = str(error)
+        except (Unavailable, psycopg.Error):
+            raise
+        except Exception:
+            log.exception("schedule.broke", schedule=schedule.id, instance=schedule.instance_id)
+            refusal = f"Launchbay broke while planning this job; its log tells more under {schedule.id}. Report it."
+        workflow = schedule.workflow
+        return manifest, Plan(kind="refused", workflow=workflow, prior_status=prior, propagates=False, refusal=refusal)
+
+
+NOTHING_COMPILED = CompiledManifest(
+    is_component_manifest=False,
+    components={},
+    order=(),
+    parameters={},
+    required_parameters=(),
+    results={},
+    commands={},
+    needs={},
+    configuration_pins={},
+    warnings=(),
+)

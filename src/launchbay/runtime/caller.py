@@ -10,17 +10,26 @@ from launchbay.runtime.signals import ConsumedSignals
 
 
 class Caller(Protocol):
-    """The workflow whose step runs."""
+    """The workflow whose step runs.
+
+    `is_over` marks the repetition of a run that ended before a crash, by failure or time-out: it only brings back what
+    that run did to the instance's state. Nothing starts, waits or is written in it.
+    """
 
     job: JobRun
     component: Component
     path: str
     depth: int
+    is_over: bool
     scope: WorkflowScope
     signals: ConsumedSignals
 
-    def nested(self, component: Component, workflow: Workflow, path: str) -> "Caller":
-        """Return a run of another workflow, called from this one."""
+    def nested(self, workflow: Workflow, path: str) -> "Caller":
+        """Return a run of another workflow of the same component, called from this one."""
+        ...
+
+    def past(self) -> "Caller":
+        """Return this run for the repetition of a step's attempt that is over."""
         ...
 
     async def run(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from launchbay.actions.durations import parse_duration_s
 from launchbay.errors import ActionFailed
 from launchbay.manifest.graph import Component, Peer
+from launchbay.model.step_path import command_path
 from launchbay.model.values import PinKind, Signature
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.run import CommandCall
@@ -26,7 +27,7 @@ async def call_workflow(
     caller: Caller, step: str, name: str, arguments: Mapping[str, Any], path: str
 ) -> Mapping[str, Any]:
     """Run a macro or workflow of the caller's component; its return values are the outputs. Raises WorkflowFailed."""
-    inner = caller.nested(caller.component, caller.component.workflows[name], path)
+    inner = caller.nested(caller.component.workflows[name], path)
     try:
         return await inner.run(arguments)
     finally:
@@ -48,37 +49,51 @@ async def call_commands(
             f"Component {caller.component.path!r} has no send-command pin {interface}.{command}; declare it.",
             retryable=False,
         )
-    arguments = dict(parameters)
-    given_timeout = arguments.pop(CALL_TIMEOUT, None)
-    if timeout_s is None and given_timeout is not None:
-        timeout_s = parse_duration_s(given_timeout)
-    peers = caller.component.peers.get(interface, ())
+    peers = [peer for peer in caller.component.peers.get(interface, ()) if command in peer.pins]
     if not peers:
         raise ActionFailed(
             f"Nothing is bound to interface {interface!r} of component {caller.component.path!r}, so the command "
             f"{command!r} has no receiver. Add a binding.",
             retryable=False,
         )
+    arguments = dict(parameters)
+    own_timeout_s = _timeout_s(arguments.pop(CALL_TIMEOUT, None))
+    bound_s = own_timeout_s if timeout_s is None else timeout_s
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(bound_s):
             results = await _send_to_all(caller, peers, command, arguments, path)
     except TimeoutError:
-        raise ActionFailed(f"The command {interface}.{command} took longer than {timeout_s:g} s.") from None
+        raise ActionFailed(f"The command {interface}.{command} took longer than {bound_s:g} s.") from None
     if len(results) == 1:
         return _named(pin.type.signature, results[0])
     names = dict.fromkeys(name for result in results for name in result)
     return _named(pin.type.signature, {name: [result.get(name) for result in results] for name in names})
 
 
+def _timeout_s(value: Any) -> float | None:
+    if value is None:
+        return None
+    try:
+        return parse_duration_s(value)
+    except ValueError as error:
+        raise ActionFailed(f"{CALL_TIMEOUT}: {error}", retryable=False) from error
+
+
 async def _send_to_all(
-    caller: Caller, peers: tuple[Peer, ...], command: str, arguments: Mapping[str, Any], path: str
+    caller: Caller, peers: list[Peer], command: str, arguments: Mapping[str, Any], path: str
 ) -> list[Mapping[str, Any]]:
     async def send(peer: Peer) -> Mapping[str, Any]:
         target = peer.pins[command]
         component = caller.job.component(target.component)
-        interface, _, pin = target.pin.partition(".")
+        target_interface, _, target_command = target.pin.partition(".")
         call = CommandCall(
-            caller.component.path, interface, pin, arguments, f"{path}>{peer.component}", caller.depth + 1
+            sender=caller.component.path,
+            interface=target_interface,
+            command=target_command,
+            arguments=arguments,
+            path=command_path(path, peer.component, f"{peer.interface}.{command}"),
+            depth=caller.depth + 1,
+            is_over=caller.is_over,
         )
         return await caller.job.component_type(component).command(caller.job, component, call)
 

@@ -9,6 +9,7 @@ from launchbay import limits
 from launchbay.actions.contract import Action, ActionCall, LogLevel, SignalsView, idempotency_key
 from launchbay.clock import Clock
 from launchbay.errors import ActionFailed, Fenced
+from launchbay.model.step_path import attempt_path
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands
@@ -18,22 +19,29 @@ from launchbay.runtime.run import WorkflowFailed
 class RunningStep:
     """One step while it runs; implements StepContext for all of its attempts."""
 
-    def __init__(self, workflow: Caller, name: str, path: str, started_at: datetime) -> None:
+    def __init__(self, workflow: Caller, path: str, started_at: datetime) -> None:
         self._workflow = workflow
         self._job = workflow.job
-        self._name = name
         self._path = path
         self._started_at = started_at
+        self._is_pure = False
         self.attempt = 1
 
-    async def perform(self, action: Action, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def perform(self, action: Action, parameters: Mapping[str, Any]) -> object:
         """Run the action once. Raises ActionFailed; a defect of a third party's action becomes one too."""
+        self._is_pure = action.pure
         try:
             return await action.run(ActionCall(parameters, self))
-        except (ActionFailed, WorkflowFailed, Fenced):
+        except (ActionFailed, WorkflowFailed, Fenced, KeyboardInterrupt):
             raise
-        except Exception as error:  # an action is foreign code: its defects fail the step, not the worker
-            raise ActionFailed(f"The action {action.name!r} broke: {type(error).__name__}: {error}") from error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise ActionFailed(f"The action {action.name!r} was cancelled from inside.") from error
+        # An action is foreign code: whatever it raises, even SystemExit, fails the step and not the worker.
+        except BaseException as error:
+            raise ActionFailed(f"The action {action.name!r} broke: {_described(error)}") from error
 
     @property
     def instance_id(self) -> str:
@@ -87,19 +95,24 @@ class RunningStep:
 
     def log(self, level: LogLevel, text: str) -> None:
         """Add lines to the step's log, each cut to the bound."""
-        for line in text.splitlines() or [""]:
-            self._job.journal.log(self._path, level, line[: limits.LOG_LINE_CHARS])
+        if self._workflow.is_over:
+            return
+        for line in str(text).splitlines() or [""]:
+            self._job.journal.log(self._path, str(level), line[: limits.LOG_LINE_CHARS])
 
     async def progress(self, percent: int) -> None:
         """Report 0 to 100."""
-        self._job.journal.progress(self._path, percent)
+        if not self._workflow.is_over:
+            self._job.journal.progress(self._path, int(percent))
 
     async def sleep(self, seconds: float) -> None:
         """Wait so many seconds."""
-        await asyncio.sleep(seconds)
+        if not self._workflow.is_over:
+            await asyncio.sleep(seconds)
 
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
         """Wait until each interface has so many peers with values, then refresh the workflow's signals."""
+        self._must_be_pure("waits for peers")
         signals = self._workflow.signals
         for interface in interfaces:
             if interface not in signals.interfaces():
@@ -108,20 +121,44 @@ class RunningStep:
                     f"The component has no interface {interface!r} that consumes signals. It has: {known}.",
                     retryable=False,
                 )
+        bound_s = limits.WAIT_PEERS_S if timeout_s is None else timeout_s
         try:
-            async with asyncio.timeout(timeout_s):
-                while short := {
-                    name: wanted for name, wanted in interfaces.items() if signals.peers_with_values(name) < wanted
-                }:
+            async with asyncio.timeout(bound_s):
+                while short := [name for name, n in interfaces.items() if signals.peers_with_values(name) < n]:
+                    failed = [name for name in short if self._is_in_vain(name, interfaces[name])]
+                    if failed or self._workflow.is_over:
+                        raise ActionFailed(
+                            f"Peers of {', '.join(failed)} were not launched and give no values.", retryable=False
+                        )
                     await self._job.state.changed()
         except TimeoutError:
-            lacking = ", ".join(f"{name} has {signals.peers_with_values(name)} of {n}" for name, n in short.items())
-            raise ActionFailed(f"After {timeout_s:g} s there are still too few peers: {lacking}.") from None
+            lacking = ", ".join(f"{name} has {signals.peers_with_values(name)} of {interfaces[name]}" for name in short)
+            raise ActionFailed(f"After {bound_s:g} s there are still too few peers: {lacking}.") from None
         signals.refresh()
 
     async def call_command(
         self, interface: str, command: str, arguments: Mapping[str, Any], timeout_s: float | None
     ) -> Mapping[str, Any]:
         """Send a command to the peers of an interface and return its results by name."""
-        path = self._path if self.attempt == 1 else f"{self._path}~{self.attempt}"
+        self._must_be_pure("sends commands")
+        path = attempt_path(self._path, self.attempt)
         return await call_commands(self._workflow, interface, command, arguments, path, timeout_s)
+
+    def _is_in_vain(self, interface: str, wanted: int) -> bool:
+        signals = self._workflow.signals
+        return signals.peers_to_come(interface) < min(wanted, signals.peers(interface))
+
+    def _must_be_pure(self, what: str) -> None:
+        if not self._is_pure:
+            raise ActionFailed(
+                f"The action {what} and is not pure: after a crash its record would stand for what the call changed. "
+                "Split it, or declare it pure.",
+                retryable=False,
+            )
+
+
+def _described(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - its own text is foreign code too
+        return type(error).__name__

@@ -1,6 +1,5 @@
 """What an action may return: JSON values within bounds."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -9,11 +8,11 @@ from launchbay import limits
 from launchbay.errors import ActionFailed
 
 
-def checked_outputs(outputs: Mapping[str, Any]) -> dict[str, Any]:
+def checked_outputs(outputs: object) -> dict[str, Any]:
     """Return the outputs as they will be read back from the journal.
 
     The same form on the first run and after a crash keeps a rerun from deciding differently. Raises ActionFailed when
-    they are no JSON or too large.
+    they are no map, no JSON or too large.
     """
     try:
         encoded = msgspec.json.encode(outputs)
@@ -24,5 +23,8 @@ def checked_outputs(outputs: Mapping[str, Any]) -> dict[str, Any]:
             f"The action returned {len(encoded)} bytes; at most {limits.STEP_OUTPUT_BYTES} are kept.",
             retryable=False,
         )
-    decoded: dict[str, Any] = msgspec.json.decode(encoded, type=dict[str, Any])
+    try:
+        decoded: dict[str, Any] = msgspec.json.decode(encoded, type=dict[str, Any])
+    except (ValueError, RecursionError) as error:
+        raise ActionFailed(f"The action did not return a map of outputs: {error}", retryable=False) from error
     return decoded

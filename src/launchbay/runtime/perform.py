@@ -1,5 +1,6 @@
 """Does what a job's plan says."""
 
+from launchbay.model.step_path import workflow_path
 from launchbay.runtime.destroy import destroy
 from launchbay.runtime.launch import launch
 from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
@@ -23,7 +24,9 @@ async def _run_command(job: JobRun) -> None:
     assert path is not None
     assert name is not None
     component = job.component(path)
-    call = CommandCall(None, "", name, job.plan.arguments, "", 0)
+    call = CommandCall(
+        sender=None, interface="", command=name, arguments=job.plan.arguments, path=workflow_path(path, name), depth=0
+    )
     try:
         await job.component_type(component).command(job, component, call)
     except WorkflowFailed as failure:

@@ -1,4 +1,4 @@
-"""Which steps of a workflow may start (manifest-language §5, "Steps"). Pure."""
+"""The order of the steps of a workflow (manifest-language §5, "Steps"). Pure."""
 
 from collections.abc import Iterable
 
@@ -20,3 +20,15 @@ def ready_steps(waiting: Iterable[Step], running: Iterable[Step]) -> list[Step]:
         return all(busy.get(phase, 0) == (phase == step.phase) for phase in set(step.preceding_phases))
 
     return [step for step in waiting if is_ready(step)]
+
+
+def rounds(steps: Iterable[Step]) -> dict[str, int]:
+    """Return for each step that can ever start the round it would run in if all steps took the same time."""
+    waiting = list(steps)
+    found: dict[str, int] = {}
+    number = 0
+    while ready := ready_steps(waiting, ()):
+        found.update((step.name, number) for step in ready)
+        waiting = [step for step in waiting if step.name not in found]
+        number += 1
+    return found

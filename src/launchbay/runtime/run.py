@@ -1,9 +1,10 @@
 """One job being run: what it works on, what it may use, and the contract of the component types that it goes over."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from launchbay import limits
 from launchbay.actions.contract import Action
 from launchbay.actions.registry import Registry
 from launchbay.clock import Clock
@@ -31,12 +32,28 @@ class RetryPacing:
         return min(self.longest_s, self.first_s * 2.0 ** min(failed_attempts - 1, 16))
 
 
-@dataclass(frozen=True, slots=True)
+class Budget:
+    """Counts the steps of a job, those inside of calls too: calls that double at each level stay within nesting."""
+
+    def __init__(self, steps: int = limits.JOB_STEPS) -> None:
+        self._steps = self._left = steps
+
+    def take(self) -> None:
+        """Count one step. Raises WorkflowFailed beyond the bound."""
+        if self._left == 0:
+            raise WorkflowFailed(
+                f"the job has run {self._steps} steps, which is the most; do workflows call each other?"
+            )
+        self._left -= 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandCall:
     """A command sent to a component.
 
-    `path` is the call's place in the plan, `depth` how many calls lie around it, `sender` the calling component, or
-    None for a command from the API.
+    `sender` is the calling component, or None for a command from the API; `interface` and `command` name the pin of the
+    receiver; `path` is the place in the plan of the workflow that it runs, and `depth` how many calls lie around it.
+    `is_over` marks the repetition of a call that ended before a crash, by failure or time-out (`Caller.is_over`).
     """
 
     sender: str | None
@@ -45,6 +62,7 @@ class CommandCall:
     arguments: Mapping[str, Any]
     path: str
     depth: int
+    is_over: bool = False
 
 
 class ComponentType(Protocol):
@@ -89,6 +107,7 @@ class JobRun:
     state: InstanceState
     journal: Journal
     surroundings: Surroundings
+    budget: Budget = field(default_factory=Budget)
 
     def component(self, path: str) -> Component:
         """Return a component of the manifest by its path."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from launchbay.manifest.graph import Component
+from launchbay.manifest.graph import Component, Target
 from launchbay.model.values import PinKind
 from launchbay.runtime.run import JobRun
 
@@ -43,9 +43,21 @@ class ConsumedSignals:
         }
 
     def peers_with_values(self, interface: str) -> int:
-        """Return how many peers of the interface have a value now for every signal that it needs."""
-        pins = self._consumed.get(interface, [])
-        return sum(1 for values in self._read(interface, pins).values() if len(values) == len(pins))
+        """Return how many peers of the interface have a value now for every signal that it takes from them."""
+        return sum(1 for targets in self._targets(interface) if not self._missing(targets))
+
+    def peers(self, interface: str) -> int:
+        """Return how many peers the interface has."""
+        return len(self._targets(interface))
+
+    def peers_to_come(self, interface: str) -> int:
+        """Return how many peers have values now or can still get them: their components are not given up."""
+        given_up = self._job.state.is_given_up
+        return sum(
+            1
+            for targets in self._targets(interface)
+            if not any(given_up(target.component) for target in self._missing(targets))
+        )
 
     def interfaces(self) -> list[str]:
         """Return the names of the interfaces that consume signals."""
@@ -54,13 +66,24 @@ class ConsumedSignals:
     def _read(self, interface: str, pins: list[str]) -> dict[str, dict[str, Any]]:
         peers: dict[str, dict[str, Any]] = {}
         for peer in self._component.peers.get(interface, ()):
-            values = peers.setdefault(peer.component, {})
+            # One component may fill an interface twice, with two of its own.
+            name = peer.component if peer.component not in peers else f"{peer.component}#{peer.interface}"
+            values = peers.setdefault(name, {})
             for pin in pins:
                 if pin in peer.pins:
                     has_value, value = self._job.state.signal(peer.pins[pin])
                     if has_value:
                         values[pin] = value
         return peers
+
+    def _targets(self, interface: str) -> list[list[Target]]:
+        """Return for each peer of the interface the pins that fill signals of it."""
+        pins = self._consumed.get(interface, [])
+        peers = self._component.peers.get(interface, ())
+        return [targets for peer in peers if (targets := [peer.pins[pin] for pin in pins if pin in peer.pins])]
+
+    def _missing(self, targets: list[Target]) -> list[Target]:
+        return [target for target in targets if not self._job.state.has_signal(target)]
 
 
 def required_components(component: Component) -> set[str]:
@@ -81,7 +104,7 @@ def missing_for_launch(job: JobRun, component: Component) -> list[str]:
             for pin, target in peer.pins.items():
                 if not job.state.is_launched(target.component):
                     missing.append(f"{interface}.{pin}: component {target.component!r} is not running")
-                elif _is_signal(component, interface, pin) and not job.state.signal(target)[0]:
+                elif _is_signal(component, interface, pin) and not job.state.has_signal(target):
                     missing.append(
                         f"{interface}.{pin}: component {target.component!r} has not published {target.pin!r}"
                     )

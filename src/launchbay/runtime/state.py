@@ -6,7 +6,9 @@ the job the journal is the truth: a rerun after a crash starts from the stored d
 
 import asyncio
 import copy
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -28,7 +30,9 @@ class InstanceState:
     def __init__(self, components: dict[str, ComponentState]) -> None:
         self._components = components
         self._changed = asyncio.Event()
-        self._given_up = False
+        self._news: set[str] = set()
+        self._given_up: set[str] = set()
+        self._awaited: Counter[tuple[str, str]] = Counter()
 
     @classmethod
     def from_text(cls, text: str) -> "InstanceState":
@@ -50,43 +54,76 @@ class InstanceState:
         """Tell whether the component's launch has succeeded."""
         return path in self._components and self._components[path].launched
 
+    def begin_launch(self) -> None:
+        """Forget which components were launched before: a repeated launch keeps the order of the first one."""
+        for state in self._components.values():
+            state.launched = False
+
     def mark_launched(self, path: str) -> None:
         """Note that the component's launch has succeeded."""
         self.component(path).launched = True
-        self._announce()
+        self._announce(path)
+
+    def has_signal(self, target: Target) -> bool:
+        """Tell whether the signal of that pin has a value."""
+        interface, _, pin = target.pin.partition(".")
+        state = self._components.get(target.component)
+        return state is not None and pin in state.signals.get(interface, {})
 
     def signal(self, target: Target) -> tuple[bool, Any]:
         """Return whether the signal of that pin has a value, and a copy of it."""
-        interface, _, pin = target.pin.partition(".")
-        state = self._components.get(target.component)
-        if state is None or pin not in state.signals.get(interface, {}):
+        if not self.has_signal(target):
             return False, None
-        return True, copy.deepcopy(state.signals[interface][pin])
+        interface, _, pin = target.pin.partition(".")
+        return True, copy.deepcopy(self._components[target.component].signals[interface][pin])
 
     def publish(self, path: str, interface: str, pin: str, value: Any) -> None:
         """Set a signal's value."""
         self.component(path).signals.setdefault(interface, {})[pin] = value
-        self._announce()
+        self._announce(path)
 
     def remember(self, path: str, values: Mapping[str, Any]) -> None:
         """Keep values that a workflow returned; later workflows of the component see them as variables."""
         self.component(path).variables.update(values)
 
-    @property
-    def is_given_up(self) -> bool:
-        """Tell whether the launch under way has failed somewhere: what is not launched by now will not be."""
-        return self._given_up
+    def is_given_up(self, path: str) -> bool:
+        """Tell whether the component will not be launched any more: its launch failed, or was not begun in time."""
+        return path in self._given_up
 
-    def give_up(self) -> None:
-        """Note that no further component will be launched, and let those know that wait for one."""
-        self._given_up = True
+    def give_up(self, paths: Iterable[str]) -> None:
+        """Note that these components will not be launched any more, and let those know that wait for one."""
+        self._given_up.update(paths)
         self._announce()
 
+    @contextmanager
+    def awaiting_launch(self, sender: str, receiver: str) -> Iterator[None]:
+        """Note that a command of one component waits for the launch of another, for as long as the block lasts."""
+        self._awaited[sender, receiver] += 1
+        try:
+            yield
+        finally:
+            self._awaited[sender, receiver] -= 1
+
+    def awaited_by(self, sender: str) -> set[str]:
+        """Return the components whose launch a component's commands wait for now."""
+        return {receiver for (each, receiver), count in self._awaited.items() if each == sender and count}
+
+    @property
+    def next_change(self) -> asyncio.Event:
+        """What will be set when a signal or a launch is announced, or that there will be none."""
+        return self._changed
+
     async def changed(self) -> None:
-        """Wait until a signal or a launch is announced."""
+        """Wait for the next change."""
         await self._changed.wait()
 
-    def _announce(self) -> None:
+    def take_news(self) -> set[str]:
+        """Return the components that have published or been launched since this was last asked."""
+        news, self._news = self._news, set()
+        return news
+
+    def _announce(self, *paths: str) -> None:
+        self._news.update(paths)
         self._changed.set()
         self._changed = asyncio.Event()
 

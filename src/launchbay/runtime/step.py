@@ -8,6 +8,7 @@ from launchbay.errors import ActionFailed, ExpressionError
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.graph import Step
 from launchbay.model.job import StepStatus
+from launchbay.model.step_path import attempt_path, step_path
 from launchbay.model.values import BOOL, INT, CoercionError, coerce
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands, call_workflow, split_command
@@ -26,8 +27,7 @@ class StepFailed(Exception):
 
 async def run_step(workflow: Caller, step: Step) -> Mapping[str, Any]:
     """Run a step with its retries and return its action's outputs. Raises StepFailed when its last attempt fails."""
-    execution = _Execution(workflow, step)
-    return await execution.run()
+    return await _Execution(workflow, step).run()
 
 
 class _Execution:
@@ -35,100 +35,134 @@ class _Execution:
         self.workflow = workflow
         self.job = workflow.job
         self.step = step
-        self.path = f"{workflow.path}/{step.name}"
+        self.path = step_path(workflow.path, step.name)
         self.action = self.job.action(step.action)
-        self.has_record = self.action is not None and not self.action.pure
+        self.has_effect = self.action is not None and not self.action.pure
+        self.earlier = self.job.journal.find(self.path)
+        self.running = RunningStep(
+            workflow,
+            self.path,
+            self.job.surroundings.clock.now() if self.earlier is None else self.earlier.started_at,
+        )
 
     async def run(self) -> Mapping[str, Any]:
-        journal = self.job.journal
+        earlier = self.earlier
+        if earlier is not None and earlier.status is StepStatus.SUCCEEDED and earlier.outputs is not None:
+            return dict(earlier.outputs)
         ignored = False
         try:
-            parameters, retries, ignored = self._parameters()
+            self.job.budget.take()
+            policies = self.job.environment.step_policies(self.step.action)
+            retries = _retry_count(self._setting("retryCount", self.step.retry_count, policies))
+            ignored = _ignore_fail(self._setting("ignoreFail", self.step.ignore_fail, policies))
+            parameters = self._parameters(policies)
             outputs = await self._attempts(parameters, retries)
         except (ActionFailed, ExpressionError, WorkflowFailed) as error:
-            message = str(error)
-            journal.log(self.path, "error", message)
-            if self.has_record:
-                journal.fail(self.path, message)
-            else:
-                journal.note(self.path, self.step.name, StepStatus.FAILED)
+            message = str(error) or f"The action {self.step.action!r} failed without a word."
+            if not self.workflow.is_over and (earlier is None or earlier.status is not StepStatus.FAILED):
+                self.job.journal.log(self.path, "error", message)
+                self.job.journal.fail(self.path, self.step.name, message, self.running.attempt)
             raise StepFailed(message, ignored=ignored) from error
-        if not self.has_record:
-            journal.note(self.path, self.step.name, StepStatus.SUCCEEDED)
         return outputs
 
-    def _parameters(self) -> tuple[dict[str, Any], int, bool]:
-        """Interpolate the parameters, just before the step starts, and lay the environment's policies over them."""
-        scope = self.workflow.scope.values
-        value, warnings = self.step.parameters.evaluate(scope)
-        for warning in warnings:
-            self.job.journal.log(self.path, "warning", warning)
-        parameters: dict[str, Any] = dict(value or {})
-        retries = self._evaluate(self.step.retry_count)
-        ignored = self._evaluate(self.step.ignore_fail)
-        for name, policy in self.job.environment.step_policies(self.step.action).items():
-            self.job.journal.log(self.path, "info", f"The environment's policy sets {name} to {policy!r}.")
-            if name == "retryCount":
-                retries = policy
-            elif name == "ignoreFail":
-                ignored = policy
-            else:
-                parameters[name] = policy
-        return parameters, _retry_count(retries), _ignore_fail(ignored)
-
-    def _evaluate(self, template: Template | None) -> Any:
+    def _setting(self, name: str, template: Template | None, policies: Mapping[str, Any]) -> Any:
+        """Return a parameter that is for the runtime; it is read first, so that it counts for wrong parameters too."""
+        if name in policies:
+            return policies[name]
         return None if template is None else template.evaluate(self.workflow.scope.values)[0]
 
+    def _parameters(self, policies: Mapping[str, Any]) -> dict[str, Any]:
+        """Interpolate the parameters, just before the step starts, and lay the environment's policies over them."""
+        value, warnings = self.step.parameters.evaluate(self.workflow.scope.values)
+        if self.earlier is None:  # otherwise the log has it already
+            for warning in warnings:
+                self.job.journal.log(self.path, "warning", warning)
+            for name in policies:  # not its value, which may be a secret
+                self.job.journal.log(self.path, "info", f"A policy of the environment sets the parameter {name!r}.")
+        parameters: dict[str, Any] = dict(value or {})
+        parameters.update({name: policy for name, policy in policies.items() if name not in _OF_THE_RUNTIME})
+        return parameters
+
     async def _attempts(self, parameters: dict[str, Any], retries: int) -> Mapping[str, Any]:
-        journal = self.job.journal
-        record = journal.find(self.path) if self.has_record else None
-        if record is not None and record.status is StepStatus.SUCCEEDED:
-            return dict(record.outputs or {})
-        if record is not None and record.status is StepStatus.FAILED:
-            raise ActionFailed(record.error or "The step failed.", retryable=False)
+        earlier = self.earlier
+        if earlier is not None and earlier.status is StepStatus.FAILED:
+            await self._relive(parameters, earlier.attempt)
+            raise ActionFailed(earlier.error or "The step failed.", retryable=False)
         # A step that a crash interrupted repeats its attempt: the crash is no failure of the step.
-        attempt = record.attempt if record is not None else 1
-        started_at = record.started_at if record is not None else self.job.surroundings.clock.now()
-        running = RunningStep(self.workflow, self.step.name, self.path, started_at)
+        attempt = 1 if earlier is None else earlier.attempt
+        await self._relive(parameters, attempt - 1)
         while True:
-            running.attempt = attempt
-            if self.has_record:
-                await journal.start(self.path, self.step.name, attempt, started_at)
-            else:
-                journal.note(self.path, self.step.name, StepStatus.EXECUTING)
+            self.running.attempt = attempt
+            await self._begin(attempt)
             try:
-                outputs = await self._perform(running, parameters)
+                outputs = await self._perform(self.workflow, self.running, parameters)
             except (ActionFailed, WorkflowFailed) as error:
-                if attempt > retries or (isinstance(error, ActionFailed) and not error.retryable):
+                is_final = attempt > retries or (isinstance(error, ActionFailed) and not error.retryable)
+                if is_final or self.workflow.is_over:
                     raise
-                pause_s = self.job.surroundings.retry_pacing.pause_s(attempt)
-                journal.log(
-                    self.path, "warning", f"Attempt {attempt} of {retries + 1} failed: {error} Next in {pause_s:g} s."
-                )
-                await running.sleep(pause_s)
+                await self._pause(attempt, retries, error)
                 attempt += 1
                 continue
-            if self.has_record:
-                journal.succeed(self.path, outputs)
+            self._succeed(outputs)
             return outputs
 
-    async def _perform(self, running: RunningStep, parameters: dict[str, Any]) -> Mapping[str, Any]:
+    async def _relive(self, parameters: dict[str, Any], attempts: int) -> None:
+        """Bring back what failed attempts did to the instance's state through the workflows that they called."""
+        if self.has_effect:
+            return
+        past = self.workflow.past()
+        for attempt in range(1, attempts + 1):
+            running = RunningStep(past, self.path, self.running.started_at)
+            running.attempt = attempt
+            try:
+                await self._perform(past, running, parameters)
+            except (ActionFailed, WorkflowFailed):
+                continue
+
+    async def _begin(self, attempt: int) -> None:
+        if self.workflow.is_over:
+            if self.has_effect:
+                raise WorkflowFailed(f"step {self.step.name!r} was broken off.")
+        elif self.has_effect or attempt > 1:
+            # A call has no record of its success, but its attempts count: what an earlier one began is over.
+            await self.job.journal.start(self.path, self.step.name, attempt, self.running.started_at)
+        else:
+            self.job.journal.note(self.path, self.step.name, StepStatus.EXECUTING)
+
+    async def _pause(self, attempt: int, retries: int, error: Exception) -> None:
+        pause_s = self.job.surroundings.retry_pacing.pause_s(attempt)
+        text = f"Attempt {attempt} of {retries + 1} failed: {error} The next one follows in {pause_s:g} s."
+        self.job.journal.log(self.path, "warning", text)
+        await self.running.sleep(pause_s)
+
+    def _succeed(self, outputs: Mapping[str, Any]) -> None:
+        if self.workflow.is_over:
+            return
+        if self.has_effect:
+            self.job.journal.succeed(self.path, outputs)
+        else:
+            self.job.journal.note(self.path, self.step.name, StepStatus.SUCCEEDED)
+
+    async def _perform(self, workflow: Caller, running: RunningStep, parameters: dict[str, Any]) -> Mapping[str, Any]:
         """Do what the step's `action` names: a built-in or third-party action, a workflow, or a peer's command."""
         name = self.step.action
         if self.action is not None:
             return checked_outputs(await running.perform(self.action, parameters))
-        component = self.workflow.component
-        inner_path = self.path if running.attempt == 1 else f"{self.path}~{running.attempt}"
+        component = workflow.component
+        path = attempt_path(self.path, running.attempt)
         if name in component.workflows:
-            return await call_workflow(self.workflow, self.step.name, name, parameters, inner_path)
+            return await call_workflow(workflow, self.step.name, name, parameters, path)
         interface, command = split_command(component, name)
         if interface is not None:
-            return await call_commands(self.workflow, interface, command, parameters, inner_path, timeout_s=None)
+            return await call_commands(workflow, interface, command, parameters, path, timeout_s=None)
         raise ActionFailed(
             f"There is no action, workflow or command {name!r} here. Install the package that provides the action, "
             "or correct the name.",
             retryable=False,
         )
+
+
+_OF_THE_RUNTIME = frozenset({"retryCount", "ignoreFail"})
 
 
 def _retry_count(value: Any) -> int:

@@ -3,9 +3,14 @@
 Ready steps run in parallel. When a step fails for good no new step starts, running siblings finish, and the workflow
 fails. The interpreter keeps no record of its own: after a crash the whole workflow is interpreted again, and steps with
 a record in the journal give their recorded outcome at once.
+
+So that the repetition decides as the first run did, it goes over what has a trace in the journal first: while a step
+that failed then has not come to its failure again, no new step starts; and after a failure those still start that had
+been started beside it.
 """
 
 import asyncio
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +18,10 @@ from typing import Any
 from launchbay import limits
 from launchbay.errors import ExpressionError
 from launchbay.manifest.graph import Component, Step, Workflow
+from launchbay.model.job import StepStatus
+from launchbay.model.step_path import step_path
 from launchbay.model.values import PinKind
-from launchbay.runtime.phases import ready_steps
+from launchbay.runtime.phases import ready_steps, rounds
 from launchbay.runtime.run import JobRun, WorkflowFailed
 from launchbay.runtime.scope import WorkflowScope
 from launchbay.runtime.signals import ConsumedSignals
@@ -30,11 +37,13 @@ class WorkflowRun:
     workflow: Workflow
     path: str
     depth: int
+    is_over: bool = False
     scope: WorkflowScope = field(init=False)
     signals: ConsumedSignals = field(init=False)
 
     def __post_init__(self) -> None:
         """Take the signals as they are now: the workflow sees them so until it refreshes them."""
+        self.scope = WorkflowScope(self.workflow, {}, {}, {})
         self.signals = ConsumedSignals(self.job, self.component)
         self.signals.refresh()
 
@@ -54,58 +63,21 @@ class WorkflowRun:
             self.job.state.component(self.component.path).variables,
             arguments,
         )
-        await self._run_steps()
+        await _Steps(self).run()
         returned = self._return_values()
         if not self.workflow.name.startswith("."):
             self._publish(returned)
         return returned
 
-    def nested(self, component: Component, workflow: Workflow, path: str) -> "WorkflowRun":
-        """Return a run of another workflow, called from this one."""
-        return WorkflowRun(self.job, component, workflow, path, self.depth + 1)
+    def nested(self, workflow: Workflow, path: str) -> "WorkflowRun":
+        """Return a run of another workflow of the same component, called from this one."""
+        return WorkflowRun(self.job, self.component, workflow, path, self.depth + 1, self.is_over)
 
-    async def _run_steps(self) -> None:
-        waiting = {step.name: step for step in self.workflow.steps}
-        running: dict[asyncio.Task[Mapping[str, Any]], Step] = {}
-        failures: list[str] = []
-        try:
-            while waiting or running:
-                if not failures:
-                    for step in ready_steps(waiting.values(), running.values()):
-                        running[asyncio.create_task(run_step(self, step))] = waiting.pop(step.name)
-                if not running:
-                    if not failures:
-                        failures.append(self._explain_deadlock(waiting))
-                    break
-                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                # Outputs are taken in the order of the manifest, so that a rerun fills variables in the same order.
-                for task in sorted(done, key=lambda task: self.workflow.steps.index(running[task])):
-                    self._finish(running.pop(task), task, failures)
-        finally:
-            for task in running:
-                task.cancel()
-            if running:
-                await asyncio.wait(running)
-        if failures:
-            raise WorkflowFailed(f"workflow {self.workflow.name!r}: {' '.join(failures)}")
-
-    def _finish(self, step: Step, task: asyncio.Task[Mapping[str, Any]], failures: list[str]) -> None:
-        try:
-            outputs = task.result()
-        except StepFailed as failure:
-            if failure.ignored:
-                self.job.journal.log(f"{self.path}/{step.name}", "warning", "The failure is ignored (ignoreFail).")
-            else:
-                failures.append(f"step {step.name!r} failed: {failure}")
-            return
-        for variable, output in step.outputs.items():
-            self.scope.set(variable, outputs.get(output))
-
-    def _explain_deadlock(self, waiting: Mapping[str, Step]) -> str:
-        names = ", ".join(sorted(waiting))
-        return (
-            f"the steps {names} wait for each other's phases and can never start; break the circle of precedingPhases."
-        )
+    def past(self) -> "WorkflowRun":
+        """Return this run for the repetition of a step's attempt that is over."""
+        run = copy.copy(self)
+        run.is_over = True
+        return run
 
     def _return_values(self) -> dict[str, Any]:
         returned: dict[str, Any] = {}
@@ -114,8 +86,9 @@ class WorkflowRun:
                 returned[name], warnings = template.evaluate(self.scope.values)
             except ExpressionError as error:
                 raise WorkflowFailed(f"workflow {self.workflow.name!r}: return value {name!r}: {error}") from error
-            for warning in warnings:
-                self.job.journal.log(self.path, "warning", f"Return value {name!r}: {warning}")
+            if not self.is_over:
+                for warning in warnings:
+                    self.job.journal.log(self.path, "warning", f"Return value {name!r}: {warning}")
         return returned
 
     def _publish(self, returned: Mapping[str, Any]) -> None:
@@ -123,3 +96,100 @@ class WorkflowRun:
         for pin in self.component.pins.values():
             if pin.type.kind is PinKind.PUBLISH_SIGNAL and pin.name in returned:
                 self.job.state.publish(self.component.path, pin.interface, pin.name, returned[pin.name])
+
+
+class _Steps:
+    """The steps of one run on their way."""
+
+    def __init__(self, run: WorkflowRun) -> None:
+        self._run = run
+        self._steps = run.workflow.steps
+        self._place = {step.name: number for number, step in enumerate(self._steps)}
+        self._waiting = {step.name: step for step in self._steps}
+        self._running: dict[asyncio.Task[Mapping[str, Any]], Step] = {}
+        self._failures: dict[str, str] = {}
+        self._set_by: dict[str, Step] = {}
+        self._rounds: dict[str, int] = {}
+        records = {step.name: run.job.journal.find(step_path(run.path, step.name)) for step in self._steps}
+        self._begun_before = {name for name, record in records.items() if record is not None}
+        self._failed_before = {
+            name for name, record in records.items() if record is not None and record.status is StepStatus.FAILED
+        }
+
+    async def run(self) -> None:
+        """Run them all. Raises WorkflowFailed."""
+        try:
+            while self._waiting or self._running:
+                self._start_ready()
+                if not self._running:
+                    break
+                done, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+                for task in sorted(done, key=lambda task: self._place[self._running[task].name]):
+                    self._finish(self._running.pop(task), task)
+        finally:
+            await _end(self._running)
+        if self._waiting and not self._failures:
+            self._failures[next(iter(self._waiting))] = self._explain_standstill()
+        if self._failures:
+            # In the order of the manifest, so that a repetition tells the same.
+            sentences = [self._failures[name] for name in sorted(self._failures, key=self._place.__getitem__)]
+            raise WorkflowFailed(f"workflow {self._run.workflow.name!r}: {' '.join(sentences)}")
+
+    def _start_ready(self) -> None:
+        starts_new = not self._failures and not self._failed_before and not self._run.is_over
+        for step in ready_steps(self._waiting.values(), self._running.values()):
+            if starts_new or step.name in self._begun_before:
+                del self._waiting[step.name]
+                self._running[asyncio.create_task(run_step(self._run, step))] = step
+
+    def _finish(self, step: Step, task: asyncio.Task[Mapping[str, Any]]) -> None:
+        journal = self._run.job.journal
+        path = step_path(self._run.path, step.name)
+        self._failed_before.discard(step.name)
+        if task.cancelled():  # from inside: whoever cancels the workflow does not let it come here
+            text = f"The action {step.action!r} cancelled its own step."
+            journal.fail(path, step.name, text, 1)
+            self._failures[step.name] = f"step {step.name!r} failed: {text}"
+            return
+        try:
+            outputs = task.result()
+        except StepFailed as failure:
+            if not failure.ignored:
+                self._failures[step.name] = f"step {step.name!r} failed: {failure}"
+            elif step.name not in self._begun_before:
+                journal.log(path, "warning", "The failure is ignored (ignoreFail).")
+            return
+        for variable, output in step.outputs.items():
+            self._set(step, variable, outputs.get(output))
+
+    def _set(self, step: Step, variable: str, value: Any) -> None:
+        """Set a variable. Of steps side by side that set the same one the later in the manifest wins, every time."""
+        holder = self._set_by.get(variable)
+        if holder is not None and self._rank(holder) > self._rank(step):
+            return
+        self._set_by[variable] = step
+        self._run.scope.set(variable, value)
+
+    def _rank(self, step: Step) -> tuple[int, int]:
+        if not self._rounds:
+            self._rounds = rounds(self._steps)
+        return self._rounds[step.name], self._place[step.name]
+
+    def _explain_standstill(self) -> str:
+        names = ", ".join(repr(name) for name in self._waiting)
+        if self._run.is_over:
+            return f"it was broken off before {names}."
+        return (
+            f"the steps {names} wait for each other's phases and can never start; break the circle of precedingPhases."
+        )
+
+
+async def _end(tasks: Mapping[asyncio.Task[Any], Any]) -> None:
+    """Cancel tasks and wait for their end; their own errors come second to the one that ended the workflow."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()

@@ -23,10 +23,11 @@ class ClaimRow(NamedTuple):
 
 
 class RecordRow(NamedTuple):
-    """The record of a step with an effect."""
+    """What is recorded of a step."""
 
     path: str
     status: str
+    percent: int
     attempt: int
     started_at: datetime
     outputs: str | None

@@ -25,6 +25,7 @@ class TargetRow(NamedTuple):
     job_id: str | None
     application_id: str
     version: int
+    is_turn: bool
 
 
 class ScheduleRow(NamedTuple):

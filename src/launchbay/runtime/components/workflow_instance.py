@@ -6,6 +6,7 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.manifest.graph import Component
+from launchbay.model.step_path import workflow_path
 from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
 from launchbay.runtime.signals import required_components
 from launchbay.runtime.workflow import WorkflowRun
@@ -30,8 +31,7 @@ class WorkflowInstance:
                 "add it."
             )
         await _wait_for_launch(job, component, call)
-        path = f"{call.path}#{call.command}" if call.sender is not None else f"{component.path}#{call.command}"
-        return await WorkflowRun(job, component, workflow, path, call.depth).run(call.arguments)
+        return await WorkflowRun(job, component, workflow, call.path, call.depth, call.is_over).run(call.arguments)
 
     async def destroy(self, job: JobRun, component: Component) -> None:
         """Run the workflow `destroy`. Raises WorkflowFailed."""
@@ -40,40 +40,43 @@ class WorkflowInstance:
     async def _run_if_present(self, job: JobRun, component: Component, name: str) -> None:
         workflow = component.workflows.get(name)
         if workflow is not None:
-            await WorkflowRun(job, component, workflow, f"{component.path}#{name}", 0).run({})
+            await WorkflowRun(job, component, workflow, workflow_path(component.path, name), 0).run({})
 
 
 async def _wait_for_launch(job: JobRun, component: Component, call: CommandCall) -> None:
     """Let a command that comes during the instance's launch wait until its receiver has been launched."""
-    if job.state.is_launched(component.path) or job.plan.kind != "launch":
+    state, path = job.state, component.path
+    if job.plan.kind != LAUNCH or state.is_launched(path) or call.sender is None or call.sender == path:
         return
-    if call.sender is not None and call.sender in _needed_before(job, component):
+    if call.sender in _waited_for(job, path):
         raise WorkflowFailed(
-            f"component {call.sender!r} sends {call.command!r} to {component.path!r}, whose own launch waits for "
-            f"{call.sender!r}; "
-            "send the command after the launch, or drop the interface from `required`."
+            f"component {call.sender!r} sends {call.command!r} to {path!r}, whose own launch waits for "
+            f"{call.sender!r}; send the command after the launch, or drop the interface from `required`."
         )
     try:
-        async with asyncio.timeout(limits.COMMAND_WAITS_FOR_LAUNCH_S):
-            while not job.state.is_launched(component.path):
-                if job.state.is_given_up:
-                    raise WorkflowFailed(
-                        f"component {component.path!r} was not launched, so it cannot run {call.command!r}."
-                    )
-                await job.state.changed()
+        with state.awaiting_launch(call.sender, path):
+            async with asyncio.timeout(limits.COMMAND_WAITS_FOR_LAUNCH_S):
+                while not state.is_launched(path):
+                    if state.is_given_up(path) or call.is_over:
+                        raise WorkflowFailed(f"component {path!r} was not launched, so it cannot run {call.command!r}.")
+                    await state.changed()
     except TimeoutError:
         raise WorkflowFailed(
-            f"component {component.path!r} was not launched within {limits.COMMAND_WAITS_FOR_LAUNCH_S:g} s, "
+            f"component {path!r} was not launched within {limits.COMMAND_WAITS_FOR_LAUNCH_S:g} s, "
             f"so it cannot run {call.command!r}."
         ) from None
 
 
-def _needed_before(job: JobRun, component: Component) -> set[str]:
-    """Return every component that must be launched before this one, the indirect ones too."""
+def _waited_for(job: JobRun, path: str) -> set[str]:
+    """Return every component that must be launched before this one is.
+
+    Those are the ones it requires, and the ones whose launch its commands wait for.
+    """
     found: set[str] = set()
-    open_paths = [component.path]
+    open_paths = [path]
     while open_paths:
-        for provider in required_components(job.component(open_paths.pop())) - found:
+        each = open_paths.pop()
+        for provider in (required_components(job.component(each)) | job.state.awaited_by(each)) - found:
             found.add(provider)
             open_paths.append(provider)
     return found

@@ -58,8 +58,9 @@ SELECT claimed.fence, claimed.plan, claimed.steps, instances.id AS instance_id, 
 FROM claimed JOIN instances ON instances.id = claimed.instance_id;
 
 -- name: load_records
--- What earlier claims recorded of steps with effects.
-SELECT path, status, attempt, started_at, outputs, error_message FROM steps WHERE job_id = %(job_id)s AND is_record;
+-- What earlier claims left of all steps. Only steps with effects have outputs; the others are computed again.
+SELECT path, status, percent, attempt, coalesce(started_at, now()) AS started_at, outputs, error_message
+FROM steps WHERE job_id = %(job_id)s;
 
 -- name: write_journal
 -- Steps and log lines of one flush. No row: another worker holds the job. The share lock makes a raise of the fence wait
@@ -81,8 +82,11 @@ WITH ended AS (
     RETURNING id, instance_id
 ), freed AS (
     UPDATE instances
-    SET status = %(status)s, job_id = NULL, state = %(state)s, return_values = %(return_values)s,
-        error_message = %(error_message)s, destroy_at = CASE WHEN %(is_gone)s THEN NULL ELSE destroy_at END
+    SET status = %(status)s, job_id = NULL, state = coalesce(%(state)s, state),
+        return_values = coalesce(%(return_values)s, return_values),
+        -- The success of a workflow that does not propagate its status leaves a failed instance with its reason.
+        error_message = CASE WHEN %(keeps_error)s THEN instances.error_message ELSE %(error_message)s END,
+        destroy_at = CASE WHEN %(is_gone)s THEN NULL ELSE destroy_at END
     FROM ended WHERE instances.id = ended.instance_id
     RETURNING instances.id, instances.work_waiting
 ), cleared AS (
@@ -105,6 +109,6 @@ SELECT status, fence FROM jobs WHERE id = %(job_id)s;
 
 -- name: held_jobs
 -- Which of these jobs are still held by the claims with these fences.
-SELECT array_agg(jobs.id) FROM jobs JOIN unnest(%(job_ids)s::text[], %(fences)s::integer[]) AS held (id, fence)
+SELECT array_agg(ARRAY[jobs.id, jobs.fence::text]) FROM jobs JOIN unnest(%(job_ids)s::text[], %(fences)s::integer[]) AS held (id, fence)
     ON jobs.id = held.id AND jobs.fence = held.fence
 WHERE jobs.status = 'Executing';

@@ -9,12 +9,17 @@ LIMIT %(count)s
 FOR UPDATE SKIP LOCKED;
 
 -- name: lock_target
--- The instance that a due schedule is for. The lock orders this against the end of its job.
-SELECT status, job_id, application_id, version
+-- The instance that a due schedule is for. The lock orders this against the end of its job. What was due before comes
+-- first, even if another process holds it or it still waits for the end of a job.
+SELECT status, job_id, application_id, version, NOT EXISTS (
+           SELECT FROM schedules
+           WHERE schedules.instance_id = instances.id AND schedules.due_at <= now()
+             AND (schedules.due_at, schedules.id) < (%(due_at)s, %(schedule_id)s)
+       ) AS is_turn
 FROM instances WHERE id = %(instance_id)s FOR UPDATE;
 
 -- name: block
--- The instance is busy: wait for the end of its job.
+-- The instance is busy, or something else is due on it before: wait for the end of that job.
 WITH waiting AS (
     UPDATE instances SET work_waiting = true WHERE id = %(instance_id)s
 )

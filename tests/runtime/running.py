@@ -1,0 +1,109 @@
+"""Manifests in, outcomes out: runs jobs with the real compiler and interpreter, over a journal in memory."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from textwrap import dedent
+from typing import Any
+
+import msgspec
+
+from launchbay.actions.registry import BUILT_IN, Registry
+from launchbay.clock import SystemClock
+from launchbay.manifest.compiler import compile_manifest
+from launchbay.manifest.configuration import configure
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.plan import Plan
+from launchbay.outgoing.addresses import Allowlist
+from launchbay.outgoing.client import OutgoingHttp
+from launchbay.planning.commands import plan_destroy, plan_launch, plan_run
+from launchbay.runtime.components.builtin import BUILTIN
+from launchbay.runtime.perform import perform
+from launchbay.runtime.results import return_values
+from launchbay.runtime.run import Budget, JobRun, RetryPacing, Surroundings, WorkflowFailed
+from launchbay.runtime.state import InstanceState
+from tests.runtime.journals import Disk, MemoryJournal
+from tests.runtime.probes import World
+
+JOB = "5f0000000000000000000004"
+QUICK = RetryPacing(0.001, 0.004)
+LONGEST_S = 20.0  # no run of these tests takes long; one that hangs shall say so
+OUTGOING = OutgoingHttp(Allowlist.parse(""), ssl_context=ssl.create_default_context())
+SUCCEEDED = None
+
+
+@dataclass
+class Instance:
+    """An instance of a manifest between its jobs, and the world that its actions work in."""
+
+    manifest: CompiledManifest
+    world: World
+    surroundings: Surroundings
+    environment: EnvironmentView = field(default_factory=EnvironmentView)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    state: str = "{}"
+    disk: Disk = field(default_factory=Disk)
+
+    async def launch(self, **how: Any) -> str | None:
+        return await self.run(plan_launch({}, InstanceStatus.REQUESTED), **how)
+
+    async def destroy(self) -> str | None:
+        return await self.run(plan_destroy(InstanceStatus.RUNNING))
+
+    async def command(self, workflow: str, **parameters: Any) -> str | None:
+        return await self.run(plan_run(self.manifest, workflow, parameters, InstanceStatus.RUNNING))
+
+    async def run(
+        self, plan: Plan, *, disk: Disk | None = None, cut_after: int | None = None, steps: int = 20_000
+    ) -> str | None:
+        """Run a job to its end and return its error message; None is success. Raises Crashed where it is cut."""
+        self.disk = disk or Disk()
+        state = InstanceState.from_text(self.state)
+        job = JobRun(
+            job_id=JOB,
+            instance_id="5f0000000000000000000001",
+            organization_id="5f0000000000000000000002",
+            environment_id="5f0000000000000000000003",
+            plan=plan,
+            manifest=self.manifest,
+            configuration=configure(self.manifest, self.parameters),
+            environment=self.environment,
+            state=state,
+            journal=MemoryJournal(self.disk, cut_after=cut_after),
+            surroundings=self.surroundings,
+            budget=Budget(steps),
+        )
+        error = SUCCEEDED
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                await perform(job)
+        except WorkflowFailed as failure:
+            error = str(failure)
+        self.state = state.to_text()
+        return error
+
+    @property
+    def results(self) -> dict[str, Any]:
+        return return_values(self.manifest, InstanceState.from_text(self.state))
+
+    @property
+    def components(self) -> dict[str, Any]:
+        stored: dict[str, Any] = msgspec.json.decode(self.state)
+        return stored
+
+
+def instance(text: str, world: World | None = None, **more: Any) -> Instance:
+    world = world or World()
+    actions = Registry([*(("launchbay", action) for action in BUILT_IN), *(("tests", a) for a in world.actions())])
+    pacing = more.pop("pacing", QUICK)
+    surroundings = Surroundings(actions, BUILTIN, SystemClock(), OUTGOING, pacing)
+    manifest = compile_manifest(dedent(text).encode(), known_actions=frozenset(actions.names()))
+    return Instance(manifest, world, surroundings, **more)
+
+
+def workflows(text: str) -> str:
+    """A workflow manifest, with the names that the rest of the file uses."""
+    return dedent(text)

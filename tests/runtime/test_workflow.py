@@ -1,0 +1,320 @@
+"""One workflow: phases, parallel steps, failures, macros, variables, return values."""
+
+import time
+
+import pytest
+
+from launchbay import limits
+from tests.runtime.running import Instance, instance
+
+
+def indexed(text: str, *parts: str) -> list[int]:
+    return [text.index(part) for part in parts]
+
+
+async def test_steps_that_become_ready_together_run_at_the_same_time() -> None:
+    live = instance("""
+        launch:
+          steps:
+            - first: {action: effect}
+            - a: {action: meet, precedingPhases: [first], parameters: {count: 3}}
+            - b: {action: meet, precedingPhases: [first], parameters: {count: 3}}
+            - c: {action: meet, precedingPhases: [first], parameters: {count: 3}}
+    """)
+    assert await live.launch() is None
+
+
+async def test_order_is_by_phases_and_not_by_place() -> None:
+    live = instance("""
+        launch:
+          steps:
+            - last: {action: pass, precedingPhases: [middle]}
+            - m1: {action: pass, phase: middle, precedingPhases: [begin], parameters: {gate: x}}
+            - m2: {action: pass, phase: middle, precedingPhases: [begin], parameters: {opens: x}}
+            - one: {action: pass, phase: begin}
+    """)
+    assert await live.launch() is None
+    events = live.world.events
+    assert events[:2] == ["one begins", "one ends"]
+    assert events[-2:] == ["last begins", "last ends"]
+    assert events[2:4] == ["m1 begins", "m2 begins"]
+
+
+async def test_a_thousand_parallel_steps_run_in_one_go() -> None:
+    steps = "\n".join(f"    s{n}: {{action: meet, parameters: {{count: 1000}}}}" for n in range(1000))
+    live = instance(f"launch:\n  steps:\n{steps}\n")
+    begun = time.monotonic()
+    assert await live.launch() is None
+    assert time.monotonic() - begun < 5
+
+
+async def test_the_phase_provision_means_steps_without_phases_where_nobody_declares_it() -> None:
+    live = instance("""
+        launch:
+          steps:
+            - after: {action: pass, precedingPhases: [provision]}
+            - plain: {action: pass}
+            - phased: {action: pass, phase: other, parameters: {gate: never-before-after}}
+            - opener: {action: pass, phase: last, precedingPhases: [after], parameters: {opens: never-before-after}}
+    """)
+    assert await live.launch() is None
+    assert live.world.events.index("plain ends") < live.world.events.index("after begins")
+
+
+async def test_a_failing_step_lets_its_siblings_finish_and_starts_nothing_new() -> None:
+    live = instance("""
+        launch:
+          steps:
+            - bad: {action: effect, parameters: {fail: 1}}
+            - sibling: {action: effect, parameters: {seconds: 0.05}, output: {x: value}}
+            - next: {action: effect, precedingPhases: [sibling]}
+            - other: {action: effect, precedingPhases: [bad]}
+    """)
+    error = await live.launch()
+    assert error == "Component 'workflow': workflow 'launch': step 'bad' failed: attempt 1 did not work."
+    assert sorted(live.world.paths()) == ["workflow#launch/bad", "workflow#launch/sibling"]
+    assert live.disk.steps["workflow#launch/sibling"].status == "Succeeded"
+    assert live.disk.steps["workflow#launch/bad"].status == "Failed"
+
+
+async def test_every_failure_is_told_in_the_order_of_the_manifest() -> None:
+    live = instance("""
+        launch:
+          steps:
+            - slow: {action: effect, parameters: {fail: 1, seconds: 0.02}}
+            - quick: {action: effect, parameters: {fail: 1}}
+    """)
+    error = await live.launch()
+    assert error is not None
+    assert indexed(error, "step 'slow' failed", "step 'quick' failed") == sorted(
+        indexed(error, "step 'slow' failed", "step 'quick' failed")
+    )
+
+
+async def test_steps_that_wait_for_each_other_fail_with_their_names() -> None:
+    live = instance("""
+        launch:
+          steps:
+            - fine: {action: effect}
+            - a: {action: effect, precedingPhases: [b]}
+            - b: {action: effect, precedingPhases: [a]}
+    """)
+    error = await live.launch()
+    assert error is not None
+    assert "the steps 'a', 'b' wait for each other's phases" in error
+    assert "circle of precedingPhases" in error
+    assert live.world.paths() == ["workflow#launch/fine"]
+
+
+MACRO = """
+    launch:
+      steps:
+        - build:
+            action: .make
+            parameters: {size: 3}
+            output: {made: total}
+        - use:
+            action: effect
+            precedingPhases: [build]
+            parameters: {made: "{$.made}", inner: "{$.build~part}", deep: "{$.build~leafed}"}
+      return:
+        made: {value: "{$.made}"}
+    .make:
+      parameters:
+        - size: {}
+        - extra: {default: 4}
+      steps:
+        - one: {action: effect, parameters: {value: "{$.size}"}, output: {part: value}}
+        - deeper: {action: .leaf, precedingPhases: [one], parameters: {base: "{$.part}"}, output: {leafed: out}}
+      return:
+        total: {value: ["{$.part}", "{$.extra}", "{$.leafed}"]}
+    .leaf:
+      parameters: [base: {}]
+      steps:
+        - only: {action: effect, parameters: {value: "leaf of {$.base}"}, output: {leaf: value}}
+      return:
+        out: {value: "{$.leaf}"}
+"""
+
+
+async def test_macros_take_parameters_return_outputs_and_show_inner_variables() -> None:
+    live = instance(MACRO)
+    assert await live.launch() is None
+    assert live.results == {"made": [3, 4, "leaf of 3"]}
+    assert live.world.paths() == [
+        "workflow#launch/build/one",
+        "workflow#launch/build/deeper/only",
+        "workflow#launch/use",
+    ]
+    assert live.world.effects[-1].parameters == {"made": [3, 4, "leaf of 3"], "inner": 3, "deep": "leaf of 3"}
+
+
+async def test_a_step_named_like_a_path_into_a_macro_is_another_step() -> None:
+    live = instance("""
+        launch:
+          steps:
+            - a: {action: .macro}
+            - a/b: {action: effect, precedingPhases: [a], parameters: {value: outer}, output: {x: value}}
+          return: {x: {value: "{$.x}"}}
+        .macro:
+          steps:
+            - b: {action: effect, parameters: {value: inner}}
+    """)
+    assert await live.launch() is None
+    assert live.results == {"x": "outer"}
+    assert len(set(live.world.paths())) == 2
+
+
+async def test_a_workflow_that_calls_itself_ends_with_a_sentence() -> None:
+    live = instance("""
+        launch: {steps: [{go: {action: .again}}]}
+        .again: {steps: [{more: {action: .again}}]}
+    """)
+    error = await live.launch()
+    assert error is not None
+    assert f"nested more than {limits.RUNTIME_NESTING} calls deep; does it call itself?" in error
+
+
+async def test_calls_that_double_at_each_level_end_with_a_sentence() -> None:
+    live = instance("""
+        launch: {steps: [{go: {action: .twice}}]}
+        .twice:
+          steps:
+            - one: {action: .twice}
+            - two: {action: .twice}
+    """)
+    error = await live.launch(steps=500)
+    assert error is not None
+    assert "the job has run 500 steps" in error
+
+
+VARIABLES = """
+    application:
+      interfaces:
+        input: {size: "bind(w#input.size)"}
+        act: {later: "bind(w#act.later)"}
+        result: {seen: "bind(w#result.seen)", kept: "bind(w#result.kept)"}
+      configuration: {input.size: from-configuration}
+      components:
+        w:
+          type: workflow.Instance
+          interfaces:
+            input: {size: configuration(string)}
+            act: {later: "receive-command(string arg => object seen)"}
+            result: {seen: publish-signal(object), kept: publish-signal(string)}
+          configuration:
+            configuration.workflows:
+              launch:
+                parameters: [p: {default: from-parameter}, size: {default: from-parameter}]
+                steps:
+                  - s: {action: compute, parameters: {value: ["{$.p}", "{$.size}"]}, output: {seen: value}}
+                return: {seen: {value: "{$.seen}"}, kept: {value: first}, hidden: {value: remembered}}
+              later:
+                parameters: [hidden: {default: from-parameter}, arg: {default: from-parameter}]
+                steps:
+                  - s:
+                      action: compute
+                      parameters: {value: ["{$.size}", "{$.hidden}", "{$.arg}", "{$.seen}"]}
+                      output: {arg: value}
+                return: {seen: {value: "{$.arg}"}}
+"""
+
+
+async def test_later_sources_of_variables_win() -> None:
+    live = instance(VARIABLES)
+    assert await live.launch() is None
+    assert live.results["result.seen"] == ["from-parameter", "from-configuration"]
+    assert await live.command("act.later", arg="from-argument") is None
+    assert live.results["result.seen"] == [
+        "from-configuration",  # configuration over parameter defaults
+        "remembered",  # returned by an earlier workflow, over parameter defaults
+        "from-argument",  # arguments over all of them
+        ["from-parameter", "from-configuration"],
+    ]
+
+
+async def test_signals_that_are_not_returned_keep_their_value() -> None:
+    live = instance(VARIABLES)
+    await live.launch()
+    await live.command("act.later", arg="x")
+    assert live.results["result.kept"] == "first"
+
+
+async def test_parallel_steps_that_set_one_variable_agree_whoever_is_faster() -> None:
+    for quick, slow in (("a", "b"), ("b", "a")):
+        live = instance(f"""
+            launch:
+              steps:
+                - a: {{action: effect, parameters: {{value: a, seconds: {0.02 * (slow == "a")}}}, output: {{x: value}}}}
+                - b: {{action: effect, parameters: {{value: b, seconds: {0.02 * (slow == "b")}}}, output: {{x: value}}}}
+              return: {{x: {{value: "{{$.x}}"}}}}
+        """)
+        assert await live.launch() is None
+        assert live.results == {"x": "b"}, f"{quick} was quick"
+
+
+async def test_a_step_that_follows_another_overwrites_its_variable_wherever_it_stands() -> None:
+    live = instance("""
+        launch:
+          steps:
+            - second: {action: compute, precedingPhases: [first], parameters: {value: 2}, output: {x: value}}
+            - first: {action: compute, parameters: {value: 1}, output: {x: value}}
+          return: {x: {value: "{$.x}"}}
+    """)
+    assert await live.launch() is None
+    assert live.results == {"x": 2}
+
+
+async def test_a_return_value_that_cannot_be_made_fails_the_workflow_with_its_name() -> None:
+    live = instance("""
+        launch: {steps: [], return: {url: {value: "http://{$.host}/"}}}
+    """)
+    error = await live.launch()
+    assert error is not None
+    assert "return value 'url'" in error
+    assert "host" in error
+
+
+async def test_a_return_value_that_is_nothing_is_null_with_a_warning() -> None:
+    live = instance("""
+        launch: {steps: [], return: {url: {value: "{$.host}"}}}
+    """)
+    assert await live.launch() is None
+    assert live.results == {"url": None}
+    assert any("Return value 'url'" in text for text in live.disk.texts("warning"))
+
+
+async def run_destroy(live: Instance) -> str | None:
+    assert await live.launch() is None
+    return await live.destroy()
+
+
+async def test_destroy_goes_backwards_and_over_failures() -> None:
+    live = instance("""
+        application:
+          components:
+            top:
+              type: workflow.Instance
+              required: [needs]
+              interfaces: {needs: {x: consume-signal(int)}}
+              configuration:
+                configuration.workflows:
+                  destroy: {steps: [{down: {action: effect, parameters: {fail: 1}}}]}
+            bottom:
+              type: workflow.Instance
+              interfaces: {offers: {x: publish-signal(int)}}
+              configuration:
+                configuration.workflows:
+                  launch: {steps: [], return: {x: {value: 1}}}
+                  destroy: {steps: [{down: {action: effect, parameters: {fail: 1}}}]}
+          bindings: [[top, bottom]]
+    """)
+    error = await run_destroy(live)
+    assert live.world.paths() == ["top#destroy/down", "bottom#destroy/down"]
+    assert error is not None
+    assert indexed(error, "Component 'top'", "Component 'bottom'")
+
+
+@pytest.mark.parametrize("workflow", ["", "destroy: {steps: []}"])
+async def test_components_without_a_destroy_workflow_are_destroyed_too(workflow: str) -> None:
+    assert await run_destroy(instance(f"launch: {{steps: []}}\n{workflow}")) is None
