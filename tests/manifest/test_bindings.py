@@ -94,6 +94,13 @@ def test_a_need_that_a_composite_binds_is_filled_from_outside() -> None:
     assert peers(found, "box.in", "db") == [("b", "x")]
 
 
+def test_a_need_that_a_composite_offers_in_parts_has_one_peer() -> None:
+    faces = "{f: {host: bind(in#db.host)}, g: {run: bind(in#db.run)}}"
+    composite = f"{{interfaces: {faces}, components: {{in: {NEEDS}}}}}"
+    [peer] = compiled(manifest("[[box, b]]", box=composite, b=offering(x=BOTH))).components["box.in"].peers["db"]
+    assert set(peer.pins) == {"host", "run"}
+
+
 def test_bindings_of_a_composite_are_relative_to_it() -> None:
     composite = f"{{bindings: [[in, out]], components: {{in: {NEEDS}, out: {offering(x=BOTH)}}}}}"
     assert peers(compiled(manifest("[]", box=composite)), "box.in", "db") == [("box.out", "x")]

@@ -207,7 +207,11 @@ HEAVY = {
     "unknown pins": _application(interfaces=_bound_to([f"b#i.x{n}" for n in range(3000)]), components={"b": OFFERING}),
     "a bind full of spaces": _application(interfaces=_bound_to([f"a{' ' * 200_000}b#i.p"])),
     "a binding full of spaces": _application(bindings=[[f"a{' ' * 200_000}b", "c"]]),
-    "a pin full of dots": _application(interfaces=_bound_to([f"b#{'x.' * 60_000}x"]), components={"b": OFFERING}),
+    "pins full of dots": _application(
+        interfaces={"i": {f"p{n}": "B" for n in range(20)}}, components={"b": {"type": "workflow.Instance"}}
+    )
+    .replace('"B"', f"&b 'bind(b#{'x.' * 60_000}x)'", 1)
+    .replace('"B"', "*b"),
     "missing variables": _steps(x="{$.x}").replace("$.x}", "$.a.b}", 600).replace("$.x}", "$.x0}", 300),
     "expressions by alias": _steps(x="T").replace('"T"', f'&t "{"{$.a}" * 300}"', 1).replace('"T"', "*t"),
     "unknown actions": _steps(x="y").replace("wait", "wiat"),
