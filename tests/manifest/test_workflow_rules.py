@@ -159,6 +159,13 @@ def test_the_phase_provision_needs_no_declaration() -> None:
     assert warnings(launch("[{a: {action: wait}}, {b: {action: wait, precedingPhases: [provision]}}]")) == []
 
 
+def test_the_implicit_phase_means_the_steps_without_phases_unless_one_declares_it() -> None:
+    steps = "{a: {action: wait}, b: {action: wait, phase: x}, c: {action: wait, precedingPhases: [provision, x]}}"
+    assert workflow(f"launch: {{steps: {steps}}}").steps[2].preceding_phases == ("x", "a")
+    declared = steps.replace("phase: x", "phase: provision")
+    assert set(workflow(f"launch: {{steps: {declared}}}").steps[2].preceding_phases) == {"x", "provision"}
+
+
 def test_one_preceding_phase_may_stand_without_a_list() -> None:
     assert warnings(launch("[{a: {action: wait}}, {b: {action: wait, precedingPhases: a}}]")) == []
 

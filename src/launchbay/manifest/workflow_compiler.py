@@ -17,10 +17,11 @@ def compile_workflows(
 
 def _workflow(syntax: WorkflowSyntax, title: str, templates: Templates) -> Workflow:
     where = f"{title}: workflow '{syntax.name}'"
+    implied = _implied(syntax.steps)
     return Workflow(
         syntax.name,
         {name: _parameter(parameter) for name, parameter in syntax.parameters.items()},
-        tuple(_step(step, _preceding(step, syntax.steps), where, templates) for step in syntax.steps),
+        tuple(_step(step, _preceding(step, implied), where, templates) for step in syntax.steps),
         {
             name: templates.of(entry.value, f"{where}: the return value '{name}'")
             for name, entry in syntax.returns.items()
@@ -34,12 +35,18 @@ def _parameter(syntax: ParameterSyntax) -> WorkflowParameter:
     )
 
 
-def _preceding(step: StepSyntax, steps: Sequence[StepSyntax]) -> tuple[str, ...]:
-    """Return the step's preceding phases, with the implicit one written out: those steps' phases are their names."""
+def _implied(steps: Sequence[StepSyntax]) -> tuple[str, ...]:
+    """Return the phases that the implicit phase stands for: itself where a step declares it, else names of steps."""
+    if any((step.phase or step.name) == IMPLICIT_PHASE for step in steps):
+        return (IMPLICIT_PHASE,)
+    return tuple(step.name for step in steps if step.phase is None and not step.preceding_phases)
+
+
+def _preceding(step: StepSyntax, implied: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the step's preceding phases, with the implicit one written out."""
     phases = tuple(phase.text for phase in step.preceding_phases)
-    if IMPLICIT_PHASE not in phases or any((each.phase or each.name) == IMPLICIT_PHASE for each in steps):
+    if IMPLICIT_PHASE not in phases:
         return phases
-    implied = (each.name for each in steps if each.phase is None and not each.preceding_phases)
     return (*(phase for phase in phases if phase != IMPLICIT_PHASE), *implied)
 
 
