@@ -43,6 +43,8 @@ _MOVES: dict[tuple[InstanceStatus, InstanceEvent], InstanceStatus] = {
     (_S.EXECUTING, _E.WORK_FAILED): _S.FAILED,
     # A launch that never got to a worker can be given up as well: it ends as Failed.
     (_S.REQUESTED, _E.WORK_FAILED): _S.FAILED,
+    # A submodule whose parent failed before its turn came has never been launched.
+    (_S.REQUESTED, _E.DESTROY_ACCEPTED): _S.DESTROYING,
     (_S.RUNNING, _E.DESTROY_ACCEPTED): _S.DESTROYING,
     (_S.FAILED, _E.DESTROY_ACCEPTED): _S.DESTROYING,
     (_S.DESTROYING, _E.DESTROY_SUCCEEDED): _S.DESTROYED,
@@ -76,9 +78,9 @@ def status_after_job(prior: InstanceStatus, *, is_destroy: bool, succeeded: bool
     return move(_S.EXECUTING, _E.WORK_SUCCEEDED if succeeded else _E.WORK_FAILED)
 
 
-def is_active(status: InstanceStatus, *, had_effects: bool) -> bool:
-    """Tell whether the instance may still hold something; only then does deletion need force (api-decisions, "States").
+def is_active(status: InstanceStatus, *, may_hold_something: bool) -> bool:
+    """Tell whether the instance is active: only then does its deletion need force (api-decisions, "States").
 
-    `had_effects` tells whether any step with an effect was ever begun: without one, a failed instance holds nothing.
+    `may_hold_something` is False when nothing it has done can have made a resource.
     """
-    return status is not _S.DESTROYED and (status is not _S.FAILED or had_effects)
+    return status is not _S.DESTROYED and (status is not _S.FAILED or may_hold_something)

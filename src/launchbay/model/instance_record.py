@@ -19,6 +19,7 @@ class InstanceRecord:
     name: str
     owner_id: str
     status: InstanceStatus
+    parent_id: str | None  # the instance that launched this one as its submodule
     job_id: str | None
     parameters: str
     return_values: str

@@ -56,15 +56,23 @@ class DetailRow(NamedTuple):
 
 
 class LockRow(NamedTuple):
-    """What decides about deletion: `plan` is the one of the job under way, `had_effects` whether any step had one."""
+    """What decides about deletion: `plan` is the one of the job under way."""
 
     status: str
     job_id: str | None
     plan: str | None
-    had_effects: bool
+    may_hold_something: bool
 
 
 _jobs = msgspec.json.Decoder(list[JobRow])
+
+
+class CatalogRow(NamedTuple):
+    """The parameters of a shared-instances catalog, a JSON text."""
+
+    parameters: str
+
+
 _sql = load("instances")
 of_application = _sql.rows("of_application", SummaryRow)
 of_environment = _sql.rows("of_environment", SummaryRow)
@@ -73,3 +81,6 @@ detail = _sql.row("detail", DetailRow)
 set_user_data = _sql.change("set_user_data")
 lock = _sql.row("lock", LockRow)
 delete = _sql.change("delete")
+insert_child = _sql.change("insert_child")
+insert_links = _sql.change("insert_links")
+shared_catalogs = _sql.rows("shared_catalogs", CatalogRow)

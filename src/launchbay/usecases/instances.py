@@ -55,7 +55,7 @@ async def put_user_data(desk: Desk, actor: Actor, instance_id: str, data: Mappin
 async def delete_instance(desk: Desk, actor: Actor, instance_id: str, *, force: bool) -> None:
     """Delete a destroyed instance; with `force` also an active one, which is destroyed first (api-decisions, "States").
 
-    Raises BadRequest when it is active and `force` is not given.
+    Raises BadRequest when it is active and `force` is not given, and for a submodule.
     """
     async with desk.database.transaction() as connection:
         record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.DELETE_INSTANCE)
@@ -63,7 +63,12 @@ async def delete_instance(desk: Desk, actor: Actor, instance_id: str, *, force: 
         if locked is None:
             return  # somebody else has just deleted it
         status = InstanceStatus(locked.status)
-        if not is_active(status, had_effects=locked.had_effects):
+        if record.parent_id is not None:
+            raise BadRequest(
+                f"The instance is a submodule of the instance {record.parent_id} and goes with it; delete that one.",
+                code="SubmoduleInstance",
+            )
+        if not is_active(status, may_hold_something=locked.may_hold_something):
             await store.delete(connection, instance_id=record.id)
         elif not force:
             raise BadRequest(

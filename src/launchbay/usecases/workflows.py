@@ -10,7 +10,7 @@ from launchbay import limits
 from launchbay.access.actor import Actor
 from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
-from launchbay.errors import BadRequest, Conflict
+from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import is_id, new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.instance_record import InstanceRecord
@@ -123,10 +123,20 @@ def checked_interval(interval: Any) -> int:
 
 
 async def _for_running(lookup: Lookup, instance_id: str, workflow: str, permission: Permission) -> InstanceRecord:
-    """Fetch the instance for running the workflow; `destroy` needs the permission to edit (reference §4, run)."""
+    """Fetch the instance for running the workflow; `destroy` needs the permission to edit (reference §4, run).
+
+    Raises NotAllowed for an instance that belongs to a submodule, besides what the lookup raises.
+    """
     if workflow == DESTROY:
-        return await lookup.instance(instance_id, Permission.EDIT_INSTANCE)
-    return await lookup.instance(instance_id, permission, workflow=workflow)
+        record = await lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+    else:
+        record = await lookup.instance(instance_id, permission, workflow=workflow)
+    if record.parent_id is not None:
+        raise NotAllowed(
+            f"The instance belongs to a submodule of the instance {record.parent_id}; run workflows on that one.",
+            code="SubmoduleInstance",
+        )
+    return record
 
 
 async def _run(

@@ -35,11 +35,31 @@ FROM instances WHERE id = %(instance_id)s;
 UPDATE instances SET user_data = %(user_data)s WHERE id = %(instance_id)s;
 
 -- name: lock
--- What decides whether an instance can be deleted; the lock orders it against the acceptance and the end of jobs.
+-- What decides whether an instance can be deleted; the lock orders it against the acceptance and the end of jobs. A step with an
+-- effect that succeeded or was left in the middle may have made something, and so may an instance inside of this one.
 SELECT status, job_id, (SELECT plan FROM jobs WHERE jobs.id = instances.job_id) AS plan,
-       EXISTS (SELECT FROM jobs JOIN steps ON steps.job_id = jobs.id AND steps.is_record
-               WHERE jobs.instance_id = instances.id) AS had_effects
-FROM instances WHERE id = %(instance_id)s FOR UPDATE;
+       EXISTS (SELECT FROM jobs JOIN steps ON steps.job_id = jobs.id AND steps.is_record AND steps.status <> 'Failed'
+               WHERE jobs.instance_id = instances.id)
+       OR EXISTS (SELECT FROM instances AS inner_ones WHERE inner_ones.parent_id = instances.id) AS may_hold_something
+FROM instances WHERE id = %(instance_id)s FOR UPDATE OF instances;
 
 -- name: delete
 DELETE FROM instances WHERE id = %(instance_id)s;
+
+-- name: insert_child
+-- A submodule's instance; its parent's job launches it.
+INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status,
+                       parameters, components, environment_view, parent_id)
+VALUES (%(instance_id)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(revision_id)s, %(version)s,
+        %(name)s, %(owner_id)s, %(status)s, %(parameters)s, %(components)s, %(environment_view)s, %(parent_id)s);
+
+-- name: insert_links
+INSERT INTO instance_links (instance_id, component, target_id, kind)
+SELECT %(instance_id)s, link.* FROM unnest(%(components)s::text[], %(targets)s::text[], %(kinds)s::text[]) AS link;
+
+-- name: shared_catalogs
+-- The parameters of the shared-instances catalogs of an environment.
+SELECT services.parameters
+FROM environment_services JOIN services ON services.id = environment_services.service_id
+WHERE environment_services.environment_id = %(environment_id)s AND services.type_id = 'builtin:shared_instances_catalog'
+ORDER BY services.id;
