@@ -1,0 +1,124 @@
+"""Every manifest of the reference does what its page says: it is refused, warned of, or launched with these values."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from launchbay.actions.registry import BUILT_IN
+from launchbay.manifest.compiler import check, compile_manifest
+from launchbay.manifest.component_types import BUILTIN as KNOWN_TYPES
+from launchbay.model.findings import Finding
+from launchbay.runtime.components.builtin import BUILTIN as LAUNCHED_TYPES
+from tests.docs.pages import DOCS, blocks
+from tests.docs.served import Bay, served
+
+PAGE = DOCS / "reference" / "manifest.md"
+ACTIONS = frozenset(name for action in BUILT_IN for name in (action.name, *action.aliases))
+_GIVEN = re.compile(r"Given `(\{.*\})`:$", re.DOTALL)
+_ENVIRONMENT = re.compile(r"In the environment `(\{.*\})`:$", re.DOTALL)
+_REFUSED = re.compile(r"Refused with\s`(\w+)`:$")
+_WARNED = re.compile(r"[Ww]arned of with\s`(\w+)`[:;]")
+_AFTER = re.compile(r"After `([^`]+)` with `(\{.*\})`:$")
+_TYPE = re.compile(r"^\| `([\w.]+)` \| .* \| (yes|no) \|$", re.MULTILINE)
+FAILS = "ends as `Failed`:"
+NOT_LAUNCHED = "does not launch them yet:"
+
+
+@dataclass
+class Example:
+    """A manifest of the page, with what the page says about it."""
+
+    line: int
+    text: str
+    before: str
+    values: Any = None
+    commands: list[tuple[str, Any, Any]] = field(default_factory=list)  # name, parameters, values afterwards
+
+    def found(self, pattern: re.Pattern[str]) -> str | None:
+        match = pattern.search(self.before)
+        return None if match is None else match[1]
+
+
+def examples() -> Iterator[Example]:
+    """Yield the manifests of the page with the values that follow them."""
+    example: Example | None = None
+    for block in blocks(PAGE):
+        if block.language == "yaml":
+            if example is not None:
+                yield example
+            example = Example(block.line, block.text, block.before)
+            continue
+        assert block.language == "json", f"line {block.line}: a block of this page is YAML or JSON"
+        assert example is not None
+        after = _AFTER.search(block.before)
+        if after is None:
+            assert block.before == "", f"line {block.line}: these values follow no manifest"
+            example.values = json.loads(block.text)
+        else:
+            example.commands.append((after[1], json.loads(after[2]), json.loads(block.text)))
+    if example is not None:
+        yield example
+
+
+EXAMPLES = list(examples())
+LAUNCHED = [example for example in EXAMPLES if example.found(_REFUSED) is None and NOT_LAUNCHED not in example.before]
+
+
+def _name(example: Example) -> str:
+    return f"line-{example.line}"
+
+
+def _findings(example: Example) -> list[Finding]:
+    return check(example.text.encode(), known_actions=ACTIONS)
+
+
+@pytest.fixture(scope="module")
+def bay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bay]:
+    with served(tmp_path_factory.mktemp("reference")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=_name)
+def test_a_manifest_of_the_page_has_the_findings_that_the_page_names(example: Example) -> None:
+    expected = [("error", example.found(_REFUSED)), ("warning", example.found(_WARNED))]
+    codes = {(finding.severity, finding.code) for finding in _findings(example)}
+    assert codes == {(severity, code) for severity, code in expected if code is not None}
+
+
+@pytest.mark.parametrize("example", LAUNCHED, ids=_name)
+def test_a_manifest_of_the_page_is_launched_with_the_values_that_the_page_shows(bay: Bay, example: Example) -> None:
+    request: dict[str, Any] = {"parameters": json.loads(example.found(_GIVEN) or "{}")}
+    offers = example.found(_ENVIRONMENT)
+    if offers is not None:
+        request["environmentId"] = bay.environment(_name(example), json.loads(offers))
+    application = bay.application(_name(example), example.text)
+    instance = bay.call("POST", f"applications/{application}/launch", request)["id"]
+    seen = bay.settled(instance)
+    assert seen["status"] == ("Failed" if FAILS in example.before else "Running"), seen["errorMessage"]
+    if example.values is not None:
+        assert seen["returnValues"] == example.values
+    for command, parameters, values in example.commands:
+        bay.call("POST", f"instances/{instance}/{command}", parameters)
+        assert bay.settled(instance)["returnValues"] == values
+
+
+def test_what_the_page_calls_not_launched_is_refused_at_launch(bay: Bay) -> None:
+    (example,) = (example for example in EXAMPLES if NOT_LAUNCHED in example.before)
+    application = bay.application(_name(example), example.text)
+    refused = bay.request("POST", f"applications/{application}/launch", {})
+    assert refused.json()["code"] == "CannotLaunch"
+
+
+def test_the_page_knows_all_component_types_and_which_of_them_are_launched() -> None:
+    shown = {name: answer == "yes" for name, answer in _TYPE.findall(PAGE.read_text("utf-8"))}
+    assert shown == {name: name in LAUNCHED_TYPES for name in KNOWN_TYPES}
+
+
+def test_an_example_with_values_shows_every_value_that_it_returns() -> None:
+    for example in EXAMPLES:
+        if example.values is not None:
+            assert set(compile_manifest(example.text.encode(), known_actions=ACTIONS).results) == set(example.values)
