@@ -1,0 +1,107 @@
+"""Secrets are covered by the names they go under, by what they look like, and wherever a known one turns up."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchbay.model.masking import MASK, SHORTEST_COVERED_CHARS, Masking, is_secret_name
+
+SECRET = "s3cr3t-v4lue"
+PLAIN_NAMES = st.sampled_from(["host", "size", "tokenId", "keyboard", "passwordLength", "author", "secretary"])
+SECRET_NAMES = st.sampled_from(
+    [
+        "password",
+        "db.password",
+        "dbPassword",
+        "DB_PASSWORD",
+        "api-key",
+        "apiKey",
+        "access_token",
+        "credentials",
+        "x.secret",
+    ]
+)
+JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(PLAIN_NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(SECRET_NAMES)
+def test_names_of_secrets_are_known_in_every_spelling(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@given(PLAIN_NAMES)
+def test_names_about_secrets_and_other_names_are_not_covered(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+@given(SECRET_NAMES, PLAIN_NAMES, JSON_VALUES)
+def test_a_secret_is_covered_however_deep_it_lies_and_the_rest_stays(secret: str, plain: str, value: Any) -> None:
+    document = {plain: [{"deep": {secret: SECRET, plain: value}}]}
+    assert Masking().value(document) == {plain: [{"deep": {secret: MASK, plain: value}}]}
+
+
+@pytest.mark.parametrize("value", [None, True, False, "", [], {}])
+def test_what_holds_no_secret_is_shown_even_under_such_a_name(value: Any) -> None:
+    assert Masking().value({"password": value}) == {"password": value}
+
+
+def test_a_whole_document_under_a_secret_name_is_covered() -> None:
+    assert Masking().value({"credentials": {"user": "jo", "key": 17}}) == {"credentials": MASK}
+
+
+@given(st.text("xyz-\\[ä", min_size=SHORTEST_COVERED_CHARS), st.text("01 "), st.text("01 "))
+def test_a_known_secret_is_covered_wherever_it_turns_up(secret: str, before: str, after: str) -> None:
+    masking = Masking([{"login": {"password": secret}}])
+    assert masking.text(before + secret + after) == before + MASK + after
+    assert masking.value([{"said": secret, secret: 1}]) == [{"said": MASK, MASK: 1}]
+
+
+def test_a_secret_that_holds_another_one_is_covered_whole() -> None:
+    assert Masking([{"token": "abcd"}, {"password": "abcdefgh"}]).text("say abcdefgh") == f"say {MASK}"
+
+
+def test_every_long_line_of_a_secret_of_several_lines_is_covered() -> None:
+    masking = Masking([{"secret": "first long line\nend\nsecond long line"}])
+    assert masking.text("read: second long line") == f"read: {MASK}"
+    assert masking.text("the end") == "the end"
+
+
+def test_numbers_under_secret_names_are_covered_in_texts() -> None:
+    assert Masking([{"password": 123456}]).text("dial 123456") == f"dial {MASK}"
+
+
+def test_short_secrets_do_not_cover_letters_of_words() -> None:
+    assert Masking([{"password": "a"}]).text("a cat") == "a cat"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://jo:pa55@host/x", f"https://jo:{MASK}@host/x"),
+        ("https://host:8080/x@y", "https://host:8080/x@y"),
+        ("Authorization: Bearer eyJhbGciOi.J9.x-y", f"Authorization: Bearer {MASK}"),
+        ("curl -H 'Basic dXNlcjpwYXNz'", f"curl -H 'Basic {MASK}'"),
+        ("GET /x?apiKey=abc&page=2", f"GET /x?apiKey={MASK}&page=2"),
+        ("run --password=abc --size=3", f"run --password={MASK} --size=3"),
+        ('{"token": "a\\"b", "size": "3"}', f'{{"token": "{MASK}", "size": "3"}}'),
+        ("The token: it was refused.", "The token: it was refused."),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nok", f"{MASK}\nok"),
+        ("-----BEGIN PRIVATE KEY-----\nMIIE", MASK),
+        ("-----BEGIN CERTIFICATE-----\nMIIE", "-----BEGIN CERTIFICATE-----\nMIIE"),
+    ],
+)
+def test_texts_that_look_like_secrets_are_covered(text: str, shown: str) -> None:
+    assert Masking().text(text) == shown
+
+
+@given(JSON_VALUES)
+def test_json_inside_a_text_is_covered_like_json(value: Any) -> None:
+    text = json.dumps({"plain": value, "db.password": SECRET})
+    assert SECRET not in Masking().text(text)
