@@ -16,6 +16,7 @@ from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.instance import InstanceStatus
+from launchbay.model.links import Link
 from launchbay.model.plan import Plan
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
@@ -23,7 +24,7 @@ from launchbay.planning.commands import plan_destroy, plan_launch, plan_run
 from launchbay.runtime.components.builtin import BUILTIN
 from launchbay.runtime.perform import perform
 from launchbay.runtime.results import return_values
-from launchbay.runtime.run import Budget, JobRun, RetryPacing, Surroundings, WorkflowFailed
+from launchbay.runtime.run import Budget, JobRun, LinkedInstance, RetryPacing, Surroundings, WorkflowFailed
 from launchbay.runtime.state import InstanceState
 from tests.runtime.journals import Disk, MemoryJournal
 from tests.runtime.probes import World
@@ -33,6 +34,28 @@ QUICK = RetryPacing(0.001, 0.004)
 LONGEST_S = 20.0  # no run of these tests takes long; one that hangs shall say so
 OUTGOING = OutgoingHttp(Allowlist.parse(""), ssl_context=ssl.create_default_context())
 SUCCEEDED = None
+
+
+class NoOthers:
+    """Other instances, of which there are none."""
+
+    async def look(self, link: Link) -> LinkedInstance:
+        raise WorkflowFailed(f"there is no instance {link.instance_id}.")
+
+    async def offers(self, link: Link) -> frozenset[str]:
+        raise WorkflowFailed(f"there is no instance {link.instance_id}.")
+
+    async def run(
+        self,
+        outer: JobRun,
+        link: Link,
+        workflow: str,
+        arguments: Mapping[str, Any],
+        path: str,
+        *,
+        is_over: bool = False,
+    ) -> Mapping[str, Any]:
+        raise WorkflowFailed(f"there is no instance {link.instance_id}.")
 
 
 @dataclass
@@ -74,6 +97,7 @@ class Instance:
             state=state,
             journal=MemoryJournal(self.disk, cut_after=cut_after),
             surroundings=self.surroundings,
+            others=NoOthers(),
             budget=Budget(steps),
         )
         error = SUCCEEDED
