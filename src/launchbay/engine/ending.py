@@ -33,10 +33,12 @@ class Ending:
         self._claim = claim
         self._plan = plan
 
-    async def write(self, state: InstanceState, results: str | None, error: str | None) -> None:
+    async def write(
+        self, state: InstanceState, return_values: str | None, results: str | None, error: str | None
+    ) -> None:
         """End the job, as failed when there is an error; waits out a database that is away. Raises Fenced.
 
-        `results` None leaves the return values as they are.
+        `return_values` None leaves those of the instance as they are; `results` are the job's own.
         """
         try:
             if error is not None:
@@ -44,14 +46,16 @@ class Ending:
                 self._journal.log(None, "error", error)
             self._journal.break_off()
             rest = await self._journal.settle()
-            await self._end({"state": state.to_text(), "return_values": results, **rest}, error)
+            written = {"state": state.to_text(), "return_values": return_values, "results": results}
+            await self._end({**written, **rest}, error)
         except Fenced:
             raise
         except Exception:
             # PostgreSQL refuses some of it, and would again. The job still ends, with as little as that takes.
             log.exception("job.end_refused", job=self._job_id, instance=self._claim.instance_id)
             error = BROKEN.format(job_id=self._job_id)
-            await self._end({"state": None, "return_values": None, **NOTHING_TO_WRITE}, error)
+            written = {"state": None, "return_values": None, "results": None}
+            await self._end({**written, **NOTHING_TO_WRITE}, error)
         workflow = self._plan.workflow
         log.info("job.ended", job=self._job_id, instance=self._claim.instance_id, workflow=workflow, error=error)
 

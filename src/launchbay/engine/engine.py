@@ -30,6 +30,7 @@ class Engine:
         duties = (
             Duty("stager", self.stager_interval_s, self.stager.fire_due),
             Duty("recall", RECALL_S, self.stager.recall_forgotten),
+            Duty("orphans", RECALL_S, self.runner.give_up_orphans),
             Duty("look after", LOOK_AFTER_S, self.runner.look_after),
             Duty("rescue", self.stalled_after_s / 4, self._rescue),
         )

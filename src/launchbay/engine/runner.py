@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from launchbay.engine.ending import BROKEN, Ending
+from launchbay.engine.inner_jobs import InnerJobs
 from launchbay.engine.journal import PostgresJournal, patiently
 from launchbay.errors import Fenced, LaunchbayError
 from launchbay.manifest.configuration import configure
@@ -16,6 +17,7 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.environment_view import read_environment_view
 from launchbay.model.instance import InstanceEvent, InstanceStatus, move
 from launchbay.model.job import StepStatus
+from launchbay.model.links import Link, LinkKind
 from launchbay.model.plan import read_plan
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.journal import StepRecord
@@ -41,6 +43,7 @@ class Runner:
         self._manifests = manifests
         self._destroy_timeout_s = destroy_timeout_s
         self._held: dict[tuple[str, int], asyncio.Event] = {}
+        self._others = InnerJobs(database, manifests, self.run_job)
 
     async def run_job(self, job_id: str) -> None:
         """Claim the job and bring it to its end. Returns when it has ended already or is lost to another worker.
@@ -77,6 +80,10 @@ class Runner:
             if claimed not in still_held:
                 lost.set()
 
+    async def give_up_orphans(self) -> None:
+        """End jobs on other instances whose outer job has ended without them."""
+        await self._others.give_up_orphans()
+
     async def _claim(self, job_id: str) -> ClaimRow | None:
         started = move(InstanceStatus.REQUESTED, InstanceEvent.LAUNCH_STARTED)
         async with self._database.connection() as connection:
@@ -96,11 +103,12 @@ class Runner:
         ending = Ending(self._database, journal, job_id, claim, read_plan(claim.plan))
         state = InstanceState.from_text(claim.state)
         error: str | None = None
-        results: str | None = None
+        results: Mapping[str, Any] | None = None
+        shown: str | None = None
         try:
             job = await self._job(job_id, claim, journal, state)
-            error = await self._carry_out(job)
-            results = msgspec.json.encode(return_values(job.manifest, state)).decode()
+            results, error = await self._carry_out(job)
+            shown = _encoded(return_values(job.manifest, state))
         except Fenced:
             raise
         except LaunchbayError as failure:
@@ -109,7 +117,7 @@ class Runner:
             # A defect of ours. Repeating it would fail the same way for ever, and promise 2 wants an end.
             log.exception("job.broke", job=job_id, instance=claim.instance_id)
             error = BROKEN.format(job_id=job_id)
-        await ending.write(state, results, error)
+        await ending.write(state, shown, None if error is not None else _encoded(results or {}), error)
 
     async def _job(self, job_id: str, claim: ClaimRow, journal: PostgresJournal, state: InstanceState) -> JobRun:
         manifest = await patiently(partial(self._load_manifest, claim))
@@ -125,19 +133,20 @@ class Runner:
             state=state,
             journal=journal,
             surroundings=self._surroundings,
+            others=self._others,
+            links=_links(claim.links),
         )
 
-    async def _carry_out(self, job: JobRun) -> str | None:
-        """Do what the plan says and return the error message, None after success."""
+    async def _carry_out(self, job: JobRun) -> tuple[Mapping[str, Any] | None, str | None]:
+        """Do what the plan says and return the results, or the error message."""
         timeout_s = self._destroy_timeout_s if job.plan.deletes_instance else None
         try:
             async with asyncio.timeout(timeout_s):
-                await perform(job)
+                return await perform(job), None
         except WorkflowFailed as failure:
-            return str(failure)
+            return None, str(failure)
         except TimeoutError:
-            return f"The forced destroy took longer than {timeout_s:g} s and was broken off."
-        return None
+            return None, f"The forced destroy took longer than {timeout_s:g} s and was broken off."
 
 
 async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> None:
@@ -155,6 +164,15 @@ async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> N
     elif not lost.is_set():
         # Nobody asked for it. The queue must not take it for the end of the job: it is to be tried again.
         raise RuntimeError("The job was cancelled from inside.")
+
+
+def _encoded(value: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _links(stored: str | None) -> dict[str, Link]:
+    links: dict[str, tuple[str, str]] = msgspec.json.decode(stored or "{}")
+    return {component: Link(instance_id, LinkKind(kind)) for component, (instance_id, kind) in links.items()}
 
 
 def _record(row: RecordRow) -> StepRecord:

@@ -12,12 +12,12 @@ JobKind = Literal["launch", "command", "destroy", "refused"]
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a job does.
 
-    `launch` and `destroy` go over all components, `command` runs the workflow `component_workflow` of one `component`.
-    `refused` fails with `refusal` at once: a schedule that fell due and cannot be carried out any more still shows what
-    became of it. `workflow` is the name that the job has in the API. `prior_status` is the instance's status at
-    accept and `propagates` whether the job's end changes it (manifest-language §5, propagateStatus).
-    `deletes_instance` makes a destroy the last job of a forced deletion: it has a time limit, and the records
-    go after it.
+    `launch` and `destroy` go over all components, `command` sends `component_workflow` to an `interface` of one
+    `component`. `refused` fails with `refusal` at once: a schedule that fell due and cannot be carried out any more
+    still shows what became of it. `workflow` is the name that the job has in the API. `prior_status` is the status
+    at accept and `propagates` whether the job's end changes it (manifest-language §5, propagateStatus).
+    `deletes_instance` makes a destroy the last job of a forced deletion: it has a time limit, and the records go after
+    it.
     """
 
     kind: JobKind
@@ -25,6 +25,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     prior_status: str
     propagates: bool = True
     component: str | None = None
+    interface: str = ""
     component_workflow: str | None = None
     arguments: dict[str, Any] = {}
     deletes_instance: bool = False

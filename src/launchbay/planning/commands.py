@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from launchbay.errors import BadRequest
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.model.instance import InstanceStatus
@@ -47,16 +49,29 @@ def plan_run(
         raise BadRequest(f"Command is not supported: {workflow}. Available: {names}.", code="UnknownWorkflow")
     target = pin.targets[0]
     component = manifest.components[target.component]
-    name = target.pin.partition(".")[2]
+    interface, _, name = target.pin.partition(".")
     return Plan(
         kind="command",
         workflow=workflow,
         prior_status=prior_status,
         propagates=name in component.propagate_status,
         component=target.component,
+        interface=interface,
         component_workflow=name,
         arguments=_arguments(manifest, component, target.pin, workflow, parameters),
     )
+
+
+def plan_call(
+    manifest: CompiledManifest, workflow: str, arguments: Mapping[str, Any], prior_status: InstanceStatus
+) -> Plan:
+    """Return the plan of a workflow that another instance calls, with arguments that have their types already.
+
+    Arguments that the command does not declare are passed on, as between components of one application. Raises
+    BadRequest for an unknown workflow.
+    """
+    plan = plan_run(manifest, workflow, {}, prior_status)
+    return msgspec.structs.replace(plan, arguments=dict(arguments)) if plan.kind == "command" else plan
 
 
 def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:

@@ -10,6 +10,7 @@ from launchbay.model.job import StepStatus
 from launchbay.model.step_path import component_of, segment, workflow_path
 from launchbay.runtime.run import JobRun, WorkflowFailed
 from launchbay.runtime.signals import missing_for_launch, required_components
+from launchbay.runtime.tasks import end_all
 
 LAUNCH = "launch"
 
@@ -54,10 +55,7 @@ class _Launch:
                 self._settle([task for task in self._running if task in done])
                 candidates = self._candidates(after_hold=held and not self._failed_before)
         finally:
-            tasks = [news, *self._running]
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            await end_all([news, *self._running])
         self._raise_failures()
 
     def _start(self, candidates: list[str]) -> None:
@@ -76,7 +74,8 @@ class _Launch:
     def _settle(self, tasks: list[asyncio.Task[None]]) -> None:
         """Take note of the launches that ended."""
         job = self._job
-        for path, task in sorted((self._running.pop(task), task) for task in tasks):
+        for task in sorted(tasks, key=self._running.__getitem__):
+            path = self._running.pop(task)
             failed_before = self._failed_before.pop(path, None)
             try:
                 task.result()

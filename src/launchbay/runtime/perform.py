@@ -1,33 +1,45 @@
 """Does what a job's plan says."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from launchbay.model.step_path import workflow_path
 from launchbay.runtime.destroy import destroy
 from launchbay.runtime.launch import launch
 from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
 
 
-async def perform(job: JobRun) -> None:
-    """Carry the plan out on the instance's state. Raises WorkflowFailed with the instance's error message."""
+async def perform(job: JobRun) -> Mapping[str, Any]:
+    """Carry the plan out on the instance's state, and return the results of a command by name.
+
+    Raises WorkflowFailed with the instance's error message.
+    """
     match job.plan.kind:
         case "launch":
             await launch(job)
         case "destroy":
             await destroy(job)
         case "command":
-            await _run_command(job)
+            return await _run_command(job)
         case "refused":
             raise WorkflowFailed(job.plan.refusal or "The work was refused.")
+    return {}
 
 
-async def _run_command(job: JobRun) -> None:
+async def _run_command(job: JobRun) -> Mapping[str, Any]:
     path, name = job.plan.component, job.plan.component_workflow
     assert path is not None
     assert name is not None
     component = job.component(path)
     call = CommandCall(
-        sender=None, interface="", command=name, arguments=job.plan.arguments, path=workflow_path(path, name), depth=0
+        sender=None,
+        interface=job.plan.interface,
+        command=name,
+        arguments=job.plan.arguments,
+        path=workflow_path(path, name),
+        depth=0,
     )
     try:
-        await job.component_type(component).command(job, component, call)
+        return await job.component_type(component).command(job, component, call)
     except WorkflowFailed as failure:
         raise WorkflowFailed(f"Component {path!r}: {failure}") from failure

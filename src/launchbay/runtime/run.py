@@ -10,6 +10,7 @@ from launchbay.actions.registry import Registry
 from launchbay.clock import Clock
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.links import Link
 from launchbay.model.plan import Plan
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.runtime.journal import Journal
@@ -65,6 +66,43 @@ class CommandCall:
     is_over: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LinkedInstance:
+    """Another instance, as a component that stands for it sees it."""
+
+    name: str
+    status: str
+    return_values: Mapping[str, Any]
+
+
+class OtherInstances(Protocol):
+    """The instances behind components that stand for one. The engine knows how to get at them."""
+
+    async def look(self, link: Link) -> LinkedInstance:
+        """Return the linked instance as it is now. Raises WorkflowFailed when it is gone."""
+        ...
+
+    async def offers(self, link: Link) -> frozenset[str]:
+        """Return the keys of all pins of the linked instance's application. Raises WorkflowFailed when it is gone."""
+        ...
+
+    async def run(
+        self,
+        outer: "JobRun",
+        link: Link,
+        workflow: str,
+        arguments: Mapping[str, Any],
+        path: str,
+        *,
+        is_over: bool = False,
+    ) -> Mapping[str, Any]:
+        """Run a workflow there and return its results by name; `path` is the call's place in the outer job's plan.
+
+        `is_over` only reads how an earlier run ended. Raises WorkflowFailed.
+        """
+        ...
+
+
 class ComponentType(Protocol):
     """What a component type does in a live instance (language §4). One object serves all components of the type."""
 
@@ -107,6 +145,8 @@ class JobRun:
     state: InstanceState
     journal: Journal
     surroundings: Surroundings
+    others: OtherInstances
+    links: Mapping[str, Link] = field(default_factory=dict)  # by component path
     budget: Budget = field(default_factory=Budget)
 
     def component(self, path: str) -> Component:

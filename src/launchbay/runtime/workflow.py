@@ -26,6 +26,7 @@ from launchbay.runtime.run import JobRun, WorkflowFailed
 from launchbay.runtime.scope import WorkflowScope
 from launchbay.runtime.signals import ConsumedSignals
 from launchbay.runtime.step import StepFailed, run_step
+from launchbay.runtime.tasks import end_all
 
 
 @dataclass(slots=True)
@@ -127,7 +128,7 @@ class _Steps:
                 for task in sorted(done, key=lambda task: self._place[self._running[task].name]):
                     self._finish(self._running.pop(task), task)
         finally:
-            await _end(self._running)
+            await end_all(self._running)
         if self._waiting and not self._failures:
             self._failures[next(iter(self._waiting))] = self._explain_standstill()
         if self._failures:
@@ -182,14 +183,3 @@ class _Steps:
         return (
             f"the steps {names} wait for each other's phases and can never start; break the circle of precedingPhases."
         )
-
-
-async def _end(tasks: Mapping[asyncio.Task[Any], Any]) -> None:
-    """Cancel tasks and wait for their end; their own errors come second to the one that ended the workflow."""
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
-    for task in tasks:
-        if not task.cancelled():
-            task.exception()

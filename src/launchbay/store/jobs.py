@@ -20,6 +20,7 @@ class ClaimRow(NamedTuple):
     parameters: str
     environment_view: str
     state: str
+    links: str | None  # {component: [instance id, kind]}
 
 
 class RecordRow(NamedTuple):

@@ -112,7 +112,8 @@ class TreePlanner:
             )
             if not known:
                 raise BadRequest(
-                    f"The submodule {where} has no manifest version {version}, only up to {application.latest_version}.",
+                    f"The submodule {where} has no manifest version {version}; the newest is "
+                    f"{application.latest_version}.",
                     code="InvalidManifestVersion",
                 )
         manifest = await self._desk.manifests.get(self._connection, application.id, version)

@@ -2,6 +2,7 @@
 
 from launchbay.runtime.components.constants import Constants
 from launchbay.runtime.components.environment_reference import EnvironmentReference
+from launchbay.runtime.components.submodule import Submodule
 from launchbay.runtime.components.workflow_instance import WorkflowInstance
 from launchbay.runtime.run import ComponentType
 
@@ -9,4 +10,5 @@ BUILTIN: dict[str, ComponentType] = {
     "workflow.Instance": WorkflowInstance(),
     "cobalt.common.Constants": Constants(),
     "reference.Service": EnvironmentReference(),
+    "reference.Submodule": Submodule(),
 }

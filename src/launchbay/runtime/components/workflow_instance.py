@@ -57,7 +57,7 @@ async def _wait_for_launch(job: JobRun, component: Component, call: CommandCall)
         with state.awaiting_launch(call.sender, path):
             async with asyncio.timeout(limits.COMMAND_WAITS_FOR_LAUNCH_S):
                 while not state.is_launched(path):
-                    if state.is_given_up(path) or call.is_over:
+                    if state.is_given_up(path) or (call.is_over and not _was_begun(job, call)):
                         raise WorkflowFailed(f"component {path!r} was not launched, so it cannot run {call.command!r}.")
                     await state.changed()
     except TimeoutError:
@@ -65,6 +65,11 @@ async def _wait_for_launch(job: JobRun, component: Component, call: CommandCall)
             f"component {path!r} was not launched within {limits.COMMAND_WAITS_FOR_LAUNCH_S:g} s, "
             f"so it cannot run {call.command!r}."
         ) from None
+
+
+def _was_begun(job: JobRun, call: CommandCall) -> bool:
+    """Tell whether a call that is over got through to its receiver, so that the receiver had been launched then."""
+    return any(path.startswith(call.path) for path in job.journal.traces())
 
 
 def _waited_for(job: JobRun, path: str) -> set[str]:

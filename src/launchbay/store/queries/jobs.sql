@@ -54,7 +54,9 @@ WITH claimed AS (
     WHERE instances.id = claimed.instance_id AND instances.status = %(requested_status)s
 )
 SELECT claimed.fence, claimed.plan, claimed.steps, instances.id AS instance_id, instances.organization_id, instances.application_id,
-       instances.environment_id, instances.version, instances.parameters, instances.environment_view, instances.state
+       instances.environment_id, instances.version, instances.parameters, instances.environment_view, instances.state,
+       (SELECT json_object_agg(component, json_build_array(target_id, kind))
+        FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links
 FROM claimed JOIN instances ON instances.id = claimed.instance_id;
 
 -- name: load_records
@@ -77,7 +79,9 @@ FROM held;
 -- The job's end: the last of its journal, its status, the instance's status, state and return values. No row: another
 -- worker holds the job.
 WITH ended AS (
-    UPDATE jobs SET status = %(job_status)s, steps = %(steps)s, error_message = %(error_message)s, finished_at = now()
+    UPDATE jobs
+    SET status = %(job_status)s, steps = %(steps)s, error_message = %(error_message)s, results = %(results)s,
+        finished_at = now()
     WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing'
     RETURNING id, instance_id
 ), freed AS (

@@ -1,0 +1,157 @@
+"""Jobs on other instances that a job runs in its own course: submodules launched, called and destroyed.
+
+An inner job is a job like any other, with its own fence, journal and history. But it is not queued: the worker that
+runs the outer job runs it, so that waiting for it takes no second place in the queue, and no number of nested launches
+can wait for each other. Its id follows from the outer job and the place in its plan: the outer job, repeated after a
+crash, finds it again and takes it over, or reads how it ended.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from launchbay.engine.journal import patiently
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.instance import InstanceStatus, move
+from launchbay.model.job import JobStatus
+from launchbay.model.links import Link
+from launchbay.model.plan import Plan
+from launchbay.planning.accept import accepting_event, job_columns, may_accept
+from launchbay.planning.commands import DESTROY, LAUNCH, plan_call
+from launchbay.planning.manifests import CompiledManifests
+from launchbay.runtime.run import JobRun, LinkedInstance, WorkflowFailed
+from launchbay.store import inner_jobs as store
+from launchbay.store import jobs
+from launchbay.store.inner_jobs import OutcomeRow, TargetRow
+from launchbay.store.pool import Database
+
+BUSY_FIRST_S = 0.05
+BUSY_LONGEST_S = 1.0
+
+RunJob = Callable[[str], Coroutine[Any, Any, None]]
+
+
+class InnerJobs:
+    """Implements `runtime.run.OtherInstances`. `run_job` runs one job here and now (`Runner.run_job`)."""
+
+    def __init__(self, database: Database, manifests: CompiledManifests, run_job: RunJob) -> None:
+        self._database = database
+        self._manifests = manifests
+        self._run_job = run_job
+
+    async def look(self, link: Link) -> LinkedInstance:
+        """Return the linked instance as it is now. Raises WorkflowFailed when it is gone."""
+        target = await patiently(partial(self._target, link.instance_id))
+        return LinkedInstance(target.name, target.status, msgspec.json.decode(target.return_values))
+
+    async def offers(self, link: Link) -> frozenset[str]:
+        """Return the keys of the pins of the linked instance's application. Raises WorkflowFailed when it is gone."""
+        manifest = await patiently(partial(self._manifest, link.instance_id))
+        return frozenset((*manifest.parameters, *manifest.results, *manifest.commands, *manifest.needs))
+
+    async def run(
+        self,
+        outer: JobRun,
+        link: Link,
+        workflow: str,
+        arguments: Mapping[str, Any],
+        path: str,
+        *,
+        is_over: bool = False,
+    ) -> Mapping[str, Any]:
+        """Run a workflow on the linked instance and return its results by name.
+
+        Waits while another job keeps the instance busy. `is_over` only reads how an earlier run ended. Raises
+        WorkflowFailed with the error message of the other instance.
+        """
+        job_id = inner_job_id(outer.job_id, path)
+        pause_s = BUSY_FIRST_S
+        while True:
+            outcome = await patiently(partial(self._outcome, job_id))
+            if outcome is None:
+                if is_over:
+                    raise WorkflowFailed(f"the call of {workflow!r} was broken off before it began.")
+                begun = await patiently(partial(self._begin, outer, link, workflow, arguments, job_id))
+                if not begun:
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(BUSY_LONGEST_S, pause_s * 2)
+            elif outcome.status == JobStatus.EXECUTING:
+                await self._run_job(job_id)
+            elif outcome.status == JobStatus.SUCCEEDED:
+                results: dict[str, Any] = msgspec.json.decode(outcome.results or "{}")
+                return results
+            else:
+                raise WorkflowFailed(outcome.error_message or f"the call of {workflow!r} failed.")
+
+    async def give_up_orphans(self) -> None:
+        """End the jobs whose outer job has ended without them: nobody would run them any more."""
+        async with self._database.connection() as connection:
+            for orphan in await store.orphans(connection):
+                await jobs.supersede(
+                    connection,
+                    job_id=orphan.id,
+                    job_status=JobStatus.FAILED,
+                    status=InstanceStatus.FAILED,
+                    error_message="The job that ran this one has ended without it.",
+                )
+
+    async def _begin(self, outer: JobRun, link: Link, workflow: str, arguments: Mapping[str, Any], job_id: str) -> bool:
+        """Accept the inner job; False when the instance is busy. Raises WorkflowFailed when it can never be done."""
+        async with self._database.connection() as connection:
+            target = await self._target(link.instance_id)
+            manifest = await self._manifests.get(connection, target.application_id, target.version)
+            status = InstanceStatus(target.status)
+            if target.job_id is not None:
+                return False
+            plan = plan_call(manifest, workflow, arguments, status)
+            _must_be_possible(plan, target)
+            begun = await store.begin(
+                connection,
+                instance_id=link.instance_id,
+                job_id=job_id,
+                parent_job_id=outer.job_id,
+                name=plan.workflow,
+                prior_status=status,
+                status=_status_while_running(plan, status),
+                **job_columns(plan, manifest),
+            )
+        return begun is not None
+
+    async def _outcome(self, job_id: str) -> OutcomeRow | None:
+        async with self._database.connection() as connection:
+            return await store.outcome(connection, job_id=job_id)
+
+    async def _target(self, instance_id: str) -> TargetRow:
+        async with self._database.connection() as connection:
+            target = await store.target(connection, instance_id=instance_id)
+        if target is None:
+            raise WorkflowFailed(f"the instance {instance_id} behind it does not exist any more.")
+        return target
+
+    async def _manifest(self, instance_id: str) -> CompiledManifest:
+        target = await self._target(instance_id)
+        async with self._database.connection() as connection:
+            return await self._manifests.get(connection, target.application_id, target.version)
+
+
+def inner_job_id(outer_job_id: str, path: str) -> str:
+    """Return the id of the job that an outer job runs at this place of its plan: the same after every crash."""
+    return outer_job_id[:8] + hashlib.sha256(f"{outer_job_id}\n{path}".encode()).hexdigest()[:16]
+
+
+def _must_be_possible(plan: Plan, target: TargetRow) -> None:
+    status = InstanceStatus(target.status)
+    first_launch = plan.workflow == LAUNCH and status is InstanceStatus.REQUESTED
+    if not first_launch and not may_accept(plan):
+        raise WorkflowFailed(f"the instance {target.name!r} is {status}, so {plan.workflow!r} cannot run on it.")
+
+
+def _status_while_running(plan: Plan, status: InstanceStatus) -> InstanceStatus:
+    if plan.workflow == LAUNCH and status is InstanceStatus.REQUESTED:
+        return status  # the claim moves it on, as for every first launch
+    assert plan.workflow != DESTROY or plan.kind == "destroy"
+    return move(status, accepting_event(plan))

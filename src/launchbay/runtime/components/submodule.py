@@ -1,0 +1,63 @@
+"""`reference.Submodule`: a child application in an instance of its own (manifest-language §7)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from launchbay.manifest.component_types import LOCATOR
+from launchbay.manifest.graph import Component
+from launchbay.model.links import Link, LinkKind
+from launchbay.model.step_path import workflow_path
+from launchbay.model.values import PinKind
+from launchbay.planning.commands import DESTROY, LAUNCH
+from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance, WorkflowFailed
+
+
+class Submodule:
+    """Launches, calls and destroys the linked instance; its return values are the component's signals."""
+
+    async def launch(self, job: JobRun, component: Component) -> None:
+        """Launch the child, or look at the shared instance. Raises WorkflowFailed with the way to what failed."""
+        link = _link(job, component)
+        await _must_offer(job, component, link)
+        if link.kind is LinkKind.OWN:
+            await job.others.run(job, link, LAUNCH, {}, workflow_path(component.path, LAUNCH))
+        linked = await job.others.look(link)
+        if linked.status != "Running" and link.kind is not LinkKind.OWN:
+            raise WorkflowFailed(f"the shared instance {linked.name!r} is {linked.status}; it must be Running.")
+        publish(job, component, linked)
+
+    async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
+        """Run the child's command and take over the signals that it changed. Raises WorkflowFailed."""
+        link = _link(job, component)
+        pin = f"{call.interface}.{call.command}"
+        results = await job.others.run(job, link, pin, call.arguments, call.path, is_over=call.is_over)
+        publish(job, component, await job.others.look(link))
+        return results
+
+    async def destroy(self, job: JobRun, component: Component) -> None:
+        """Destroy an own child; a shared instance lives on. Raises WorkflowFailed."""
+        link = job.links.get(component.path)
+        if link is not None and link.kind is LinkKind.OWN:
+            await job.others.run(job, link, DESTROY, {}, workflow_path(component.path, DESTROY))
+
+
+def publish(job: JobRun, component: Component, linked: LinkedInstance) -> None:
+    """Take the linked instance's return values over as the component's signals."""
+    for key, pin in component.pins.items():
+        if pin.type.kind is PinKind.PUBLISH_SIGNAL and key in linked.return_values:
+            job.state.publish(component.path, pin.interface, pin.name, linked.return_values[key])
+
+
+def _link(job: JobRun, component: Component) -> Link:
+    link = job.links.get(component.path)
+    if link is None:
+        raise WorkflowFailed("no instance stands behind this component; launch the application again.")
+    return link
+
+
+async def _must_offer(job: JobRun, component: Component, link: Link) -> None:
+    """Refuse a child without an interface that the component declares (§7)."""
+    offered = await job.others.offers(link)
+    missing = [key for key in component.pins if key != LOCATOR and key not in offered]
+    if missing:
+        raise WorkflowFailed(f"the application has no interface pin {', '.join(missing)}, which the manifest declares.")

@@ -1,0 +1,237 @@
+"""Applications inside of applications: launched, called and destroyed through their parent."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.running import UNKNOWN, Api, accepted, fresh_name, refused
+
+CHILD = """
+application:
+  configuration: {input.size: 1}
+  interfaces:
+    input: {size: bind(worker#input.size)}
+    result: {size: bind(worker#result.size), note: bind(worker#result.note)}
+    actions: {grow: bind(worker#actions.grow)}
+  components:
+    worker:
+      type: workflow.Instance
+      interfaces:
+        input: {size: configuration(int)}
+        result: {size: publish-signal(int), note: publish-signal(string)}
+        actions: {grow: receive-command(int by => int size)}
+      configuration:
+        configuration.workflows:
+          launch:
+            steps: [{pause: {action: wait, parameters: {delay: 0}}}]
+            return: {size: {value: "{$.size}"}, note: {value: "size {$.size}"}}
+          grow:
+            steps: []
+            return: {size: {value: "{$.by}"}, note: {value: "grown to {$.by}"}}
+          destroy: {steps: []}
+"""
+
+PARENT = """
+application:
+  interfaces:
+    input: {size: bind(child#input.size)}
+    result: {size: bind(child#result.size), told: bind(main#result.told)}
+    actions: {grow: bind(child#actions.grow), ask: bind(main#actions.ask)}
+  bindings: [[main, child]]
+  components:
+    child:
+      type: reference.Submodule
+      configuration: {__locator.application-id: LOCATOR}
+      interfaces:
+        input: {size: configuration(int)}
+        result: {size: publish-signal(int), note: publish-signal(string)}
+        actions: {grow: receive-command(int by => int size)}
+    main:
+      type: workflow.Instance
+      required: [result]
+      interfaces:
+        result: {note: consume-signal(string)}
+        actions: {grow: send-command(int by => int size), ask: receive-command(int by => int size)}
+        out: {told: publish-signal(string)}
+      configuration:
+        configuration.workflows:
+          launch:
+            steps: [{look: {action: getSignals, output: {seen: result}}}]
+            return: {told: {value: "{$.seen.result.note}"}}
+          ask:
+            steps: [{grow: {action: actions.grow, parameters: {by: "{$.by}"}, output: {grown: size}}}]
+            return: {size: {value: "{$.grown}"}, told: {value: "asked for {$.by}, got {$.grown}"}}
+"""
+
+
+def parent(locator: str) -> str:
+    # `main` publishes through `out`, which keeps its `result` free for what it consumes.
+    return PARENT.replace("LOCATOR", locator).replace("bind(main#result.told)", "bind(main#out.told)")
+
+
+async def family(api: Api) -> str:
+    """Make a child's application and return that of its parent."""
+    name = fresh_name("child")
+    await api.application(CHILD, name)
+    return await api.application(parent(name))
+
+
+def child_of(document: Any) -> str:
+    [found] = [part["instanceId"] for part in document["components"] if part["name"] == "child"]
+    return str(found)
+
+
+async def test_a_parent_launches_its_child_and_shows_its_signals(api: Api) -> None:
+    document = await api.settled(await api.launch(await family(api), parameters={"input.size": 7}))
+    assert document["status"] == "Running", document["errorMessage"]
+    assert document["returnValues"] == {"result.size": 7, "result.told": "size 7"}
+    child = await api.document(child_of(document))
+    assert child["status"] == "Running"
+    assert child["returnValues"] == {"result.size": 7, "result.note": "size 7"}
+    assert [job["name"] for job in child["workflowHistory"]] == ["launch"]
+
+
+async def test_a_child_is_found_by_the_id_of_its_application_too(api: Api) -> None:
+    child = await api.application(CHILD)
+    document = await api.settled(await api.launch(await api.application(parent(child))))
+    assert document["status"] == "Running", document["errorMessage"]
+    assert document["returnValues"]["result.size"] == 1
+
+
+async def test_a_command_of_the_child_runs_through_the_interfaces_of_the_parent(api: Api) -> None:
+    instance = await api.launch(await family(api))
+    await api.settled(instance)
+    document = await api.run(instance, "actions.grow", by="5")
+    assert document["returnValues"]["result.size"] == 5
+    child = await api.document(child_of(document))
+    assert child["returnValues"]["result.note"] == "grown to 5"
+    assert [job["name"] for job in child["workflowHistory"]] == ["actions.grow", "launch"]
+
+
+async def test_a_workflow_of_the_parent_calls_the_child_and_gets_its_results(api: Api) -> None:
+    instance = await api.launch(await family(api))
+    await api.settled(instance)
+    document = await api.run(instance, "actions.ask", by="9")
+    assert document["status"] == "Running", document["errorMessage"]
+    assert document["returnValues"] == {"result.size": 9, "result.told": "asked for 9, got 9"}
+
+
+async def test_destroying_the_parent_destroys_the_child(api: Api) -> None:
+    instance = await api.launch(await family(api))
+    child = child_of(await api.settled(instance))
+    assert (await api.run(instance, "destroy"))["status"] == "Destroyed"
+    assert (await api.document(child))["status"] == "Destroyed"
+
+
+async def test_deleting_the_parent_by_force_deletes_the_child(api: Api) -> None:
+    instance = await api.launch(await family(api))
+    child = child_of(await api.settled(instance))
+    accepted(await api.delete(f"instances/{instance}?force=1"))
+    await api.gone(instance)
+    await api.gone(child)
+
+
+async def test_a_parameter_that_the_parent_maps_is_refused_naming_the_outer_one(api: Api) -> None:
+    application = await family(api)
+    body = {"submodules": {"child": {"parameters": {"input.size": 3}}}}
+    told = refused(await api.post(f"applications/{application}/launch", body), 400, "MappedParameter")
+    assert "input.size" in told
+    assert "child" in told
+
+
+async def test_parameters_that_the_parent_does_not_map_reach_the_child(api: Api) -> None:
+    name = fresh_name("child")
+    await api.application(CHILD, name)
+    unmapped = parent(name).replace("    input: {size: bind(child#input.size)}\n", "")
+    body = {"submodules": {"child": {"parameters": {"input.size": 4}}}}
+    document = await api.settled(await api.launch(await api.application(unmapped), **body))
+    assert document["returnValues"]["result.size"] == 4
+
+
+async def test_an_older_version_of_the_child_can_be_asked_for(api: Api) -> None:
+    name = fresh_name("child")
+    child = await api.application(CHILD, name)
+    accepted(await api.put_yaml(f"applications/{child}/manifest", CHILD.replace("size {$.size}", "newer {$.size}")))
+    application = await api.application(parent(name))
+    newest = await api.settled(await api.launch(application))
+    assert newest["returnValues"]["result.told"] == "newer 1"
+    older = await api.settled(await api.launch(application, submodules={"child": {"manifestVersion": 2}}))
+    assert older["returnValues"]["result.told"] == "size 1"
+
+
+@pytest.mark.parametrize(
+    ("submodules", "code"),
+    [
+        ({"nobody": {}}, "UnknownSubmodule"),
+        ({"child": {"manifestVersion": 99}}, "InvalidManifestVersion"),
+        ({"child": {"revisionId": UNKNOWN}}, "UnknownRevision"),
+        ({"child": {"colour": "blue"}}, "InvalidField"),
+        ({"child": []}, "InvalidField"),
+        ({"child": {"parameters": {"input.nothing": 1}}}, "InvalidParameters"),
+    ],
+)
+async def test_a_submodule_that_makes_no_sense_refuses_the_whole_launch(api: Api, submodules: Any, code: str) -> None:
+    application = await family(api)
+    refused(await api.post(f"applications/{application}/launch", {"submodules": submodules}), 400, code)
+    assert accepted(await api.get(f"applications/{application}/instances")) == []
+
+
+async def test_an_application_that_nobody_has_refuses_the_launch_by_name(api: Api) -> None:
+    application = await api.application(parent("nobody made this"))
+    told = refused(await api.post(f"applications/{application}/launch", {}), 400, "UnknownSubmodule")
+    assert "nobody made this" in told
+
+
+async def test_an_application_inside_of_itself_is_refused(api: Api) -> None:
+    name = fresh_name("endless")
+    application = await api.application(parent(name), name)
+    refused(await api.post(f"applications/{application}/launch", {}), 400, "EndlessSubmodules")
+
+
+async def test_a_child_that_fails_fails_the_launch_with_the_way_to_it(api: Api) -> None:
+    name = fresh_name("child")
+    broken = CHILD.replace("{action: wait, parameters: {delay: 0}}", "{action: wait, parameters: {delay: never}}")
+    await api.application(broken, name)
+    document = await api.settled(await api.launch(await api.application(parent(name))))
+    assert document["status"] == "Failed"
+    assert "'child'" in document["errorMessage"]
+    assert "'pause'" in document["errorMessage"]
+    assert (await api.document(child_of(document)))["status"] == "Failed"
+
+
+async def test_a_child_without_a_declared_interface_fails_the_launch_with_its_name(api: Api) -> None:
+    name = fresh_name("child")
+    await api.application(CHILD.replace(", note: bind(worker#result.note)", ""), name)
+    document = await api.settled(await api.launch(await api.application(parent(name))))
+    assert document["status"] == "Failed"
+    assert "result.note" in document["errorMessage"]
+
+
+async def test_three_levels_launch_and_go_together(api: Api) -> None:
+    bottom, middle = fresh_name("bottom"), fresh_name("middle")
+    await api.application(CHILD, bottom)
+    relay = """
+application:
+  interfaces:
+    input: {size: bind(child#input.size)}
+    result: {size: bind(child#result.size), note: bind(child#result.note)}
+    actions: {grow: bind(child#actions.grow)}
+  components:
+    child:
+      type: reference.Submodule
+      configuration: {__locator.application-id: LOCATOR}
+      interfaces:
+        input: {size: configuration(int)}
+        result: {size: publish-signal(int), note: publish-signal(string)}
+        actions: {grow: receive-command(int by => int size)}
+"""
+    await api.application(relay.replace("LOCATOR", bottom), middle)
+    instance = await api.launch(await api.application(parent(middle)), parameters={"input.size": 6})
+    document = await api.settled(instance)
+    assert document["returnValues"] == {"result.size": 6, "result.told": "size 6"}
+    document = await api.run(instance, "actions.ask", by="8")
+    assert document["returnValues"] == {"result.size": 8, "result.told": "asked for 8, got 8"}
+    second = child_of(document)
+    third = child_of(await api.document(second))
+    assert (await api.run(instance, "destroy"))["status"] == "Destroyed"
+    assert [(await api.document(each))["status"] for each in (second, third)] == ["Destroyed", "Destroyed"]
