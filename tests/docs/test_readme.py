@@ -1,0 +1,31 @@
+"""The README's example works as it is shown, and its commands exist."""
+
+import json
+import re
+from pathlib import Path
+
+from tests.docs.pages import ROOT, blocks
+from tests.docs.served import served
+
+PAGE = ROOT / "README.md"
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE))
+
+
+def test_every_make_command_of_the_readme_exists() -> None:
+    used = re.findall(r"\bmake ([a-z-]+)", "".join(block.text for block in blocks(PAGE) if block.language == "console"))
+    assert used
+    assert set(used) <= TARGETS
+
+
+def test_the_example_answers_what_the_readme_shows(tmp_path: Path) -> None:
+    (manifest,) = (block.text for block in blocks(PAGE) if block.language == "yaml")
+    (calls,) = (block.text for block in blocks(PAGE) if "/launch" in block.text and block.language == "console")
+    sent = re.search(r"-d '(\{.*\})'", calls)
+    shown = re.search(r'"status":"(\w+)","returnValues":(\{.*?\})', calls)
+    assert sent is not None
+    assert shown is not None
+    with served(tmp_path) as bay:
+        application = bay.application("greeter", manifest)
+        launched = bay.call("POST", f"applications/{application}/launch", json.loads(sent[1]))
+        seen = bay.settled(launched["id"])
+    assert (seen["status"], seen["returnValues"]) == (shown[1], json.loads(shown[2]))
