@@ -75,6 +75,7 @@ INTERVAL_LONGEST_MS = 100 * 365 * 24 * 3_600_000
 # Environments.
 ENVIRONMENT_ENTRIES = 1_000  # markers, properties or services of one environment
 
+
 # Who calls, and may they.
 ROLE_TEXT_BYTES = 64 * KIB
 ROLE_PATTERNS = 1_000
@@ -92,6 +93,11 @@ REFRESH_TOKENS_SUSPICIOUS = 5  # more than this in an hour is a security event
 REFRESH_TOKENS_BLOCKED = 10  # more than this in an hour blocks the user's generation
 REFRESH_TOKEN_BLOCK_S = 900
 REFRESH_TOKEN_LIFETIME_DAYS = 365
+REFRESH_TOKEN_LABEL_CHARS = 100
+EMAIL_CHARS = 254
+INVITATION_LIFETIME_DAYS = 7
+FORM_BYTES = 16 * KIB  # a form of a page
+AUDIT_DOCUMENT_BYTES = 64 * KIB  # of what was before or after; beyond it, a fingerprint stands for it
 
 # Submodules.
 SUBMODULE_LEVELS = 16

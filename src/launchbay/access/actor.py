@@ -9,6 +9,8 @@ class Method(StrEnum):
 
     BASIC = "basic"
     BEARER = "bearer"
+    EXCHANGE = "exchange"  # a refresh token, for a session token
+    INVITATION = "invitation"  # the link that sets the first password
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ The key is a file, made at the first start and readable by its owner alone. Ever
 file, and a backup of the database is of little use without it.
 """
 
+import hmac
 import os
 import secrets
 import stat
@@ -20,6 +21,7 @@ KEY_BYTES = 32
 FILE_NAME = "secret.key"
 
 _NONCE_BYTES = 12
+_FINGERPRINT_BYTES = 8
 _FORMAT = b"\x01"  # AES-256-GCM: this byte, the nonce, then the ciphertext with its tag
 
 
@@ -35,6 +37,8 @@ class SecretKey:
     def __init__(self, key: bytes) -> None:
         assert len(key) == KEY_BYTES, "a secret key has 256 bits"
         self._cipher = AESGCM(key)
+        # A key of its own, so that the two uses can tell nothing about each other.
+        self._fingerprint_key = hmac.digest(key, b"launchbay fingerprints", "sha256")
 
     def seal(self, plain: bytes, purpose: str) -> bytes:
         """Return the sealed form of the bytes; `purpose` names what they are and where they belong."""
@@ -54,6 +58,11 @@ class SecretKey:
             return self._cipher.decrypt(nonce, ciphertext, purpose.encode())
         except InvalidTag:
             raise broken from None
+
+    def fingerprint(self, plain: bytes, purpose: str) -> str:
+        """Return a short text that is equal for equal bytes, and tells nobody without the key what they are."""
+        message = purpose.encode() + b"\0" + plain
+        return "fingerprint:" + hmac.digest(self._fingerprint_key, message, "sha256")[:_FINGERPRINT_BYTES].hex()
 
 
 def read_secret_key(file: Path) -> SecretKey:

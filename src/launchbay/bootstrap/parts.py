@@ -16,8 +16,10 @@ from launchbay.access.bearer import SessionTokens
 from launchbay.access.key_ring import KeyRing
 from launchbay.access.lookup import Lookups
 from launchbay.access.passwords import Passwords
+from launchbay.access.refresh_tokens import RefreshTokens
 from launchbay.access.secret_key import read_secret_key
-from launchbay.access.throttle import SignInThrottle
+from launchbay.access.security_events import LoggedSecurityEvents
+from launchbay.access.throttle import AddressThrottle, SignInThrottle
 from launchbay.actions.registry import Registry
 from launchbay.clock import Clock, SystemClock
 from launchbay.engine.engine import Engine
@@ -27,6 +29,7 @@ from launchbay.engine.runner import Runner
 from launchbay.engine.stager import Stager
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.observe.audit import Audit
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.manifests import CompiledManifests
@@ -122,6 +125,11 @@ def _assemble(
         manifests=manifests,
         check=partial(check, known_actions=known_actions),
         clock=clock,
+        audit=Audit(secret),
+        passwords=passwords,
+        sign_in=basic,
+        refresh_tokens=RefreshTokens(LoggedSecurityEvents(), AddressThrottle(clock)),
+        sessions=sessions,
     )
     surroundings = Surroundings(
         actions=actions,
@@ -144,7 +152,7 @@ def _assemble(
         stalled_after_s=settings.stalled_after_s,
         stager_interval_s=settings.stager_interval_ms / 1000,
     )
-    services = Services(desk=desk, ready=partial(_ready, database))
+    services = Services(desk=desk, ready=partial(_ready, database), base_url=settings.base_url)
     return Parts(create_app(ENDPOINTS, Authenticator(basic, sessions), services), engine, database, administrator)
 
 

@@ -1,5 +1,6 @@
 """User accounts and their memberships."""
 
+from datetime import datetime
 from typing import NamedTuple
 
 from launchbay.model.user import User
@@ -26,6 +27,18 @@ class MemberRow(NamedTuple):
     roles: list[str]
 
 
+class AccountRow(NamedTuple):
+    """A member in full: the account, whether it still waits for its first password, and the roles held here."""
+
+    id: str
+    name: str
+    email: str
+    enabled: bool
+    is_invited: bool
+    created_at: datetime
+    roles: list[str]
+
+
 _sql = load("users")
 
 credentials = _sql.row("credentials", CredentialsRow)
@@ -37,3 +50,8 @@ set_enabled = _sql.change("set_enabled")
 join_organization = _sql.change("join_organization")
 leave_organization = _sql.change("leave_organization")
 of_organization = _sql.rows("of_organization", MemberRow)
+member = _sql.row("member", AccountRow)
+by_email = _sql.row("by_email", User)
+organizations = _sql.value("organizations", list)
+lock = _sql.value("lock", str)
+delete = _sql.change("delete")

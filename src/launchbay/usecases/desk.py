@@ -3,19 +3,29 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from launchbay.access.basic import BasicAuthentication
+from launchbay.access.bearer import SessionTokens
 from launchbay.access.lookup import Lookups
+from launchbay.access.passwords import Passwords
+from launchbay.access.refresh_tokens import RefreshTokens
 from launchbay.clock import Clock
 from launchbay.model.findings import Finding
+from launchbay.observe.audit import Audit
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.store.pool import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
-    """Database, access and compiler of this process. `check` returns the findings of a manifest text."""
+    """What a use case may reach. `check` returns the findings of a manifest text."""
 
     database: Database
     lookups: Lookups
     manifests: CompiledManifests
     check: Callable[[bytes], list[Finding]]
     clock: Clock
+    audit: Audit
+    passwords: Passwords
+    sign_in: BasicAuthentication
+    refresh_tokens: RefreshTokens
+    sessions: SessionTokens

@@ -1,9 +1,18 @@
-"""Organizations of the caller (reference §4, Organizations)."""
+"""Organizations (reference §4, Organizations; api-decisions, "Beyond the reference")."""
 
+from launchbay.access import resources
 from launchbay.access.actor import Actor
+from launchbay.access.lookup import Lookup
+from launchbay.access.permissions import Permission
+from launchbay.errors import NotAllowed
+from launchbay.ids import new_id
+from launchbay.model.organization import Organization
 from launchbay.store import organizations as store
+from launchbay.store.pool import Connection
 from launchbay.store.rows import NamedRow
+from launchbay.usecases import first_start
 from launchbay.usecases.desk import Desk
+from launchbay.usecases.names import checked_name
 
 
 async def list_organizations(desk: Desk, actor: Actor) -> list[NamedRow]:
@@ -11,3 +20,64 @@ async def list_organizations(desk: Desk, actor: Actor) -> list[NamedRow]:
     async with desk.database.connection() as connection:
         caller = await desk.lookups.on(connection, actor).caller()
         return await store.of_user(connection, user_id=caller.id)
+
+
+async def read_organization(desk: Desk, actor: Actor, organization_id: str) -> Organization:
+    """Return an organization that the caller belongs to."""
+    async with desk.database.connection() as connection:
+        return await desk.lookups.on(connection, actor).organization(organization_id)
+
+
+async def create_organization(desk: Desk, actor: Actor, name: str) -> str:
+    """Create an organization with all that comes with one, and make the caller its administrator; return its id.
+
+    Whoever administers an organization runs workflows, so not everybody may make one for themselves: the caller must be
+    allowed to create users in an organization already. Names need not differ, because a refusal would tell which
+    organizations there are. Raises BadRequest for a bad name.
+    """
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        caller = await lookup.caller()
+        await _require_user_creation(connection, lookup, caller.id)
+        name = checked_name(name)
+        organization_id = await first_start.create_organization(connection, name, caller.id)
+        await desk.audit.record(
+            connection,
+            actor,
+            "create_organization",
+            f"/organizations/{organization_id}",
+            organization_id=organization_id,
+            after={"name": name},
+        )
+    return organization_id
+
+
+async def rename_organization(desk: Desk, actor: Actor, organization_id: str, name: str) -> None:
+    """Give an organization another name; the permission is ManageUsers for all users. Raises BadRequest."""
+    async with desk.database.transaction() as connection:
+        organization = await desk.lookups.on(connection, actor).organization(
+            organization_id, Permission.MANAGE_USERS, resources.user(new_id())
+        )
+        name = checked_name(name)
+        await store.rename(connection, organization_id=organization.id, name=name)
+        await desk.audit.record(
+            connection,
+            actor,
+            "rename_organization",
+            f"/organizations/{organization.id}",
+            organization_id=organization.id,
+            before={"name": organization.name},
+            after={"name": name},
+        )
+
+
+async def _require_user_creation(connection: Connection, lookup: Lookup, caller_id: str) -> None:
+    anybody = resources.user(new_id())
+    for row in await store.of_user(connection, user_id=caller_id):
+        await lookup.organization(row.id)
+        if lookup.allows(row.id, Permission.MANAGE_USERS, anybody):
+            return
+    raise NotAllowed(
+        f"You need the permission {Permission.MANAGE_USERS} for all users of an organization to create another one.",
+        "Ask an administrator to create it and to add you.",
+    )

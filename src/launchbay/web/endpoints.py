@@ -1,17 +1,31 @@
 """THE table: every endpoint of the HTTP API. Families declare rows beside their handlers; here they come together."""
 
 from launchbay.web.endpoint import Endpoint
-from launchbay.web.handlers import applications, environments, health, instances, organizations, revisions, workflows
+from launchbay.web.handlers import (
+    account,
+    applications,
+    environments,
+    health,
+    instances,
+    members,
+    organizations,
+    revisions,
+    roles,
+    workflows,
+)
 from launchbay.web.handlers.description import description_rows
 
 _FAMILIES: tuple[tuple[Endpoint, ...], ...] = (
     # One line for each file in handlers/, in the order of the documentation.
     organizations.ENDPOINTS,
+    members.ENDPOINTS,
+    roles.ENDPOINTS,
     applications.ENDPOINTS,
     revisions.ENDPOINTS,
     environments.ENDPOINTS,
     instances.ENDPOINTS,
     workflows.ENDPOINTS,
+    account.ENDPOINTS,
     health.ENDPOINTS,
 )
 

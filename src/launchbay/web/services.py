@@ -6,6 +6,14 @@ from dataclasses import dataclass
 from launchbay.usecases.desk import Desk
 
 
+@dataclass(frozen=True, slots=True)
+class SignInWay:
+    """Another way to prove who one is, as a link on the page for refresh tokens; `path` starts it."""
+
+    name: str
+    path: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Services:
     """The outside of a handler, given to it with every call."""
@@ -13,3 +21,5 @@ class Services:
     desk: Desk  # for the use cases
     # Raises Unavailable, saying why, while this process cannot answer requests (database away).
     ready: Callable[[], Awaitable[None]]
+    base_url: str  # where clients find this server, "" where that is the Host that they ask for
+    sign_in_ways: tuple[SignInWay, ...] = ()  # beside the local password

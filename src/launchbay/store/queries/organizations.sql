@@ -10,3 +10,6 @@ SELECT EXISTS (SELECT 1 FROM organizations);
 
 -- name: insert
 INSERT INTO organizations (id, name) VALUES (%(organization_id)s, %(name)s);
+
+-- name: rename
+UPDATE organizations SET name = %(name)s WHERE id = %(organization_id)s;

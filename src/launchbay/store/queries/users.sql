@@ -42,3 +42,29 @@ LEFT JOIN (role_assignments a JOIN roles r ON r.id = a.role_id) ON a.user_id = u
 WHERE m.organization_id = %(organization_id)s
 GROUP BY u.id
 ORDER BY u.id;
+
+-- name: member
+-- One member in full.
+SELECT u.id, u.name, u.email, u.enabled,
+       u.password_hash IS NULL AND EXISTS (SELECT FROM invitations i WHERE i.user_id = u.id) AS is_invited, u.created_at,
+       (SELECT coalesce(array_agg(r.name ORDER BY r.name), '{}')
+        FROM role_assignments a JOIN roles r ON r.id = a.role_id
+        WHERE a.user_id = u.id AND r.organization_id = m.organization_id) AS roles
+FROM memberships m JOIN users u ON u.id = m.user_id
+WHERE m.organization_id = %(organization_id)s AND m.user_id = %(user_id)s;
+
+-- name: by_email
+-- The lock keeps the account from being deleted until the caller has made it a member.
+SELECT id, email, name, enabled, created_at FROM users WHERE lower(email) = lower(%(email)s) FOR KEY SHARE;
+
+-- name: organizations
+-- The ids of the organizations that a user belongs to, in the order in which they are locked.
+SELECT array_agg(organization_id ORDER BY organization_id) FROM memberships WHERE user_id = %(user_id)s;
+
+-- name: lock
+-- Nobody joins the account to another organization meanwhile.
+SELECT id FROM users WHERE id = %(user_id)s FOR UPDATE;
+
+-- name: delete
+-- With its refresh tokens and its invitation.
+DELETE FROM users WHERE id = %(user_id)s;

@@ -1,0 +1,95 @@
+"""The audit log: who changed what, when, from where, and how it was before and after (promise 14).
+
+A use case writes its entry with one call in the transaction of the change, so there is never one without the other:
+
+    await desk.audit.record(
+        connection, actor, "update_role", str(resources.role(role.id)), organization_id=role.organization_id,
+        before={"name": role.name}, after={"name": name},
+    )
+
+The operation is the endpoint's id, the object a path. Documents are small, and hold no secret in clear: what may be one
+(passwords, tokens, parameters that people give) goes through `fingerprint`, which tells same from different, no more.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from launchbay.access.actor import Actor
+from launchbay.access.secret_key import SecretKey
+from launchbay.limits import AUDIT_DOCUMENT_BYTES
+from launchbay.store import audit as store
+from launchbay.store.pool import Connection
+
+Document = Mapping[str, Any]
+
+_PURPOSE = "audit"
+
+
+class Audit:
+    """Writes entries. The fingerprints are keyed with the server's secret key: nobody can guess their way back."""
+
+    def __init__(self, secret: SecretKey) -> None:
+        self._secret = secret
+
+    async def record(
+        self,
+        connection: Connection,
+        actor: Actor,
+        operation: str,
+        changed: str,
+        *,
+        organization_id: str,
+        before: Document | None = None,
+        after: Document | None = None,
+    ) -> None:
+        """Write down a change of an object of an organization, in the transaction of the change."""
+        columns = self._columns(actor, operation, changed, before, after)
+        await store.insert(connection, organization_id=organization_id, **columns)
+
+    async def record_own(
+        self,
+        connection: Connection,
+        actor: Actor,
+        operation: str,
+        changed: str,
+        *,
+        before: Document | None = None,
+        after: Document | None = None,
+    ) -> None:
+        """Write down what the actor changed about themselves; every organization of theirs sees it."""
+        await store.insert_for_actor(connection, **self._columns(actor, operation, changed, before, after))
+
+    def fingerprint(self, value: Any) -> str:
+        """Return what stands for a value that must not be shown: equal for equal values, of any JSON type."""
+        return self._secret.fingerprint(msgspec.json.encode(value, order="sorted"), _PURPOSE)
+
+    def fingerprints(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """Return the names with the fingerprints of their values."""
+        return {name: self.fingerprint(value) for name, value in values.items()}
+
+    def _columns(
+        self, actor: Actor, operation: str, changed: str, before: Document | None, after: Document | None
+    ) -> dict[str, Any]:
+        return {
+            "actor_id": actor.user_id,
+            "actor_email": actor.email,
+            "method": actor.method.value,
+            "address": actor.address,
+            "operation": operation,
+            "object": changed,
+            "object_id": changed.rpartition("/")[2],
+            "before": self._text(before),
+            "after": self._text(after),
+        }
+
+    def _text(self, document: Document | None) -> str | None:
+        if document is None:
+            return None
+        data = msgspec.json.encode(document)
+        if len(data) > AUDIT_DOCUMENT_BYTES:
+            # The log tells that it changed, and whether to the same; the object itself tells what it is.
+            shown = {"bytes": len(data), "fingerprint": self._secret.fingerprint(data, _PURPOSE)}
+            data = msgspec.json.encode(shown)
+        return data.decode()

@@ -1,0 +1,251 @@
+"""The users of an organization (reference §2, User; api-decisions, "Beyond the reference").
+
+An account belongs to everybody who counts it among their members. So what reaches beyond one organization (disabling)
+needs the permission in each of them, and a password is set by others only when the account is made.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from launchbay import limits
+from launchbay.access import member_rules, resources
+from launchbay.access.actor import Actor
+from launchbay.access.lookup import Lookup
+from launchbay.access.permissions import Permission
+from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
+from launchbay.ids import new_id
+from launchbay.store import roles, users
+from launchbay.store.constraints import refuse_duplicate
+from launchbay.store.pool import Connection
+from launchbay.store.users import AccountRow, MemberRow
+from launchbay.usecases.administrators import keep_an_administrator
+from launchbay.usecases.desk import Desk
+from launchbay.usecases.invitations import Invitation, invite
+from launchbay.usecases.names import checked_name
+from launchbay.usecases.roles import require_assignment, roles_named
+
+# A colon would end the address in Basic credentials.
+_EMAIL = re.compile(r"[^@\s:\x00-\x1f\x7f]+@[^@\s:\x00-\x1f\x7f]+")
+
+
+class MemberView(NamedTuple):
+    """A member, and what the caller may do to them."""
+
+    row: MemberRow
+    can_evict: bool
+    can_manage_roles: bool
+
+
+class AccountView(NamedTuple):
+    """A member in full, and what the caller may do to them."""
+
+    row: AccountRow
+    can_evict: bool
+    can_manage_roles: bool
+
+
+class NewMember(NamedTuple):
+    """Who was added; `invitation` is for a new account without a password."""
+
+    id: str
+    invitation: Invitation | None
+
+
+async def list_users(desk: Desk, actor: Actor, organization_id: str) -> list[MemberView]:
+    """Return the users of an organization whom the caller may read."""
+    async with desk.database.connection() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        organization = await lookup.organization(organization_id)
+        rows = await users.of_organization(connection, organization_id=organization.id)
+        administrators = await _administrators(connection, organization.id)
+    grants = lookup.grants(organization.id)
+    return [
+        MemberView(
+            row,
+            member_rules.can_evict(grants, row.id, administrators),
+            member_rules.can_manage_roles(grants, row.id),
+        )
+        for row in rows
+        if lookup.allows(organization.id, Permission.READ, resources.user(row.id))
+    ]
+
+
+async def read_user(desk: Desk, actor: Actor, organization_id: str, user_id: str) -> AccountView:
+    """Return one user of an organization."""
+    async with desk.database.connection() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        await lookup.member(organization_id, user_id, Permission.READ)
+        row = await users.member(connection, organization_id=organization_id, user_id=user_id)
+        if row is None:
+            raise NotFound(f"The user {user_id} has just left the organization.")
+        administrators = await _administrators(connection, organization_id)
+    grants = lookup.grants(organization_id)
+    return AccountView(
+        row, member_rules.can_evict(grants, row.id, administrators), member_rules.can_manage_roles(grants, row.id)
+    )
+
+
+async def create_user(
+    desk: Desk,
+    actor: Actor,
+    organization_id: str,
+    *,
+    email: str,
+    name: str,
+    password: str | None,
+    role_names: Sequence[str],
+) -> NewMember:
+    """Add a user to an organization: a new account, or the existing one with this e-mail address.
+
+    A new account without a password gets an invitation. Raises BadRequest for what is wrong with the fields, for roles
+    that do not exist, for a member, and for a password given for an account that exists: it is not ours to change.
+    """
+    user_id = new_id()
+    async with desk.database.connection() as connection:
+        await _for_new_user(desk.lookups.on(connection, actor), organization_id, user_id)
+    email, name = _checked_email(email), checked_name(name)
+    password_hash = None if password is None else await desk.passwords.hash(password)
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        await _for_new_user(lookup, organization_id, user_id)
+        await roles.lock_organization(connection, organization_id=organization_id)
+        wanted = await roles_named(connection, organization_id, role_names)
+        existing = await users.by_email(connection, email=email)
+        invitation = None
+        if existing is not None:
+            user_id = existing.id
+            lookup.require(organization_id, Permission.MANAGE_USERS, resources.user(user_id))
+            await _add_existing(connection, organization_id, user_id, email, has_password=password is not None)
+        else:
+            with refuse_duplicate(f"The account {email} was made at the same moment. Send the request again.", "Taken"):
+                await users.insert(connection, id=user_id, email=email, name=name, password_hash=password_hash)
+            await users.join_organization(connection, organization_id=organization_id, user_id=user_id)
+            if password_hash is None:
+                invitation = await invite(connection, user_id)
+        require_assignment(lookup, organization_id, user_id, wanted)
+        await roles.assign(connection, user_id=user_id, role_ids=[role.id for role in wanted])
+        await desk.audit.record(
+            connection,
+            actor,
+            "create_user",
+            str(resources.user(user_id)),
+            organization_id=organization_id,
+            after={
+                "email": email,
+                "name": name if existing is None else existing.name,
+                "isNewAccount": existing is None,
+                # Of the hash: a fingerprint of the password itself could be guessed at by who has the server's key.
+                "password": None if password_hash is None else desk.audit.fingerprint(password_hash),
+                "roles": [role.name for role in wanted],
+            },
+        )
+    return NewMember(user_id, invitation)
+
+
+async def update_user(desk: Desk, actor: Actor, organization_id: str, user_id: str, *, enabled: bool) -> None:
+    """Disable or enable a user's account, in every organization that it belongs to.
+
+    Raises NotAllowed when the caller may not manage the user in each of them, and BadRequest when one of them would be
+    left without an administrator.
+    """
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        await lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
+        everywhere = await users.organizations(connection, user_id=user_id) or []
+        for touched_id in everywhere:
+            await roles.lock_organization(connection, organization_id=touched_id)
+        await users.lock(connection, user_id=user_id)
+        if await users.organizations(connection, user_id=user_id) != everywhere:
+            raise Conflict("The user joined or left an organization at the same moment; try again.")
+        user = await lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
+        for touched_id in everywhere:
+            await _for_whole_account(lookup, touched_id, user_id)
+            if not enabled:
+                await keep_an_administrator(connection, touched_id, user_id)
+        await users.set_enabled(connection, id=user_id, enabled=enabled)
+        for touched_id in everywhere:
+            await desk.audit.record(
+                connection,
+                actor,
+                "update_user",
+                str(resources.user(user_id)),
+                organization_id=touched_id,
+                before={"enabled": user.enabled},
+                after={"enabled": enabled},
+            )
+    desk.sign_in.forget(user_id)
+
+
+async def remove_user(desk: Desk, actor: Actor, organization_id: str, user_id: str) -> None:
+    """Remove a user from an organization; an account that belongs to no other one is deleted.
+
+    Raises BadRequest for the last administrator.
+    """
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        await lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
+        await roles.lock_organization(connection, organization_id=organization_id)
+        await users.lock(connection, user_id=user_id)
+        user = await lookup.member(organization_id, user_id, Permission.MANAGE_USERS)  # as it is now, after waiting
+        await keep_an_administrator(connection, organization_id, user_id)
+        member = await users.member(connection, organization_id=organization_id, user_id=user_id)
+        assert member is not None, "nobody leaves while the organization is locked"
+        await users.leave_organization(connection, organization_id=organization_id, user_id=user_id)
+        belongs_elsewhere = await users.organizations(connection, user_id=user_id) is not None
+        if not belongs_elsewhere:
+            # Nobody could ever manage it again, and whoever is invited under this address later is somebody new.
+            await users.delete(connection, user_id=user_id)
+        await desk.audit.record(
+            connection,
+            actor,
+            "remove_user",
+            str(resources.user(user_id)),
+            organization_id=organization_id,
+            before={"email": user.email, "name": user.name, "roles": member.roles},
+            after=None if not belongs_elsewhere else {"email": user.email, "roles": []},
+        )
+    if not belongs_elsewhere:
+        desk.sign_in.forget(user_id)
+
+
+async def _for_new_user(lookup: Lookup, organization_id: str, user_id: str) -> None:
+    await lookup.organization(organization_id, Permission.MANAGE_USERS, resources.user(user_id))
+
+
+async def _for_whole_account(lookup: Lookup, organization_id: str, user_id: str) -> None:
+    try:
+        await lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
+    except NotAllowed:
+        raise NotAllowed(
+            "This account belongs to another organization too, where you may not manage it.",
+            "Remove the user from this organization instead.",
+        ) from None
+
+
+async def _add_existing(
+    connection: Connection, organization_id: str, user_id: str, email: str, *, has_password: bool
+) -> None:
+    if not await users.join_organization(connection, organization_id=organization_id, user_id=user_id):
+        raise BadRequest(f"{email} is a user of this organization already.", code="AlreadyMember")
+    if has_password:
+        raise BadRequest(
+            f"There is an account {email} already, and its password stays as it is.",
+            "Leave the password out to add the account to this organization.",
+            code="AccountExists",
+        )
+
+
+async def _administrators(connection: Connection, organization_id: str) -> list[str]:
+    return [row.user_id for row in await roles.administrators(connection, organization_id=organization_id)]
+
+
+def _checked_email(email: str) -> str:
+    email = email.strip()
+    if len(email) > limits.EMAIL_CHARS or _EMAIL.fullmatch(email) is None:
+        raise BadRequest(
+            f"{email[:100]!r} is no e-mail address: it needs one @, no spaces or colons, and at most"
+            f" {limits.EMAIL_CHARS} characters.",
+            code="InvalidEmail",
+        )
+    return email

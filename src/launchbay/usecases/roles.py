@@ -1,0 +1,203 @@
+"""Roles, and who holds them (reference §4, Roles).
+
+Every change holds the organization's row locked: roles, memberships and assignments change one after the other.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from launchbay.access import resources
+from launchbay.access.actor import Actor
+from launchbay.access.lookup import Lookup
+from launchbay.access.permissions import Permission
+from launchbay.access.role_text import read_role_text
+from launchbay.errors import BadRequest, NotAllowed
+from launchbay.ids import new_id
+from launchbay.model.role import Role, RoleKind
+from launchbay.store import roles as store
+from launchbay.store import users
+from launchbay.store.constraints import refuse_duplicate
+from launchbay.store.pool import Connection
+from launchbay.usecases.administrators import keep_an_administrator
+from launchbay.usecases.desk import Desk
+from launchbay.usecases.names import checked_name
+
+_UNKNOWN_SHOWN = 20
+
+
+async def list_roles(desk: Desk, actor: Actor, organization_id: str) -> list[Role]:
+    """Return the roles of an organization that the caller may read."""
+    async with desk.database.connection() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        organization = await lookup.organization(organization_id)
+        rows = await store.of_organization(connection, organization_id=organization.id)
+    return [row for row in rows if lookup.allows(organization.id, Permission.READ, resources.role(row.id))]
+
+
+async def read_role(desk: Desk, actor: Actor, role_id: str) -> Role:
+    """Return a role with its text."""
+    async with desk.database.connection() as connection:
+        return await desk.lookups.on(connection, actor).role(role_id, Permission.READ)
+
+
+async def create_role(desk: Desk, actor: Actor, organization_id: str, name: str, permissions: str) -> Role:
+    """Create a role; its text is kept as it is. Raises BadRequest with the place of what is wrong in the text."""
+    role_id = new_id()
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        organization = await lookup.organization(organization_id, Permission.MANAGE_ROLES, resources.role(role_id))
+        name = checked_name(name)
+        read_role_text(permissions)
+        with refuse_duplicate(*_taken(name)):
+            await store.insert(
+                connection,
+                id=role_id,
+                organization_id=organization.id,
+                name=name,
+                permissions=permissions,
+                kind=RoleKind.CUSTOM,
+            )
+        await desk.audit.record(
+            connection,
+            actor,
+            "create_role",
+            str(resources.role(role_id)),
+            organization_id=organization.id,
+            after={"name": name, "permissions": permissions},
+        )
+        return await lookup.role(role_id, Permission.MANAGE_ROLES)
+
+
+async def update_role(desk: Desk, actor: Actor, role_id: str, name: str, permissions: str) -> None:
+    """Replace name and text of a role. Raises NotAllowed for the built-in Administrator, BadRequest."""
+    async with desk.database.transaction() as connection:
+        role = await _for_change(connection, desk.lookups.on(connection, actor), role_id)
+        if not role.can_edit:
+            raise _built_in(role)
+        name = checked_name(name)
+        read_role_text(permissions)
+        with refuse_duplicate(*_taken(name)):
+            await store.update(connection, id=role.id, name=name, permissions=permissions)
+        await desk.audit.record(
+            connection,
+            actor,
+            "update_role",
+            str(resources.role(role.id)),
+            organization_id=role.organization_id,
+            before={"name": role.name, "permissions": role.permissions},
+            after={"name": name, "permissions": permissions},
+        )
+
+
+async def delete_role(desk: Desk, actor: Actor, role_id: str) -> None:
+    """Delete a role, which revokes it from everybody. Raises NotAllowed for the built-in Administrator."""
+    async with desk.database.transaction() as connection:
+        role = await _for_change(connection, desk.lookups.on(connection, actor), role_id)
+        if not role.can_delete:
+            raise _built_in(role)
+        await store.delete(connection, id=role.id)
+        await desk.audit.record(
+            connection,
+            actor,
+            "delete_role",
+            str(resources.role(role.id)),
+            organization_id=role.organization_id,
+            before={"name": role.name, "permissions": role.permissions},
+        )
+
+
+async def assign_roles(desk: Desk, actor: Actor, organization_id: str, user_id: str, names: Sequence[str]) -> None:
+    """Give roles to a member; those held already stay. Raises BadRequest naming the roles that do not exist."""
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        before = await _held_by(connection, lookup, organization_id, user_id)
+        wanted = await roles_named(connection, organization_id, names)
+        require_assignment(lookup, organization_id, user_id, wanted)
+        await store.assign(connection, user_id=user_id, role_ids=[role.id for role in wanted])
+        await desk.audit.record(
+            connection,
+            actor,
+            "assign_roles",
+            str(resources.user(user_id)),
+            organization_id=organization_id,
+            before={"roles": before},
+            after={"roles": sorted({*before, *(role.name for role in wanted)})},
+        )
+
+
+async def revoke_roles(desk: Desk, actor: Actor, organization_id: str, user_id: str, names: Sequence[str]) -> None:
+    """Take roles from a member; those not held do not matter.
+
+    Raises BadRequest naming the roles that do not exist, and when nobody would be administrator any more.
+    """
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        before = await _held_by(connection, lookup, organization_id, user_id)
+        unwanted = await roles_named(connection, organization_id, names)
+        require_assignment(lookup, organization_id, user_id, unwanted)
+        if any(role.kind is RoleKind.ADMINISTRATOR for role in unwanted):
+            await keep_an_administrator(connection, organization_id, user_id)
+        await store.revoke(connection, user_id=user_id, role_ids=[role.id for role in unwanted])
+        await desk.audit.record(
+            connection,
+            actor,
+            "revoke_roles",
+            str(resources.user(user_id)),
+            organization_id=organization_id,
+            before={"roles": before},
+            after={"roles": sorted({*before} - {role.name for role in unwanted})},
+        )
+
+
+async def roles_named(connection: Connection, organization_id: str, names: Iterable[str]) -> list[Role]:
+    """Return the roles of these names. Raises BadRequest naming those that do not exist."""
+    wanted = set(names)
+    if not wanted:
+        return []
+    known = {role.name: role for role in await store.of_organization(connection, organization_id=organization_id)}
+    unknown = sorted(wanted - known.keys())
+    if unknown:
+        shown = ", ".join(repr(name[:100]) for name in unknown[:_UNKNOWN_SHOWN])
+        more = f" and {len(unknown) - _UNKNOWN_SHOWN} more" if len(unknown) > _UNKNOWN_SHOWN else ""
+        raise BadRequest(
+            f"The organization has no role named {shown}{more}.",
+            "GET organizations/{orgId}/roles lists those that it has.",
+            code="UnknownRole",
+        )
+    return [known[name] for name in sorted(wanted)]
+
+
+def require_assignment(lookup: Lookup, organization_id: str, user_id: str, touched: Iterable[Role]) -> None:
+    """Refuse roles that the caller may not give to this user or take away. Raises NotAllowed.
+
+    One by one: an entry with patterns for roles, such as `ManageRoles: [/users/*, /roles/<one>]`, is about those alone.
+    """
+    for role in touched:
+        lookup.require(organization_id, Permission.MANAGE_ROLES, resources.user(user_id), resources.role(role.id))
+
+
+async def _held_by(connection: Connection, lookup: Lookup, organization_id: str, user_id: str) -> list[str]:
+    """Look a member up for a change of roles, lock the organization, and return the names of the roles held."""
+    await lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)
+    await store.lock_organization(connection, organization_id=organization_id)
+    await lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)  # as it is now, after waiting
+    member = await users.member(connection, organization_id=organization_id, user_id=user_id)
+    assert member is not None, "nobody leaves while the organization is locked"
+    return member.roles
+
+
+async def _for_change(connection: Connection, lookup: Lookup, role_id: str) -> Role:
+    role = await lookup.role(role_id, Permission.MANAGE_ROLES)
+    await store.lock_organization(connection, organization_id=role.organization_id)
+    return await lookup.role(role_id, Permission.MANAGE_ROLES)  # as it is now, after waiting
+
+
+def _taken(name: str) -> tuple[str, str]:
+    return f"There is a role named {name!r} already. Choose another name.", "NameTaken"
+
+
+def _built_in(role: Role) -> NotAllowed:
+    return NotAllowed(
+        f"The role {role.name!r} comes with the organization and stays as it is.",
+        "Create a role of your own instead.",
+        code="BuiltInRole",
+    )

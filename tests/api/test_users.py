@@ -1,0 +1,235 @@
+"""The users of an organization through the API (reference §2, User; api-decisions, "Beyond the reference")."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.api.people import PASSWORD, fresh_email, person, user_named
+from tests.api.running import EMAIL, UNKNOWN, Api, accepted, basic, fresh_name, refused
+
+
+def users(organization: str) -> str:
+    return f"organizations/{organization}/users"
+
+
+async def test_a_list_shows_exactly_the_fields_of_the_reference(api: Api) -> None:
+    who = await person(api, "Guest")
+    rows = accepted(await api.get(users(api.organization)))
+    assert all(set(row) == {"id", "name", "email", "roles", "canEvict", "canManageRoles"} for row in rows)
+    assert await user_named(api, who.id) == {
+        "id": who.id,
+        "name": "Person",
+        "email": who.email,
+        "roles": ["Guest"],
+        "canEvict": True,
+        "canManageRoles": True,
+    }
+
+
+async def test_what_the_caller_may_do_to_a_user_follows_from_two_permissions(api: Api) -> None:
+    who = await person(api)
+    for entries, evict, manage in (
+        (["Read: [/*]"], False, False),
+        (["Read: [/*]", "ManageUsers: [/users/*]"], True, False),
+        (["Read: [/*]", f"ManageRoles: [/users/{who.id}]"], False, True),
+    ):
+        caller = await api.member(*entries)
+        [row] = [row for row in accepted(await caller.get(users(api.organization))) if row["id"] == who.id]
+        assert (row["canEvict"], row["canManageRoles"]) == (evict, manage)
+
+
+async def test_only_users_that_the_caller_may_read_are_listed(api: Api) -> None:
+    who = await person(api)
+    one = await api.member(f"Read: [/users/{who.id}]")
+    assert [row["id"] for row in accepted(await one.get(users(api.organization)))] == [who.id]
+    assert accepted(await (await api.member()).get(users(api.organization))) == []
+    refused(await one.get(f"{users(api.organization)}/{UNKNOWN}"), 404, "NotFound")
+
+
+async def test_lists_come_in_pages_when_asked(api: Api) -> None:
+    for _ in range(3):
+        await person(api)
+    seen: list[str] = []
+    path = f"{users(api.organization)}?limit=2"
+    while True:
+        answer = await api.get(path)
+        page = accepted(answer)
+        assert len(page) <= 2
+        seen += [row["id"] for row in page]
+        if "link" not in answer.headers:
+            break
+        path = answer.headers["link"].partition(">")[0].removeprefix("</api/1/")
+    assert seen == sorted(row["id"] for row in accepted(await api.get(users(api.organization))))
+
+
+async def test_one_user_is_read_in_full(api: Api) -> None:
+    who = await person(api, "Guest")
+    document = accepted(await api.get(f"{users(api.organization)}/{who.id}"))
+    assert document.pop("createdAt") > 1_700_000_000_000
+    assert document == {**await user_named(api, who.id), "enabled": True, "invited": False}
+
+
+async def test_a_user_with_a_password_signs_in_at_once(api: Api) -> None:
+    who = await person(api, "Guest")
+    assert [row["id"] for row in accepted(await who.get("organizations"))] == [api.organization]
+
+
+async def test_a_user_without_a_password_gets_a_link_and_cannot_sign_in(api: Api) -> None:
+    email = fresh_email()
+    created = accepted(await api.post(users(api.organization), {"email": email, "name": "Ann"}))
+    assert set(created) == {"id", "invitation", "invitationExpiresAt"}
+    assert created["invitation"].startswith("http://launchbay/invitation/")
+    document = accepted(await api.get(f"{users(api.organization)}/{created['id']}"))
+    assert (document["invited"], document["enabled"], document["roles"]) == (True, True, [])
+    for password in ("", "x"):
+        refused(await api.caller(basic(email, password)).get("organizations"), 401, "NotAuthenticated")
+
+
+async def test_the_account_of_another_organization_becomes_a_member_as_it_is(api: Api) -> None:
+    outsider, organization, _ = await api.outsider()
+    who = await person(api, "Guest", organization=organization, by=outsider)
+    body = {"email": who.email.upper(), "name": "Somebody else", "roles": ["Guest"]}
+    refused(await api.post(users(api.organization), {**body, "password": "taken over"}), 400, "AccountExists")
+    assert {row["id"] for row in accepted(await who.get("organizations"))} == {organization}
+    assert accepted(await api.post(users(api.organization), body)) == {"id": who.id}
+    assert {row["id"] for row in accepted(await who.get("organizations"))} == {organization, api.organization}
+    assert (await user_named(api, who.id))["name"] == "Person"
+    refused(await api.post(users(api.organization), body), 400, "AlreadyMember")
+    refused(await api.caller(basic(who.email, "taken over")).get("organizations"), 401)
+
+
+@pytest.mark.parametrize(
+    "email", ["", "ann", "@", "ann@", "a b@example.org", "a:b@example.org", "x" * 251 + "@a.b", "a@b@c"]
+)
+async def test_what_is_no_address_is_refused(api: Api, email: str) -> None:
+    refused(
+        await api.post(users(api.organization), {"email": email, "name": "Ann", "password": "x"}), 400, "InvalidEmail"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"name": " "}, "InvalidName"),
+        ({"password": ""}, "BadRequest"),
+        ({"password": "x" * 1025}, "BadRequest"),
+        ({"roles": ["Guest", "Pilot"]}, "UnknownRole"),
+        ({"roles": "Guest"}, "WrongField"),
+        ({"email": None}, "WrongField"),
+    ],
+)
+async def test_a_refused_user_is_not_made(api: Api, change: dict[str, Any], code: str) -> None:
+    email = fresh_email()
+    body = {"email": email, "name": "Ann", "password": "secret", **change}
+    answer = await api.post(users(api.organization), body)
+    refused(answer, 400, code)
+    assert "xxxx" not in answer.text
+    assert email not in [row["email"] for row in accepted(await api.get(users(api.organization)))]
+
+
+async def test_who_manages_users_needs_the_permission_for_roles_to_give_roles(api: Api) -> None:
+    manager = await api.member("ManageUsers: [/users/*]", "Read: [/*]")
+    body = {"email": fresh_email(), "name": "Ann", "password": "secret", "roles": ["Administrator"]}
+    refused(await manager.post(users(api.organization), body), 403, "NotAllowed")
+    refused(await api.caller(basic(str(body["email"]), "secret")).get("organizations"), 401)
+    accepted(await manager.post(users(api.organization), {**body, "roles": []}))
+
+
+async def test_two_requests_for_the_same_new_address_make_one_account(api: Api) -> None:
+    for _ in range(3):
+        body = {"email": fresh_email(), "name": "Twin", "password": "secret"}
+        answers = await asyncio.gather(*(api.post(users(api.organization), body) for _ in range(3)))
+        assert sorted(answer.status_code for answer in answers) == [200, 400, 400]
+
+
+async def test_a_removed_user_loses_the_organization_and_an_account_without_any_is_gone(api: Api) -> None:
+    who = await person(api, "Guest")
+    assert accepted(await api.delete(f"{users(api.organization)}/{who.id}")) == {}
+    refused(await who.get("organizations"), 401, "NotAuthenticated")
+    refused(await api.delete(f"{users(api.organization)}/{who.id}"), 404, "NotFound")
+    again = accepted(await api.post(users(api.organization), {"email": who.email, "name": "New"}))
+    assert again["id"] != who.id
+    assert "invitation" in again
+
+
+async def test_a_removed_user_who_belongs_elsewhere_keeps_the_account_but_no_roles(api: Api) -> None:
+    outsider, organization, _ = await api.outsider()
+    who = await person(api, "Guest", organization=organization, by=outsider)
+    body = {"email": who.email, "name": "Ann", "roles": ["Administrator"]}
+    accepted(await api.post(users(api.organization), body))
+    accepted(await api.delete(f"{users(api.organization)}/{who.id}"))
+    assert [row["id"] for row in accepted(await who.get("organizations"))] == [organization]
+    refused(await who.get(users(api.organization)), 403, "NotAllowed")
+    accepted(await api.post(users(api.organization), {**body, "roles": []}))
+    assert (await user_named(api, who.id))["roles"] == []
+
+
+async def test_a_disabled_user_is_nobody_until_enabled_again(api: Api) -> None:
+    who = await person(api, "Guest")
+    accepted(await who.get("organizations"))
+    path = f"{users(api.organization)}/{who.id}"
+    for _ in range(2):
+        assert accepted(await api.put(path, {"enabled": False})) == {}
+    refused(await who.get("organizations"), 401, "NotAuthenticated")
+    assert accepted(await api.get(path))["enabled"] is False
+    accepted(await api.put(path, {"enabled": True}))
+    accepted(await who.get("organizations"))
+    for body in ({}, {"enabled": "no"}, {"enabled": None}):
+        refused(await api.put(path, body), 400, "WrongField")
+
+
+async def test_an_account_of_two_organizations_is_disabled_only_by_who_manages_both(api: Api) -> None:
+    outsider, organization, _ = await api.outsider()
+    who = await person(api, "Guest", organization=organization, by=outsider)
+    accepted(await api.post(users(api.organization), {"email": who.email, "name": "Ann"}))
+    for caller, own in ((api, api.organization), (outsider, organization)):
+        refused(await caller.put(f"{users(own)}/{who.id}", {"enabled": False}), 403, "NotAllowed")
+    accepted(await who.get("organizations"))
+    accepted(await outsider.post(users(organization), {"email": EMAIL, "name": "Both", "roles": ["Administrator"]}))
+    accepted(await api.put(f"{users(api.organization)}/{who.id}", {"enabled": False}))
+    refused(await who.get("organizations"), 401, "NotAuthenticated")
+    [me] = [row for row in accepted(await outsider.get(users(organization))) if row["email"] == EMAIL]
+    accepted(await outsider.delete(f"{users(organization)}/{me['id']}"))
+
+
+async def test_users_of_a_foreign_organization_stay_untouched(api: Api) -> None:
+    outsider, organization, _ = await api.outsider()
+    who = await person(api, organization=organization, by=outsider)
+    path = f"{users(organization)}/{who.id}"
+    refused(await api.get(path), 403, "NotAllowed")
+    refused(await api.put(path, {"enabled": False}), 403, "NotAllowed")
+    refused(await api.delete(path), 403, "NotAllowed")
+    refused(await api.post(users(organization), {"email": fresh_email(), "name": "Spy"}), 403, "NotAllowed")
+    refused(await api.delete(f"{users(api.organization)}/{who.id}"), 404, "NotFound")
+    accepted(await who.get("organizations"))
+
+
+async def test_a_password_is_changed_by_who_knows_it(api: Api) -> None:
+    who = await person(api, "Guest")
+    body = {"currentPassword": PASSWORD, "newPassword": "another one"}
+    refused(await who.put("users/me/password", {**body, "currentPassword": "wrong"}), 400, "WrongPassword")
+    refused(await who.put("users/me/password", {**body, "newPassword": ""}), 400, "BadRequest")
+    accepted(await who.get("organizations"))
+    assert accepted(await who.put("users/me/password", body)) == {}
+    refused(await who.get("organizations"), 401, "NotAuthenticated")
+    accepted(await api.caller(basic(who.email, "another one")).get("organizations"))
+
+
+async def test_guessing_the_current_password_is_slowed_down(api: Api) -> None:
+    who = await person(api)
+    body = {"currentPassword": "guess", "newPassword": "mine"}
+    statuses = [(await who.put("users/me/password", body)).status_code for _ in range(8)]
+    assert statuses[0] == 400
+    assert statuses[-1] == 429
+
+
+async def test_a_request_without_credentials_is_401(api: Api) -> None:
+    nobody = api.caller(None)
+    for answer in (
+        await nobody.get(users(api.organization)),
+        await nobody.put("users/me/password", {"currentPassword": "a", "newPassword": "b"}),
+        await nobody.get("tokens"),
+        await nobody.post("organizations", {"name": fresh_name()}),
+    ):
+        refused(answer, 401, "NotAuthenticated")
