@@ -60,6 +60,9 @@ def check_records(live: Instance, crashes: list[tuple[Disk, int]]) -> None:
         done = {path for path, record in disk.steps.items() if record.status in FINAL}
         again = [effect.path for effect in live.world.effects[effects:] if effect.path in done]
         assert again == [], "a recorded step ran again"
+        for effect in live.world.effects[effects:]:
+            record = disk.steps.get(effect.path)
+            assert record is None or effect.attempt >= record.attempt, "an attempt that had failed ran again"
     first: dict[str, Effect] = {}
     for effect in live.world.effects:
         known = first.setdefault(effect.path, effect)

@@ -94,6 +94,14 @@ LAUNCHES = {
               configuration:
                 configuration.workflows:
                   launch: {steps: [{s: {action: effect, parameters: {seconds: 0.05}}}], return: {y: {value: 1}}}
+            longer:
+              type: workflow.Instance
+              configuration:
+                configuration.workflows:
+                  launch:
+                    steps:
+                      - one: {action: effect, parameters: {seconds: 0.1}}
+                      - two: {action: effect, precedingPhases: [one]}
             never:
               type: workflow.Instance
               required: [i]
