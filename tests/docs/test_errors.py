@@ -1,0 +1,88 @@
+"""The page of errors has every code of the source, and the source every code of the page."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.docs.pages import DOCS, ROOT, table_codes
+
+PAGE = DOCS / "errors.md"
+SOURCE = ROOT / "src" / "launchbay"
+_CODE = re.compile(r"[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+")
+# Calls whose texts look like codes and are none.
+_OTHER_CALLS = {"TypeVar"}
+
+
+def codes_in(tree: ast.AST) -> Iterator[str]:
+    """Yield what is a code by its place: `code = "…"`, `code="…"`, or an argument that is written like one."""
+    annotations = {id(node.slice) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(body=body):
+                for statement in body:
+                    match statement:
+                        case ast.Assign(targets=[ast.Name(id="code")], value=ast.Constant(value=str(code))):
+                            yield code
+            case ast.Call(func=function, args=arguments, keywords=keywords):
+                for keyword in keywords:
+                    match keyword:
+                        case ast.keyword(arg="code", value=ast.Constant(value=str(code))):
+                            yield code
+                if ast.unparse(function) not in _OTHER_CALLS:
+                    yield from _codes_among(arguments)
+            case ast.Tuple(elts=elements) if id(node) not in annotations:
+                yield from _codes_among(elements)
+
+
+def _codes_among(nodes: list[ast.expr]) -> Iterator[str]:
+    for node in nodes:
+        match node:
+            case ast.Constant(value=str(text)) if _CODE.fullmatch(text):
+                yield text
+
+
+def codes_of_the_source() -> dict[str, str]:
+    """Return every code with a file that has it."""
+    found: dict[str, str] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for code in codes_in(ast.parse(path.read_text("utf-8"))):
+            found.setdefault(code, str(path.relative_to(ROOT)))
+    return found
+
+
+def test_every_code_of_the_source_is_on_the_page() -> None:
+    shown = set(table_codes(PAGE))
+    missing = {code: path for code, path in codes_of_the_source().items() if code not in shown}
+    assert missing == {}, f"add a row to {PAGE.relative_to(ROOT)} with meaning and remedy for each of these"
+
+
+def test_every_code_of_the_page_is_in_the_source() -> None:
+    assert set(table_codes(PAGE)) - set(codes_of_the_source()) == set(), "nothing answers these codes any more"
+
+
+def test_no_code_is_on_the_page_twice() -> None:
+    shown = table_codes(PAGE)
+    assert sorted(shown) == sorted(set(shown))
+
+
+def test_codes_are_found_wherever_they_stand() -> None:
+    source = """
+class Odd(LaunchbayError):
+    code = "Odd"
+raise BadRequest("No.", code="Single")
+findings.error("OddThing", f"{x} is odd", place)
+_TAKEN = "That name is taken.", "NameGone"
+Kind = TypeVar("KindT")
+log.info("Not a code")
+later: Mapping[str, "NotYet"] = {}
+"""
+    assert set(codes_in(ast.parse(source))) == {"Odd", "Single", "OddThing", "NameGone"}
+
+
+def test_every_row_has_a_meaning_and_a_remedy() -> None:
+    rows = [line for line in Path(PAGE).read_text("utf-8").splitlines() if line.startswith("| `")]
+    for row in rows:
+        *_, meaning, remedy = (cell.strip() for cell in row.strip("|").split("|"))
+        assert meaning.endswith("."), row
+        assert remedy.endswith("."), row
