@@ -75,6 +75,13 @@ INTERVAL_LONGEST_MS = 100 * 365 * 24 * 3_600_000
 # Environments.
 ENVIRONMENT_ENTRIES = 1_000  # markers, properties or services of one environment
 
+# Services.
+SHARED_INSTANCES = 10_000  # entries of one catalog
+POOL_RESOURCES = 1_000  # of one static pool
+POOL_WAITING = 200  # holders that wait for a resource of one pool
+POOL_WAIT_LONGEST_S = 300
+COMMAND_REPORTS = 1_000  # intermediate results that one command's answer holds; the newest are kept
+
 
 # Who calls, and may they.
 ROLE_TEXT_BYTES = 64 * KIB

@@ -35,6 +35,7 @@ from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.components.builtin import BUILTIN
 from launchbay.runtime.run import RetryPacing, Surroundings
+from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
 from launchbay.store.embedded import EmbeddedPostgres
 from launchbay.store.migrate import upgrade
@@ -125,6 +126,9 @@ def _assemble(
         manifests=manifests,
         check=partial(check, known_actions=known_actions),
         clock=clock,
+        service_types=ServiceTypes.load(),
+        secret_key=secret,
+        outgoing=outgoing,
         audit=Audit(secret),
         passwords=passwords,
         sign_in=basic,

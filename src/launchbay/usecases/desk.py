@@ -8,10 +8,13 @@ from launchbay.access.bearer import SessionTokens
 from launchbay.access.lookup import Lookups
 from launchbay.access.passwords import Passwords
 from launchbay.access.refresh_tokens import RefreshTokens
+from launchbay.access.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.model.findings import Finding
 from launchbay.observe.audit import Audit
+from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.manifests import CompiledManifests
+from launchbay.service_types.registry import ServiceTypes
 from launchbay.store.pool import Database
 
 
@@ -24,6 +27,9 @@ class Desk:
     manifests: CompiledManifests
     check: Callable[[bytes], list[Finding]]
     clock: Clock
+    service_types: ServiceTypes
+    secret_key: SecretKey
+    outgoing: OutgoingHttp
     audit: Audit
     passwords: Passwords
     sign_in: BasicAuthentication

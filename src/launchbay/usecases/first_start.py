@@ -7,7 +7,9 @@ from launchbay.access.grants import ADMINISTRATOR_TEXT, GUEST_TEXT
 from launchbay.access.passwords import Passwords
 from launchbay.ids import new_id
 from launchbay.model.role import RoleKind
-from launchbay.store import environments, organizations, roles, users
+from launchbay.service_types.vault import SecureStore
+from launchbay.service_types.workflow_service import WorkflowService
+from launchbay.store import environments, organizations, roles, services, users
 from launchbay.store.pool import Connection, Database
 
 FIRST_START_LOCK = 0x6C61756E6368  # any number that nobody else locks
@@ -43,12 +45,14 @@ async def first_start(
 
 
 async def create_organization(connection: Connection, name: str, administrator_id: str) -> str:
-    """Create an organization with its default environment, its built-in roles and its first administrator."""
+    """Create an organization with its default environment and services, its roles and its first administrator."""
     organization_id = new_id()
     await organizations.insert(connection, organization_id=organization_id, name=name)
+    environment_id = new_id()
     await environments.insert(
-        connection, environment_id=new_id(), organization_id=organization_id, name="default", is_default=True
+        connection, environment_id=environment_id, organization_id=organization_id, name="default", is_default=True
     )
+    await _add_services(connection, organization_id, environment_id)
     administrator_role = new_id()
     for role_id, role, kind, permissions in (
         (administrator_role, "Administrator", RoleKind.ADMINISTRATOR, ADMINISTRATOR_TEXT),
@@ -60,3 +64,24 @@ async def create_organization(connection: Connection, name: str, administrator_i
     await users.join_organization(connection, organization_id=organization_id, user_id=administrator_id)
     await roles.assign(connection, role_ids=[administrator_role], user_id=administrator_id)
     return organization_id
+
+
+async def _add_services(connection: Connection, organization_id: str, environment_id: str) -> None:
+    """Give an organization its zone, and its default environment the two services that need no setting up."""
+    zone_id = new_id()
+    await services.insert_zone(connection, zone_id=zone_id, organization_id=organization_id, name="Default")
+    for name, type_id in (
+        ("Default workflow service", WorkflowService.id),
+        ("Default credentials service", SecureStore.id),
+    ):
+        service_id = new_id()
+        await services.insert(
+            connection,
+            service_id=service_id,
+            organization_id=organization_id,
+            zone_id=zone_id,
+            name=name,
+            type_id=type_id,
+            parameters="{}",
+        )
+        await services.offer(connection, environment_id=environment_id, service_id=service_id)

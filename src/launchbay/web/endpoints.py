@@ -11,6 +11,7 @@ from launchbay.web.handlers import (
     organizations,
     revisions,
     roles,
+    services,
     workflows,
 )
 from launchbay.web.handlers.description import description_rows
@@ -23,6 +24,7 @@ _FAMILIES: tuple[tuple[Endpoint, ...], ...] = (
     applications.ENDPOINTS,
     revisions.ENDPOINTS,
     environments.ENDPOINTS,
+    services.ENDPOINTS,
     instances.ENDPOINTS,
     workflows.ENDPOINTS,
     account.ENDPOINTS,

@@ -1,0 +1,159 @@
+"""What a service type is. A package of its own brings one through the entry-point group `launchbay.services`.
+
+    class Clock:
+        id = "example:clock"
+        name = "Clock"
+        parameters = {"configuration.zone": ServiceParameter(STRING, "The time zone.", required=True)}
+        commands = {"now": ServiceCommand("clock", "Tells the time.", results={"time": STRING})}
+        interfaces = command_pins(commands)
+
+        async def check(self, scope, parameters):
+            known = parameters["configuration.zone"] in ZONES
+            return {} if known else {"configuration.zone": ["There is no such zone."]}
+
+        async def run(self, command, call):
+            return {"time": time_in(call.parameters["configuration.zone"])}
+
+One object serves all instances of the type, at the same time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from launchbay.model.pins import PinKind, PinType, Signature
+from launchbay.model.types import Type
+from launchbay.store.pool import Connection
+
+ENTRY_POINT_GROUP = "launchbay.services"
+
+FieldMessages = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceParameter:
+    """A parameter of the instances of a type. A `secret` one is sealed at rest and never shown to anybody again."""
+
+    type: Type
+    description: str
+    required: bool = False
+    secret: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommandArgument:
+    """An argument of a command."""
+
+    type: Type
+    description: str
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceCommand:
+    """A command, which manifests reach as a pin of `interface`, and the API by its name alone."""
+
+    interface: str
+    description: str
+    arguments: Mapping[str, CommandArgument] = field(default_factory=dict)
+    intermediate: Mapping[str, Type] = field(default_factory=dict)
+    results: Mapping[str, Type] = field(default_factory=dict)
+
+    def pin(self) -> PinType:
+        """Return the pin that manifests see."""
+        arguments = {name: argument.type for name, argument in self.arguments.items()}
+        return PinType(PinKind.RECEIVE_COMMAND, signature=Signature(arguments, self.intermediate, self.results))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterScope:
+    """Where parameters are checked: inside the transaction that stores them.
+
+    `previous` holds the parameters before the change, so that what stays as it was need not hold any more.
+    """
+
+    connection: Connection
+    organization_id: str
+    previous: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceCall:
+    """One command that is carried out.
+
+    `parameters` are those at the beginning, with the secret ones opened; `arguments` have their declared types, and the
+    required ones are there. `report` takes intermediate results. A connection is not kept while a command waits:
+    `transaction()` lends one, committed at the end of its block.
+    """
+
+    service_id: str
+    organization_id: str
+    parameters: Mapping[str, Any]
+    arguments: Mapping[str, Any]
+    transaction: Callable[[], AbstractAsyncContextManager[Connection]]
+    report: Callable[[Mapping[str, Any]], None]
+
+
+class ServiceType(Protocol):
+    """The contract."""
+
+    @property
+    def id(self) -> str:
+        """The identifier of the type, such as `builtin:workflow_service`."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name for people."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, ServiceParameter]:
+        """What instances take, by name."""
+        ...
+
+    @property
+    def commands(self) -> Mapping[str, ServiceCommand]:
+        """What instances do, by name."""
+        ...
+
+    @property
+    def interfaces(self) -> Mapping[str, Mapping[str, PinType]]:
+        """What manifests see: interface → pin → its type. `command_pins` makes it of the commands."""
+        ...
+
+    async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:
+        """Return what is wrong with parameters beyond their types, by name; secret ones are among them, opened."""
+        ...
+
+    async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:
+        """Carry out one of the commands and return its final results.
+
+        Raises FieldErrors for arguments that make no sense and Conflict where the service cannot do it now.
+        """
+        ...
+
+
+def command_pins(commands: Mapping[str, ServiceCommand]) -> dict[str, dict[str, PinType]]:
+    """Return the interfaces that these commands make up."""
+    interfaces: dict[str, dict[str, PinType]] = {}
+    for name, command in commands.items():
+        interfaces.setdefault(command.interface, {})[name] = command.pin()
+    return interfaces
+
+
+class Passive:
+    """What types without commands, or without rules beyond their types, share."""
+
+    commands: Mapping[str, ServiceCommand] = {}
+    parameters: Mapping[str, ServiceParameter] = {}
+    interfaces: Mapping[str, Mapping[str, PinType]] = {}
+
+    async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:  # noqa: ARG002 - contract
+        """Find nothing wrong."""
+        return {}
+
+    async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:  # noqa: ARG002 - contract
+        """Have no command that could be run: only declared commands get here."""
+        raise AssertionError(f"the type declares no command {command!r}")

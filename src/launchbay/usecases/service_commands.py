@@ -1,0 +1,59 @@
+"""Commands on service instances (reference §4, Service instances)."""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from launchbay.access.actor import Actor
+from launchbay.access.permissions import Permission
+from launchbay.errors import FieldErrors
+from launchbay.limits import COMMAND_REPORTS
+from launchbay.service_types.contract import ServiceCall
+from launchbay.service_types.parameters import checked_arguments
+from launchbay.usecases.desk import Desk
+from launchbay.usecases.services import open_secrets
+
+_COMMAND_FIELD = "commandname"
+
+
+async def run_command(
+    desk: Desk,
+    actor: Actor,
+    service_id: str,
+    command_name: str,
+    arguments: Mapping[str, Any],
+    *,
+    include_intermediate: bool,
+) -> list[Mapping[str, Any]]:
+    """Carry out a command and return its results, the final one last; the intermediate ones only if asked for.
+
+    Raises FieldErrors for an unknown command and for arguments that do not fit, by argument.
+    """
+    async with desk.database.connection() as connection:
+        service = await desk.lookups.on(connection, actor).service(service_id, Permission.RUN_SERVICE_COMMAND)
+        kind = desk.service_types.find(service.type_id)
+        command = None if kind is None else kind.commands.get(command_name)
+        if kind is None or command is None:
+            known = ", ".join(kind.commands) if kind is not None and kind.commands else "none"
+            raise FieldErrors(
+                {_COMMAND_FIELD: [f"This service has no command {command_name[:80]!r}. Commands: {known}."]}
+            )
+        checked = checked_arguments(command, arguments)
+        secrets = await open_secrets(desk.secret_key, connection, service.id)
+    reports: deque[Mapping[str, Any]] = deque(maxlen=COMMAND_REPORTS)
+    call = ServiceCall(
+        service_id=service.id,
+        organization_id=service.organization_id,
+        parameters={**msgspec.json.decode(service.parameters), **secrets},
+        arguments=checked,
+        transaction=desk.database.transaction,
+        report=reports.append,
+    )
+    # A command is its own transaction, or several where it waits in between.
+    final = await kind.run(command_name, call)
+    if not include_intermediate:
+        return [final]
+    # With intermediate results there is more than one item (reference §4): a command that reports none has begun.
+    return [*(reports or [{}]), final]

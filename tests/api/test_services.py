@@ -1,0 +1,393 @@
+"""Service instances through the API (reference §4, Service instances; api-decisions, "Beyond the reference")."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from launchbay.service_types import registry
+from tests.api.running import UNKNOWN, Api, Caller, accepted, fresh_name, refused, running_api
+from tests.databases import Databases
+from tests.service_types.samples import Oracle
+
+ACCOUNT = {
+    "configuration.provider": "aws-ec2",
+    "configuration.identity": "AKIA",
+    "configuration.credential": "hunter2",
+    "configuration.endpoint-url": "https://ec2.example:8443/",
+}
+MASK = "********"
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    """A running service that knows one more type, as an installed package would bring it."""
+    url = databases.create()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, Oracle()))
+        async with running_api(url) as api:
+            yield api
+    databases.drop(url)
+
+
+async def make(api: Api, type_id: str, parameters: Any = None, **more: Any) -> str:
+    body = {"name": fresh_name("service"), "typeId": type_id, "parameters": parameters, **more}
+    created = accepted(await api.post(f"organizations/{api.organization}/services", body))
+    assert list(created) == ["id"]
+    return str(created["id"])
+
+
+async def shown(api: Caller, service: str) -> dict[str, Any]:
+    document: dict[str, Any] = accepted(await api.get(f"services/{service}"))
+    return document
+
+
+def by_field(answer: httpx.Response, status: int = 400) -> dict[str, list[str]]:
+    """Check that an answer is a refusal in the form of service update and command: field → messages."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    fields: dict[str, list[str]] = answer.json()
+    assert fields
+    assert all(messages and all(isinstance(text, str) for text in messages) for messages in fields.values())
+    return fields
+
+
+async def test_a_service_has_exactly_the_fields_of_the_reference(api: Api) -> None:
+    service = await make(api, "builtin:static_resource_pool", {"configuration.resources": ["a"]}, name="Hosts")
+    [zone] = accepted(await api.get(f"organizations/{api.organization}/zones"))
+    assert await shown(api, service) == {
+        "id": service,
+        "name": "Hosts",
+        "typeId": "builtin:static_resource_pool",
+        "typeName": "Static resource pool",
+        "zoneId": zone["id"],
+        "zoneName": zone["name"],
+        "organizationId": api.organization,
+        "interfaces": ["resource-pool"],
+        "parameters": {"configuration.resources": ["a"]},
+        "status": {"name": "Ready", "pending": False},
+        "internalId": f"{api.organization}.services.{service}",
+    }
+
+
+async def test_a_new_organization_has_two_services_in_its_default_environment(api: Api) -> None:
+    outsider, organization, environment = await api.outsider()
+    listed = accepted(await outsider.get(f"organizations/{organization}/services"))
+    assert [(row["name"], row["typeId"]) for row in listed] == [
+        ("Default credentials service", "builtin:cobalt_secure_store"),
+        ("Default workflow service", "builtin:workflow_service"),
+    ]
+    assert accepted(await outsider.get(f"environments/{environment}/services")) == {"services": listed}
+    for row in listed:
+        assert set(row) == {"id", "name", "typeId"}
+        assert (await shown(outsider, row["id"]))["organizationId"] == organization
+
+
+async def test_service_types_tell_what_they_take_and_do(api: Api) -> None:
+    types = {kind["id"]: kind for kind in accepted(await api.get(f"organizations/{api.organization}/serviceTypes"))}
+    assert len([type_id for type_id in types if type_id.startswith("builtin:")]) == 5
+    oracle = types["test:oracle"]
+    assert set(oracle) == {"id", "name", "interfaces", "parameters", "commands"}
+    assert oracle["interfaces"] == ["oracle"]
+    [place, riddle, *_] = oracle["parameters"]
+    assert place == {"name": "place", "type": "string", "required": True, "secret": False, "description": "Where."}
+    assert (riddle["name"], riddle["secret"]) == ("riddle", True)
+    [ask, _] = oracle["commands"]
+    assert (ask["name"], ask["interface"]) == ("ask", "oracle")
+    assert [(entry["name"], entry["type"]) for entry in ask["arguments"]][2] == ("to", "list<string>")
+    assert (ask["intermediate"], ask["results"]) == (
+        [{"name": "murmur", "type": "string"}],
+        [{"name": "answer", "type": "object"}],
+    )
+
+
+async def test_the_services_that_come_later_offer_no_commands_yet(api: Api) -> None:
+    types = {kind["id"]: kind for kind in accepted(await api.get(f"organizations/{api.organization}/serviceTypes"))}
+    for type_id in ("builtin:cobalt_secure_store", "builtin:cloud_account", "builtin:workflow_service"):
+        assert types[type_id]["commands"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        ({"name": " "}, "InvalidName", "1 to 255 characters"),
+        ({"name": None}, "WrongField", "name"),
+        ({"typeId": "builtin:nothing"}, "UnknownServiceType", "builtin:cloud_account"),
+        ({"typeId": 5}, "WrongField", "typeId"),
+        ({"zoneId": UNKNOWN}, "UnknownId", "Zones: "),
+        ({"zoneId": ""}, "UnknownId", "Zones: "),
+        ({"parameters": {}}, "InvalidParameters", "configuration.credential: This parameter is required"),
+        ({"parameters": ACCOUNT | {"x": 1}}, "InvalidParameters", "x: There is no such parameter"),
+        ({"parameters": ACCOUNT | {"configuration.provider": "A B"}}, "InvalidParameters", "lower-case letters"),
+        ({"parameters": ACCOUNT | {"configuration.identity": " "}}, "InvalidParameters", "cannot be empty"),
+        ({"parameters": ACCOUNT | {"configuration.endpoint-url": "ftp://a"}}, "InvalidParameters", "https://cloud"),
+        ({"parameters": ACCOUNT | {"configuration.endpoint-url": "http://a:99999"}}, "InvalidParameters", "https://"),
+        ({"parameters": ACCOUNT | {"configuration.endpoint-url": "http://[a"}}, "InvalidParameters", "https://"),
+        ({"parameters": ACCOUNT | {"configuration.endpoint-url": "http://u:p@a"}}, "InvalidParameters", "https://"),
+        ({"parameters": ACCOUNT | {"configuration.credential": ["hunter2"]}}, "InvalidParameters", "Expected a text"),
+        ({"parameters": ACCOUNT | {"configuration.credential": MASK}}, "InvalidParameters", "give the secret itself"),
+        ({"parameters": []}, "WrongField", "parameters"),
+    ],
+)
+async def test_a_service_that_cannot_be_is_400(api: Api, change: dict[str, Any], code: str, says: str) -> None:
+    path = f"organizations/{api.organization}/services"
+    before = accepted(await api.get(path))
+    body = {"name": "Cloud", "typeId": "builtin:cloud_account", "parameters": ACCOUNT} | change
+    sentence = refused(await api.post(path, body), 400, code)
+    assert says in sentence
+    assert "hunter2" not in sentence
+    assert accepted(await api.get(path)) == before
+
+
+async def test_secrets_are_masked_for_everybody_and_sealed_at_rest(api: Api) -> None:
+    service = await make(api, "builtin:cloud_account", ACCOUNT)
+    reader = await api.member("Read: [/*]")
+    for caller in (api, reader):
+        answer = await caller.get(f"services/{service}")
+        assert accepted(answer)["parameters"] == ACCOUNT | {"configuration.credential": MASK}
+        assert "hunter2" not in answer.text
+    assert "hunter2" not in (await api.get(f"organizations/{api.organization}/services")).text
+    async with api.database.connection() as connection:
+        for table in ("services", "service_secrets"):
+            rows = await (await connection.execute(f"SELECT * FROM {table}".encode())).fetchall()
+            assert rows
+            assert "hunter2" not in str(rows)
+
+
+async def test_a_secret_reaches_the_services_own_commands_and_nothing_else(api: Api) -> None:
+    secret = {"riddle": "hard", "keys": {"b": [1], "a": None}}
+    service = await make(api, "test:oracle", {"place": "Delphi", **secret})
+    [revealed] = accepted(await api.post(f"services/{service}/reveal"))
+    assert revealed == {"parameters": {"place": "Delphi", **secret}}
+    other = await make(api, "test:oracle", {"place": "Delphi"})
+    async with api.database.transaction() as connection:  # a sealed value copied to another service opens nowhere
+        await connection.execute(
+            "INSERT INTO service_secrets SELECT %s, name, sealed FROM service_secrets WHERE service_id = %s",
+            [other, service],
+        )
+    assert (await api.post(f"services/{other}/reveal")).status_code == 500
+
+
+async def test_an_update_answers_the_service_and_leaves_what_it_does_not_name(api: Api) -> None:
+    service = await make(api, "builtin:cloud_account", ACCOUNT, name="Cloud")
+    before = await shown(api, service)
+    renamed = accepted(await api.put(f"services/{service}", {"name": " Sky "}))
+    assert renamed == before | {"name": "Sky"}
+    changed = {"configuration.identity": "other", "configuration.endpoint-url": None}
+    updated = accepted(await api.put(f"services/{service}", {"parameters": changed}))
+    assert updated == await shown(api, service)
+    assert updated["name"] == "Sky"
+    assert updated["parameters"] == {
+        "configuration.provider": "aws-ec2",
+        "configuration.identity": "other",
+        "configuration.credential": MASK,
+    }
+    assert accepted(await api.put(f"services/{service}", {})) == updated
+    assert accepted(await api.put(f"services/{service}", {"name": None, "parameters": None})) == updated
+
+
+async def test_what_was_read_can_be_written_back_without_losing_a_secret(api: Api) -> None:
+    service = await make(api, "test:oracle", {"place": "Delphi", "riddle": "hard", "keys": [1]})
+    parameters = (await shown(api, service))["parameters"]
+    assert parameters == {"place": "Delphi", "riddle": MASK, "keys": MASK}
+    updated = accepted(await api.put(f"services/{service}", {"parameters": parameters | {"keys": [2]}}))
+    assert updated["parameters"] == parameters
+    [revealed] = accepted(await api.post(f"services/{service}/reveal"))
+    assert revealed["parameters"] == {"place": "Delphi", "riddle": "hard", "keys": [2]}
+    accepted(await api.put(f"services/{service}", {"parameters": {"riddle": None}}))
+    [revealed] = accepted(await api.post(f"services/{service}/reveal"))
+    assert revealed["parameters"] == {"place": "Delphi", "keys": [2]}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"typeId": "builtin:cloud_account"}, "typeId"),
+        ({"id": UNKNOWN}, "id"),
+        ({"status": {"name": "Ready", "pending": False}}, "status"),
+        ({"name": ""}, "name"),
+        ({"name": "x" * 256}, "name"),
+        ({"name": 5}, "name"),
+        ({"parameters": []}, "parameters"),
+        ({"parameters": {"place": "Rome"}}, "place"),
+        ({"parameters": {"place": None}}, "place"),
+        ({"parameters": {"hours": ["x"]}}, "hours"),
+        ({"parameters": {"nowhere": 1}}, "nowhere"),
+        ([], "errors"),
+    ],
+)
+async def test_a_wrong_update_is_400_by_field_and_changes_nothing(api: Api, body: Any, field: str) -> None:
+    service = await make(api, "test:oracle", {"place": "Delphi"})
+    before = await shown(api, service)
+    assert list(by_field(await api.put(f"services/{service}", body))) == [field]
+    assert await shown(api, service) == before
+
+
+async def test_a_wrong_update_names_every_field_at_once(api: Api) -> None:
+    service = await make(api, "test:oracle", {"place": "Delphi"})
+    body = {"name": " ", "parameters": {"hours": 1, "nowhere": 2}}
+    assert set(by_field(await api.put(f"services/{service}", body))) == {"name", "hours", "nowhere"}
+
+
+async def test_other_refusals_of_update_and_command_have_the_form_of_fields_too(api: Api) -> None:
+    service = await make(api, "test:oracle", {"place": "Delphi"})
+    reader = await api.member("Read: [/*]")
+    for method, path, body in (("PUT", "", b"{}"), ("POST", "/ask", b"{}")):
+        json = {"content_type": "application/json"}
+        assert list(by_field(await reader.send(method, f"services/{service}{path}", body, **json), 403)) == ["errors"]
+        assert list(by_field(await api.send(method, f"services/{UNKNOWN}{path}", body, **json), 404)) == ["errors"]
+        assert list(by_field(await api.send(method, f"services/{service}{path}", b"{", **json), 400)) == ["errors"]
+        assert list(by_field(await api.send(method, f"services/{service}{path}", body), 400)) == ["errors"]
+        anybody = api.caller(None)
+        assert list(by_field(await anybody.send(method, f"services/{service}{path}", body, **json), 401)) == ["errors"]
+
+
+async def test_updates_at_the_same_moment_lose_nothing(api: Api) -> None:
+    service = await make(api, "test:oracle", {"place": "Delphi"})
+    changes: list[dict[str, Any]] = [{"hours": [1]}, {"riddle": "hard"}, {"keys": 1}, {"place": "Dodona"}]
+    answers = await asyncio.gather(*(api.put(f"services/{service}", {"parameters": change}) for change in changes))
+    assert {answer.status_code for answer in answers} == {200}
+    [revealed] = accepted(await api.post(f"services/{service}/reveal"))
+    assert revealed["parameters"] == {"hours": [1], "riddle": "hard", "keys": 1, "place": "Dodona"}
+
+
+async def test_a_command_answers_one_result_or_with_intermediate_ones_the_final_one_last(api: Api) -> None:
+    service = await make(api, "test:oracle", {"place": "Delphi"})
+    path, arguments = f"services/{service}/ask", {"question": "?", "to": ["a"]}
+    final = {"answer": arguments}
+    assert accepted(await api.post(path, {"arguments": arguments})) == [final]
+    assert accepted(await api.post(path, {"arguments": arguments, "includeIntermediate": False})) == [final]
+    everything = accepted(await api.post(path, {"arguments": arguments, "includeIntermediate": True}))
+    assert everything == [{"murmur": "hm"}, {"murmur": "well"}, final]
+    silent = accepted(await api.post(f"services/{service}/reveal", {"includeIntermediate": True}))
+    assert silent == [{}, {"parameters": {"place": "Delphi"}}]
+
+
+@pytest.mark.parametrize(
+    ("command", "body", "field"),
+    [
+        ("ask", {}, "question"),
+        ("ask", {"arguments": None}, "question"),
+        ("ask", {"arguments": {"question": None}}, "question"),
+        ("ask", {"arguments": {"question": "?", "aloud": "maybe"}}, "aloud"),
+        ("ask", {"arguments": {"question": "?", "why": 1}}, "why"),
+        ("ask", {"arguments": []}, "arguments"),
+        ("ask", {"arguments": {"question": "?"}, "includeIntermediate": "yes"}, "includeIntermediate"),
+        ("nothing", {}, "commandname"),
+        ("check", {}, "commandname"),
+        ("%00", {}, None),
+        ("a%2Fb", {}, "commandname"),
+    ],
+)
+async def test_a_wrong_command_is_refused_by_field(api: Api, command: str, body: Any, field: str | None) -> None:
+    service = await make(api, "test:oracle", {"place": "Delphi"})
+    answer = await api.post(f"services/{service}/{command}", body)
+    if field is None:
+        refused(answer, 404)
+    else:
+        assert list(by_field(answer)) == [field]
+
+
+async def test_an_unknown_command_names_those_that_there_are(api: Api) -> None:
+    service = await make(api, "test:oracle", {"place": "Delphi"})
+    assert "Commands: ask, reveal." in by_field(await api.post(f"services/{service}/x", {}))["commandname"][0]
+    [store] = [
+        row["id"]
+        for row in accepted(await api.get(f"organizations/{api.organization}/services"))
+        if row["typeId"] == "builtin:cobalt_secure_store"
+    ]
+    assert "Commands: none." in by_field(await api.post(f"services/{store}/get-keypair", {}))["commandname"][0]
+
+
+async def test_a_service_whose_package_is_gone_can_be_read_renamed_and_deleted(api: Api) -> None:
+    service = await make(api, "test:oracle", {"place": "Delphi", "riddle": "hard"})
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE services SET type_id = 'gone:oracle' WHERE id = %s", [service])
+    document = await shown(api, service)
+    assert (document["typeName"], document["interfaces"]) == ("gone:oracle", [])
+    assert document["parameters"] == {"place": "Delphi", "riddle": MASK}
+    assert accepted(await api.put(f"services/{service}", {"name": "old"}))["name"] == "old"
+    problem = by_field(await api.put(f"services/{service}", {"parameters": {"place": "Dodona"}}))
+    assert "is not installed" in problem["errors"][0]
+    by_field(await api.post(f"services/{service}/ask", {}))
+    accepted(await api.delete(f"services/{service}"))
+
+
+async def test_a_deleted_service_is_offered_nowhere(api: Api) -> None:
+    service = await make(api, "test:oracle", {"place": "Delphi"})
+    environment = accepted(await api.post(f"environments/{api.environment}/clone"))["id"]
+    accepted(await api.put(f"environments/{environment}/services", {"services": [service]}))
+    assert accepted(await api.delete(f"services/{service}")) == {}
+    assert accepted(await api.get(f"environments/{environment}/services")) == {"services": []}
+    refused(await api.get(f"services/{service}"), 404, "NotFound")
+    refused(await api.delete(f"services/{service}"), 404, "NotFound")
+
+
+async def test_an_environment_offers_exactly_the_services_it_is_told(api: Api) -> None:
+    environment = accepted(await api.post(f"environments/{api.environment}/clone"))["id"]
+    inherited = accepted(await api.get(f"environments/{environment}/services"))["services"]
+    assert len(inherited) == 2
+    a, b = [await make(api, "test:oracle", {"place": "Delphi"}, name=name) for name in ("B", "A")]
+    assert accepted(await api.put(f"environments/{environment}/services", {"services": [a, b, a]})) == {}
+    offered = accepted(await api.get(f"environments/{environment}/services"))
+    assert offered == {
+        "services": [
+            {"id": b, "name": "A", "typeId": "test:oracle"},
+            {"id": a, "name": "B", "typeId": "test:oracle"},
+        ]
+    }
+    accepted(await api.put(f"environments/{environment}/services", {"services": []}))
+    assert accepted(await api.get(f"environments/{environment}/services")) == {"services": []}
+
+
+async def test_an_environment_offers_no_service_that_is_not_of_its_organization(api: Api) -> None:
+    outsider, organization, _ = await api.outsider()
+    foreign = accepted(await outsider.get(f"organizations/{organization}/services"))[0]["id"]
+    own = await make(api, "test:oracle", {"place": "Delphi"})
+    environment = accepted(await api.post(f"environments/{api.environment}/clone"))["id"]
+    path = f"environments/{environment}/services"
+    before = accepted(await api.get(path))
+    for wrong in (foreign, UNKNOWN, "x", "x" * 100_000):
+        refused(await api.put(path, {"services": [own, wrong]}), 400, "UnknownId")
+    refused(await api.put(path, {"services": [5]}), 400, "WrongField")
+    refused(await api.put(path, {}), 400, "WrongField")
+    assert accepted(await api.get(path)) == before
+
+
+async def test_offering_a_service_needs_permission_for_both(api: Api) -> None:
+    environment = accepted(await api.post(f"environments/{api.environment}/clone"))["id"]
+    a, b = [await make(api, "test:oracle", {"place": "Delphi"}) for _ in range(2)]
+    accepted(await api.put(f"environments/{environment}/services", {"services": [b]}))
+    editor = await api.member(f"EditEnvironment: [/environments/*, /services/{a}]")
+    path = f"environments/{environment}/services"
+    refused(await editor.put(path, {"services": [a]}), 403, "NotAllowed")  # b would go
+    accepted(await editor.put(path, {"services": [a, b]}))
+    accepted(await editor.put(path, {"services": [b]}))
+
+
+async def test_nobody_does_what_they_may_not(api: Api) -> None:
+    service = await make(api, "test:oracle", {"place": "Delphi"})
+    outsider, _, _ = await api.outsider()
+    reader = await api.member("Read: [/*]")
+    listing = f"organizations/{api.organization}/services"
+    new = {"name": "n", "typeId": "test:oracle", "parameters": {"place": "Delphi"}}
+    assert service in {row["id"] for row in accepted(await reader.get(listing))}
+    for caller in (reader, outsider):
+        refused(await caller.post(listing, new), 403, "NotAllowed")
+        refused(await caller.delete(f"services/{service}"), 403, "NotAllowed")
+        by_field(await caller.put(f"services/{service}", {"name": "n"}), 403)
+        by_field(await caller.post(f"services/{service}/reveal", {}), 403)
+    for path in (listing, f"services/{service}", listing[:-8] + "zones", listing[:-8] + "serviceTypes"):
+        refused(await outsider.get(path), 403, "NotAllowed")
+    blind = await api.member("CreateApplication: [/*]")
+    assert accepted(await blind.get(listing)) == []
+    for permission, method, path in (
+        ("EditService", "PUT", ""),
+        ("RunServiceCommand", "POST", "/reveal"),
+        ("EditService", "DELETE", ""),
+    ):
+        allowed = await api.member(f"{permission}: [/services/{service}]")
+        answer = await allowed.send(method, f"services/{service}{path}", b"{}", content_type="application/json")
+        assert answer.status_code == 200, answer.text
