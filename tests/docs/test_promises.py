@@ -1,0 +1,42 @@
+"""The page of promises names all of them, and tests that exist."""
+
+import ast
+import re
+from pathlib import Path
+
+from tests.docs.pages import DOCS, ROOT
+
+PAGE = DOCS / "promises.md"
+PROMISES = 14
+_SECTION = re.compile(r"^## (\d+)\. ", re.MULTILINE)
+_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def sections() -> dict[int, str]:
+    """Return the text of each numbered section."""
+    parts = _SECTION.split(PAGE.read_text("utf-8"))
+    return {int(number): text for number, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def functions_of(path: Path) -> set[str]:
+    """Return the names of the test functions of a file; none where there is no such file."""
+    if not path.is_file():
+        return set()
+    tree = ast.parse(path.read_text("utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_promise_is_on_the_page_in_order() -> None:
+    assert list(sections()) == list(range(1, PROMISES + 1))
+
+
+def test_every_test_that_the_page_names_exists() -> None:
+    named = _TEST.findall(PAGE.read_text("utf-8"))
+    assert len(named) > PROMISES
+    missing = [f"{path}::{name}" for path, name in named if name not in functions_of(ROOT / path)]
+    assert missing == [], "rename these on the page too, or say that they are to come"
+
+
+def test_a_promise_without_a_test_says_so() -> None:
+    for number, text in sections().items():
+        assert _TEST.search(text) or "To come:" in text, f"promise {number} has no test and does not say so"
