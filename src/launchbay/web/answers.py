@@ -1,4 +1,7 @@
-"""What a handler returns. Success is always 200 (api-decisions, "Wire" 1); everything else is raised as an error."""
+"""What a handler returns. Success is always 200 (api-decisions, "Wire" 1); everything else is raised as an error.
+
+Pages for people are the exception: they show what went wrong themselves, so an Html brings its own status.
+"""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -7,6 +10,7 @@ import msgspec
 
 JSON = "application/json"
 YAML = "application/x-yaml"
+HTML = "text/html; charset=utf-8"
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -43,10 +47,18 @@ class Yaml(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
+class Html(msgspec.Struct, frozen=True):
+    """A page; `web/html.py` makes them."""
+
+    text: str
+    status: int = 200
+    headers: Headers = ()
+
+
 class Empty(msgspec.Struct, frozen=True):
     """The empty JSON object, where the reference shows no response body ("Wire" 2)."""
 
     headers: Headers = ()
 
 
-Answer = Json | RawJson | JsonList | Yaml | Empty
+Answer = Json | RawJson | JsonList | Yaml | Html | Empty

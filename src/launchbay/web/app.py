@@ -12,7 +12,7 @@ from typing import Any
 from launchbay.errors import NotFound
 from launchbay.ids import is_id
 from launchbay.web import encode
-from launchbay.web.answers import JSON, Answer, Headers, JsonList
+from launchbay.web.answers import JSON, Answer, Headers, Html, JsonList
 from launchbay.web.asgi import App, Receive, Scope, Send
 from launchbay.web.authentication import Authenticator
 from launchbay.web.call import Call
@@ -119,7 +119,8 @@ def _check_ids(path: Mapping[str, str]) -> None:
 async def _write(answer: Answer, method: str, receive: Receive, send: Send) -> None:
     if not isinstance(answer, JsonList):
         media_type, data = encode.whole(answer)
-        await _send_whole(send, 200, media_type, data, answer.headers)
+        status = answer.status if isinstance(answer, Html) else 200
+        await _send_whole(send, status, media_type, data, answer.headers)
         return
     chunks = aiter(answer.chunks)
     try:

@@ -11,7 +11,7 @@ import msgspec
 from launchbay.errors import BadRequest, FieldErrors, MalformedBody
 from launchbay.limits import KIB, QUERY_FIELDS
 from launchbay.web.answers import JSON
-from launchbay.web.endpoint import Endpoint, JsonBody, YamlBody
+from launchbay.web.endpoint import Endpoint, FormBody, JsonBody, YamlBody
 from launchbay.web.incoming import IncomingBody
 from launchbay.web.json_reader import read_json
 
@@ -36,6 +36,9 @@ async def read_body(endpoint: Endpoint, headers: Mapping[str, str], incoming: In
     if isinstance(wanted, YamlBody):
         _check_media_type(headers, wanted.media_type)
         return _yaml_text(data)
+    if isinstance(wanted, FormBody):
+        _check_media_type(headers, wanted.media_type)
+        return _form(data, wanted.type)
     _check_json_media_type(headers, wanted, empty=not data)
     if not data.strip():
         if not wanted.may_be_empty():
@@ -117,6 +120,20 @@ def _yaml_text(data: bytes) -> str:
     if "\0" in text:
         raise MalformedBody("The body holds a NUL character; leave it out.")
     return text
+
+
+def _form(data: bytes, wanted: type[msgspec.Struct]) -> Any:
+    """Return a form's fields; of repeated ones the first counts, and unknown ones are ignored."""
+    fields: dict[str, str] = {}
+    try:
+        pairs = parse_qsl(data.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS)
+    except ValueError:
+        raise MalformedBody("The form cannot be read; send its fields percent-encoded as UTF-8.") from None
+    for name, text in pairs:
+        fields.setdefault(name, text)
+    if any("\0" in text for text in fields.values()):
+        raise MalformedBody("A field of the form holds a NUL character; leave it out.")
+    return _typed(fields, wanted, field_errors=False)
 
 
 def _typed(value: Any, wanted: Any, *, field_errors: bool) -> Any:

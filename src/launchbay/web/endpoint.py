@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from launchbay.limits import JSON_BODY_BYTES, MANIFEST_BYTES
+from launchbay.limits import FORM_BYTES, JSON_BODY_BYTES, MANIFEST_BYTES
 from launchbay.web.answers import JSON, YAML, Answer
 from launchbay.web.call import Call
 
@@ -55,6 +55,16 @@ class YamlBody:
 
 
 @dataclass(frozen=True, slots=True)
+class FormBody:
+    """What a form of a page sends, as a msgspec.Struct of texts."""
+
+    type: type[msgspec.Struct]
+    bytes_max: int = FORM_BYTES
+    example: Any = None
+    media_type: str = "application/x-www-form-urlencoded"
+
+
+@dataclass(frozen=True, slots=True)
 class Returns:
     """What a row answers with 200, for the documentation: a type that msgspec can describe (None: the empty object)."""
 
@@ -77,7 +87,7 @@ class Endpoint:
     permission: str = ""  # what the caller needs, in words of the permission list; the use case decides
     public: bool = False  # no authentication
     query: type[msgspec.Struct] | None = None
-    body: JsonBody | YamlBody | None = None
+    body: JsonBody | YamlBody | FormBody | None = None
     returns: Returns = Returns()
     statuses: tuple[int, ...] = ()  # beyond those that the frame gives by itself (see `all_statuses`)
     addition: bool = False  # not in the reference
@@ -101,7 +111,7 @@ class Endpoint:
 
     def types(self) -> tuple[Any, ...]:
         """Return the types that the row speaks of, for the documentation."""
-        body = self.body.type if isinstance(self.body, JsonBody) else None
+        body = self.body.type if isinstance(self.body, JsonBody | FormBody) else None
         return tuple(kind for kind in (self.returns.type, self.query, body) if kind is not None)
 
     def all_statuses(self) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from launchbay.web.handlers import (
     instances,
     members,
     organizations,
+    pages,
     revisions,
     roles,
     services,
@@ -28,6 +29,7 @@ _FAMILIES: tuple[tuple[Endpoint, ...], ...] = (
     instances.ENDPOINTS,
     workflows.ENDPOINTS,
     account.ENDPOINTS,
+    pages.ENDPOINTS,
     health.ENDPOINTS,
 )
 

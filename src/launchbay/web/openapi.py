@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from launchbay import __version__
-from launchbay.web.answers import JSON, YAML
-from launchbay.web.endpoint import Endpoint, YamlBody, is_id_parameter
+from launchbay.web.answers import HTML, JSON, YAML
+from launchbay.web.endpoint import Endpoint, JsonBody, YamlBody, is_id_parameter
 from launchbay.web.problems import ErrorBody
 
 Schema = dict[str, Any]
@@ -156,7 +156,7 @@ def _request_body(endpoint: Endpoint, schemas: _Schemas) -> Schema:
         required = True
     else:
         content = {"schema": schemas.of(body.type)}
-        required = not body.may_be_empty()
+        required = not (isinstance(body, JsonBody) and body.may_be_empty())
     if body.example:
         content["example"] = body.example
     return {"required": required, "content": {body.media_type: content}}
@@ -177,7 +177,10 @@ def _response(endpoint: Endpoint, status: int, schemas: _Schemas) -> Schema:
             "example": {"errors": [sentence], "code": code, "requestId": "6565a1f0c0ffee1234567890"},
         }
     headers = {**_REQUEST_ID, **_HEADERS_OF_STATUS.get(status, {})}
-    return {"description": when, "headers": headers, "content": {JSON: content}}
+    contents = {JSON: content}
+    if endpoint.returns.media_type == HTML:
+        contents[HTML] = {"schema": {"type": "string"}}  # what the page itself refuses, it shows
+    return {"description": when, "headers": headers, "content": contents}
 
 
 def _success(endpoint: Endpoint, schemas: _Schemas) -> Schema:

@@ -1,0 +1,51 @@
+"""Pages for people: templates in `pages/`, filled in on the server, with no scripts at all.
+
+The style stands in the page, and the policy names its hash: nothing else is loaded or run, wherever it came from.
+"""
+
+from base64 import b64encode
+from hashlib import sha256
+from importlib import resources
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from launchbay.errors import LaunchbayError, TooManyRequests, Unavailable
+from launchbay.web.answers import Headers, Html
+from launchbay.web.problems import status_of
+
+_STYLE = (resources.files("launchbay.web") / "pages" / "style.css").read_text("utf-8")
+_STYLE_HASH = b64encode(sha256(_STYLE.encode()).digest()).decode()
+_POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Headers = (
+    ("Content-Security-Policy", _POLICY),
+    # Without any referrer, browsers would also hide from us that our own forms come from us (see same_origin.py).
+    ("Referrer-Policy", "same-origin"),
+)
+_templates = jinja2.Environment(
+    loader=jinja2.PackageLoader("launchbay.web", "pages"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+)
+
+
+def page(template: str, problem: LaunchbayError | None = None, **values: Any) -> Html:
+    """Return a page; one that shows a problem has the status that an API call would have."""
+    problems = () if problem is None else problem.sentences
+    text = _templates.get_template(template).render(style=Markup(_STYLE), problems=problems, **values)  # noqa: S704 - our own file
+    return Html(text, 200 if problem is None else status_of(problem), (*_HEADERS, *_problem_headers(problem)))
+
+
+def _problem_headers(problem: LaunchbayError | None) -> Headers:
+    if isinstance(problem, TooManyRequests | Unavailable):
+        return (("Retry-After", str(problem.retry_after_s)),)
+    if problem is not None and status_of(problem) == 401:
+        # HTTP wants a challenge, and `Basic` would make the browser ask in a window of its own.
+        return (("WWW-Authenticate", 'Form realm="Launchbay"'),)
+    return ()
