@@ -7,6 +7,7 @@ import msgspec
 import structlog
 
 from launchbay import limits
+from launchbay.engine.aftermath import NOTHING_FOLLOWS, Aftermath
 from launchbay.engine.journal import NOTHING_TO_WRITE, PostgresJournal, patiently
 from launchbay.engine.storable import storable
 from launchbay.errors import Fenced
@@ -34,11 +35,17 @@ class Ending:
         self._plan = plan
 
     async def write(
-        self, state: InstanceState, return_values: str | None, results: str | None, error: str | None
+        self,
+        state: InstanceState,
+        return_values: str | None,
+        results: str | None,
+        error: str | None,
+        follows: Aftermath = NOTHING_FOLLOWS,
     ) -> None:
         """End the job, as failed when there is an error; waits out a database that is away. Raises Fenced.
 
-        `return_values` None leaves those of the instance as they are; `results` are the job's own.
+        `return_values` None leaves those of the instance as they are; `results` are the job's own,
+        `follows` is what happens by itself after it.
         """
         try:
             if error is not None:
@@ -47,7 +54,7 @@ class Ending:
             self._journal.break_off()
             rest = await self._journal.settle()
             written = {"state": state.to_text(), "return_values": return_values, "results": results}
-            await self._end({**written, **rest}, error)
+            await self._end({**written, **rest, **follows.columns()}, error)
         except Fenced:
             raise
         except Exception:
@@ -55,7 +62,7 @@ class Ending:
             log.exception("job.end_refused", job=self._job_id, instance=self._claim.instance_id)
             error = BROKEN.format(job_id=self._job_id)
             written = {"state": None, "return_values": None, "results": None}
-            await self._end({**written, **NOTHING_TO_WRITE}, error)
+            await self._end({**written, **NOTHING_TO_WRITE, **NOTHING_FOLLOWS.columns()}, error)
         workflow = self._plan.workflow
         log.info("job.ended", job=self._job_id, instance=self._claim.instance_id, workflow=workflow, error=error)
 
@@ -77,6 +84,7 @@ class Ending:
                 connection,
                 job_id=self._job_id,
                 fence=self._claim.fence,
+                parent_job_id=self._claim.parent_job_id,
                 job_status=JobStatus.SUCCEEDED if succeeded else JobStatus.FAILED,
                 steps=self._journal.brief(msgspec.json.decode(self._claim.steps)),
                 error_message=error,

@@ -48,6 +48,10 @@ class InnerJobs:
         target = await patiently(partial(self._target, link.instance_id))
         return LinkedInstance(target.name, target.status, msgspec.json.decode(target.return_values))
 
+    async def feed(self, link: Link, signals: Mapping[str, Any]) -> None:
+        """Give signals to the needs of the linked instance's application, for its next job to see."""
+        await patiently(partial(self._feed, link.instance_id, msgspec.json.encode(signals).decode()))
+
     async def offers(self, link: Link) -> frozenset[str]:
         """Return the keys of the pins of the linked instance's application. Raises WorkflowFailed when it is gone."""
         manifest = await patiently(partial(self._manifest, link.instance_id))
@@ -120,6 +124,10 @@ class InnerJobs:
                 **job_columns(plan, manifest),
             )
         return begun is not None
+
+    async def _feed(self, instance_id: str, signals: str) -> None:
+        async with self._database.connection() as connection:
+            await store.feed(connection, instance_id=instance_id, signals=signals)
 
     async def _outcome(self, job_id: str) -> OutcomeRow | None:
         async with self._database.connection() as connection:

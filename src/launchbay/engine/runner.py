@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 import structlog
 
+from launchbay.engine.aftermath import NOTHING_FOLLOWS, Aftermath, Moment, aftermath
 from launchbay.engine.ending import BROKEN, Ending
 from launchbay.engine.inner_jobs import InnerJobs
 from launchbay.engine.journal import PostgresJournal, patiently
+from launchbay.engine.recall import recall
 from launchbay.errors import Fenced, LaunchbayError
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
@@ -25,7 +27,7 @@ from launchbay.runtime.perform import perform
 from launchbay.runtime.results import return_values
 from launchbay.runtime.run import JobRun, Surroundings, WorkflowFailed
 from launchbay.runtime.state import InstanceState
-from launchbay.store import jobs
+from launchbay.store import job_control, jobs
 from launchbay.store.jobs import ClaimRow, RecordRow
 from launchbay.store.pool import Database
 
@@ -53,14 +55,17 @@ class Runner:
         claim = await patiently(partial(self._claim, job_id))
         if claim is None:
             return
-        records = await patiently(partial(self._load_records, job_id)) if claim.fence > 1 else {}
+        records: Mapping[str, StepRecord] = {}
+        cancellation: str | None = None
+        if claim.fence > 1:
+            records, cancellation = await patiently(partial(self._look_back, job_id))
         lost = asyncio.Event()
         journal = PostgresJournal(
             self._database, self._surroundings.clock, job_id, claim.fence, records, on_fenced=lost.set
         )
         self._held[job_id, claim.fence] = lost
         try:
-            await _while_held(self._perform(job_id, claim, journal), lost)
+            await _while_held(self._perform(job_id, claim, journal, cancellation), lost)
         except Fenced:
             log.warning("job.lost", job=job_id, instance=claim.instance_id, fence=claim.fence)
         finally:
@@ -91,24 +96,37 @@ class Runner:
                 connection, job_id=job_id, requested_status=InstanceStatus.REQUESTED, started_status=started
             )
 
-    async def _load_records(self, job_id: str) -> Mapping[str, StepRecord]:
+    async def _look_back(self, job_id: str) -> tuple[Mapping[str, StepRecord], str | None]:
+        """Return what earlier claims left, and why the job is to end now, if it is."""
         async with self._database.connection() as connection:
-            return {row.path: _record(row) for row in await jobs.records(connection, job_id=job_id)}
+            records = {row.path: _record(row) for row in await jobs.records(connection, job_id=job_id)}
+            return records, await job_control.cancellation(connection, job_id=job_id)
+
+    async def _cancel_inner(self, reason: str, job_id: str) -> None:
+        async with self._database.connection() as connection:
+            await job_control.cancel_inner(connection, job_id=job_id, reason=reason)
 
     async def _load_manifest(self, claim: ClaimRow) -> CompiledManifest:
         async with self._database.connection() as connection:
             return await self._manifests.get(connection, claim.application_id, claim.version)
 
-    async def _perform(self, job_id: str, claim: ClaimRow, journal: PostgresJournal) -> None:
+    async def _perform(self, job_id: str, claim: ClaimRow, journal: PostgresJournal, cancellation: str | None) -> None:
         ending = Ending(self._database, journal, job_id, claim, read_plan(claim.plan))
         state = InstanceState.from_text(claim.state)
         error: str | None = None
         results: Mapping[str, Any] | None = None
         shown: str | None = None
+        follows = NOTHING_FOLLOWS
         try:
             job = await self._job(job_id, claim, journal, state)
-            results, error = await self._carry_out(job)
-            shown = _encoded(return_values(job.manifest, state))
+            if cancellation is None:
+                results, error = await self._carry_out(job)
+            else:
+                error = cancellation
+                await recall(job, partial(self._cancel_inner, cancellation))
+            values = return_values(job.manifest, state)
+            shown = _encoded(values)
+            follows = self._follows(job, msgspec.json.decode(claim.return_values), values, error)
         except Fenced:
             raise
         except LaunchbayError as failure:
@@ -117,7 +135,21 @@ class Runner:
             # A defect of ours. Repeating it would fail the same way for ever, and promise 2 wants an end.
             log.exception("job.broke", job=job_id, instance=claim.instance_id)
             error = BROKEN.format(job_id=job_id)
-        await ending.write(state, shown, None if error is not None else _encoded(results or {}), error)
+        await ending.write(state, shown, None if error is not None else _encoded(results or {}), error, follows)
+
+    def _follows(self, job: JobRun, before: Mapping[str, Any], now: Mapping[str, Any], error: str | None) -> Aftermath:
+        if job.plan.kind == "destroy":
+            return NOTHING_FOLLOWS
+        moment = Moment(
+            manifest=job.manifest,
+            state=job.state,
+            fed=job.fed,
+            links=job.links,
+            values_before=before,
+            values_now=now,
+        )
+        begins_life = job.plan.kind == "launch" and error is None
+        return aftermath(moment, self._surroundings.clock.now(), begins_life=begins_life)
 
     async def _job(self, job_id: str, claim: ClaimRow, journal: PostgresJournal, state: InstanceState) -> JobRun:
         manifest = await patiently(partial(self._load_manifest, claim))
@@ -134,7 +166,8 @@ class Runner:
             journal=journal,
             surroundings=self._surroundings,
             others=self._others,
-            links=_links(claim.links),
+            links=links_of(claim.links),
+            fed=msgspec.json.decode(claim.fed_signals),
         )
 
     async def _carry_out(self, job: JobRun) -> tuple[Mapping[str, Any] | None, str | None]:
@@ -170,7 +203,8 @@ def _encoded(value: Mapping[str, Any]) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _links(stored: str | None) -> dict[str, Link]:
+def links_of(stored: str | None) -> dict[str, Link]:
+    """Return where components lead from the stored form, `{component: [instance id, kind]}`."""
     links: dict[str, tuple[str, str]] = msgspec.json.decode(stored or "{}")
     return {component: Link(instance_id, LinkKind(kind)) for component, (instance_id, kind) in links.items()}
 

@@ -8,12 +8,15 @@ import msgspec
 import psycopg
 import structlog
 
-from launchbay.errors import BadRequest, Unavailable
+from launchbay.clock import Clock
+from launchbay.engine.looking import look
+from launchbay.errors import BadRequest, InvalidManifest, Unavailable
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.plan import Plan
+from launchbay.model.quartz import next_due
 from launchbay.planning.accept import accept
-from launchbay.planning.commands import plan_destroy, plan_run
+from launchbay.planning.commands import plan_destroy, plan_run, plan_trigger
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.store import schedules
 from launchbay.store.pool import Connection, Database
@@ -27,9 +30,10 @@ BATCH = 20  # one transaction; a larger one would hold its locks longer
 class Stager:
     """Fires what is due; `fire_due` is one round."""
 
-    def __init__(self, database: Database, manifests: CompiledManifests) -> None:
+    def __init__(self, database: Database, manifests: CompiledManifests, clock: Clock) -> None:
         self._database = database
         self._manifests = manifests
+        self._clock = clock
 
     async def fire_due(self) -> int:
         """Fire a batch of due schedules, oldest first, and return how many rows it dealt with."""
@@ -55,11 +59,40 @@ class Stager:
         if target.job_id is not None or not target.is_turn:
             await schedules.block(connection, schedule_id=schedule.id, instance_id=schedule.instance_id)
             return
+        if schedule.kind == "signals":
+            await schedules.remove(connection, schedule_id=schedule.id)
+            await self._look(connection, schedule, target)
+            return
         manifest, plan = await self._plan(connection, schedule, target)
         job_id = await accept(connection, schedule.instance_id, schedule.owner_id, plan, manifest)
         assert job_id is not None, "the instance is locked, idle and not destroyed"
         await schedules.remove(connection, schedule_id=schedule.id)
+        if schedule.kind == "cron":
+            await self._come_again(connection, schedule, manifest)
         log.info("schedule.fired", schedule=schedule.id, instance=schedule.instance_id, job=job_id)
+
+    async def _look(self, connection: Connection, schedule: DueRow, target: TargetRow) -> None:
+        try:
+            manifest = await self._manifests.get(connection, target.application_id, target.version)
+        except InvalidManifest as error:  # a plug-in is gone; the instance's next job says so to its owner
+            log.warning("signals.unseen", instance=schedule.instance_id, error=str(error))
+            return
+        await look(connection, schedule.instance_id, manifest, self._clock.now())
+
+    async def _come_again(self, connection: Connection, schedule: DueRow, manifest: CompiledManifest) -> None:
+        """Set the next time of one of the manifest's own schedules; times that have passed meanwhile are one."""
+        component = manifest.components.get(schedule.component)
+        cron = None if component is None else component.schedule.get(schedule.workflow)
+        due_at = None if cron is None else next_due(cron, self._clock.now())
+        if due_at is not None:
+            await schedules.come_again(
+                connection,
+                instance_id=schedule.instance_id,
+                workflow=schedule.workflow,
+                component=schedule.component,
+                owner_id=schedule.owner_id,
+                due_at=due_at,
+            )
 
     async def _plan(self, connection: Connection, schedule: DueRow, target: TargetRow) -> tuple[CompiledManifest, Plan]:
         """Return what the job is to do. What cannot be done any more becomes a job that fails and says why.
@@ -72,6 +105,8 @@ class Stager:
             manifest = await self._manifests.get(connection, target.application_id, target.version)
             if schedule.kind == "expiry":
                 return manifest, plan_destroy(prior)
+            if schedule.kind in {"cron", "trigger"}:
+                return manifest, plan_trigger(manifest, schedule.component, schedule.workflow, prior)
             return manifest, plan_run(manifest, schedule.workflow, msgspec.json.decode(schedule.parameters), prior)
         except BadRequest as error:
             refusal = str(error)

@@ -6,18 +6,19 @@ import msgspec
 
 PLAN_VERSION = 1
 
-JobKind = Literal["launch", "command", "destroy", "refused"]
+JobKind = Literal["launch", "command", "trigger", "destroy", "refused"]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a job does.
 
     `launch` and `destroy` go over all components, `command` sends `component_workflow` to an `interface` of one
-    `component`. `refused` fails with `refusal` at once: a schedule that fell due and cannot be carried out any more
-    still shows what became of it. `workflow` is the name that the job has in the API. `prior_status` is the status
-    at accept and `propagates` whether the job's end changes it (manifest-language §5, propagateStatus).
+    `component`, `trigger` runs one of its workflows. `refused` fails with `refusal` at once: a schedule that fell due
+    and cannot be carried out any more still shows what became of it. `workflow` is the name that the job has in the
+    API. `prior_status` is the status at accept and `propagates` whether the job's end changes it (manifest-language §5,
+    propagateStatus).
     `deletes_instance` makes a destroy the last job of a forced deletion: it has a time limit, and the records go after
-    it.
+    it. `resumes` are the failed jobs, the last one last, that this one goes on with: what they have done stays done.
     """
 
     kind: JobKind
@@ -30,6 +31,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any] = {}
     deletes_instance: bool = False
     refusal: str | None = None
+    resumes: list[str] = []
     version: int = PLAN_VERSION
 
     def to_text(self) -> str:

@@ -14,6 +14,7 @@ from launchbay.model.values import CoercionError, Type, coerce, coerce_text
 
 LAUNCH = "launch"
 DESTROY = "destroy"
+_NAMES_SHOWN = 20
 
 
 def available_workflows(manifest: CompiledManifest) -> list[str]:
@@ -29,6 +30,23 @@ def plan_launch(arguments: Mapping[str, Any], prior_status: InstanceStatus) -> P
 def plan_destroy(prior_status: InstanceStatus, *, deletes_instance: bool = False) -> Plan:
     """Return the plan of a destroy."""
     return Plan(kind="destroy", workflow=DESTROY, prior_status=prior_status, deletes_instance=deletes_instance)
+
+
+def plan_trigger(manifest: CompiledManifest, component: str, workflow: str, prior_status: InstanceStatus) -> Plan:
+    """Return the plan of a workflow that a trigger or the manifest's own schedule asks for (manifest-language §5).
+
+    Raises BadRequest when the manifest has no such component or workflow any more.
+    """
+    if component not in manifest.components or workflow not in manifest.components[component].workflows:
+        raise BadRequest(f"Component {component!r} has no workflow {workflow!r} any more.", code="UnknownWorkflow")
+    return Plan(
+        kind="trigger",
+        workflow=workflow,
+        prior_status=prior_status,
+        propagates=workflow in manifest.components[component].propagate_status,
+        component=component,
+        component_workflow=workflow,
+    )
 
 
 def plan_run(
@@ -78,7 +96,7 @@ def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:
     """Return the steps of a plan in brief, `[path, name, status, percent]`, all Requested, in the manifest's order."""
     if plan.kind == "refused":
         return []
-    if plan.kind == "command":
+    if plan.kind in {"command", "trigger"}:
         assert plan.component is not None
         assert plan.component_workflow is not None
         runs = [(manifest.components[plan.component], plan.component_workflow)]
@@ -101,7 +119,7 @@ def _arguments(
     if unknown and manifest.is_component_manifest:
         declared = ", ".join(types) or "none"
         raise BadRequest(
-            f"The workflow {workflow} has no parameter {', '.join(unknown)}. Its parameters: {declared}.",
+            f"The workflow {workflow} has no parameter {_shown(unknown)}. Its parameters: {declared}.",
             code="UnknownParameter",
         )
     arguments: dict[str, Any] = {}
@@ -115,6 +133,13 @@ def _arguments(
         except CoercionError as error:
             raise BadRequest(f"Parameter {name} of workflow {workflow}: {error}", code="WrongParameterType") from error
     return arguments
+
+
+def _shown(names: list[str]) -> str:
+    """Name what a caller has sent, of which there may be any number of any length."""
+    shown = [name if len(name) <= 100 else f"{name[:100]}…" for name in names[:_NAMES_SHOWN]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _declared_types(component: Component, pin: str) -> dict[str, Type | None]:

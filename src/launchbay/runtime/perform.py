@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from launchbay.model.step_path import workflow_path
+from launchbay.runtime.components.submodule import look_at_linked
+from launchbay.runtime.components.workflow_instance import run_triggered
 from launchbay.runtime.destroy import destroy
 from launchbay.runtime.launch import launch
 from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
@@ -14,6 +16,8 @@ async def perform(job: JobRun) -> Mapping[str, Any]:
 
     Raises WorkflowFailed with the instance's error message.
     """
+    if job.plan.kind in {"command", "trigger"}:
+        await look_at_linked(job)
     match job.plan.kind:
         case "launch":
             await launch(job)
@@ -21,6 +25,8 @@ async def perform(job: JobRun) -> Mapping[str, Any]:
             await destroy(job)
         case "command":
             return await _run_command(job)
+        case "trigger":
+            await _run_triggered(job)
         case "refused":
             raise WorkflowFailed(job.plan.refusal or "The work was refused.")
     return {}
@@ -41,5 +47,15 @@ async def _run_command(job: JobRun) -> Mapping[str, Any]:
     )
     try:
         return await job.component_type(component).command(job, component, call)
+    except WorkflowFailed as failure:
+        raise WorkflowFailed(f"Component {path!r}: {failure}") from failure
+
+
+async def _run_triggered(job: JobRun) -> None:
+    path, name = job.plan.component, job.plan.component_workflow
+    assert path is not None
+    assert name is not None
+    try:
+        await run_triggered(job, job.component(path), name)
     except WorkflowFailed as failure:
         raise WorkflowFailed(f"Component {path!r}: {failure}") from failure

@@ -82,6 +82,10 @@ class OtherInstances(Protocol):
         """Return the linked instance as it is now. Raises WorkflowFailed when it is gone."""
         ...
 
+    async def feed(self, link: Link, signals: Mapping[str, Any]) -> None:
+        """Give signals to the needs of the linked instance's application, for its next job to see."""
+        ...
+
     async def offers(self, link: Link) -> frozenset[str]:
         """Return the keys of all pins of the linked instance's application. Raises WorkflowFailed when it is gone."""
         ...
@@ -147,6 +151,8 @@ class JobRun:
     surroundings: Surroundings
     others: OtherInstances
     links: Mapping[str, Link] = field(default_factory=dict)  # by component path
+    # What a parent instance gives to the needs of the application: `interface.pin` → peer → value.
+    fed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
 
     def component(self, path: str) -> Component:

@@ -5,15 +5,21 @@ from typing import Any
 
 from launchbay.manifest.graph import Component, Target
 from launchbay.model.values import PinKind
+from launchbay.runtime.peers import consumed, fed_values, named_peers
 from launchbay.runtime.run import JobRun
+from launchbay.runtime.triggers import see
 
 
 class ConsumedSignals:
-    """A snapshot of the consumed signals of one component; `refresh` takes a new one."""
+    """A snapshot of the consumed signals of one component; `refresh` takes a new one.
 
-    def __init__(self, job: JobRun, component: Component) -> None:
+    `marks` are the signals whose triggers count as served by this look (`runtime/triggers.py`).
+    """
+
+    def __init__(self, job: JobRun, component: Component, marks: tuple[str, ...] = ()) -> None:
         self._job = job
         self._component = component
+        self._marks = marks
         self._consumed: dict[str, list[str]] = {}
         for pin in component.pins.values():
             if pin.type.kind is PinKind.CONSUME_SIGNAL:
@@ -23,6 +29,8 @@ class ConsumedSignals:
     def refresh(self) -> None:
         """Take the signals as they are now."""
         self._seen = {interface: self._read(interface, pins) for interface, pins in self._consumed.items()}
+        if self._marks:
+            see(self._job.manifest, self._job.state, self._job.fed, self._component, self._marks)
 
     def single(self) -> Mapping[str, Mapping[str, Any]]:
         """Return `result[interface][signal]`, each from the first peer that has it."""
@@ -44,37 +52,43 @@ class ConsumedSignals:
 
     def peers_with_values(self, interface: str) -> int:
         """Return how many peers of the interface have a value now for every signal that it takes from them."""
-        return sum(1 for targets in self._targets(interface) if not self._missing(targets))
+        return sum(1 for targets in self._targets(interface) if not self._missing(targets)) + self._fed(interface)
 
     def peers(self, interface: str) -> int:
         """Return how many peers the interface has."""
-        return len(self._targets(interface))
+        return len(self._targets(interface)) + self._fed(interface)
 
     def peers_to_come(self, interface: str) -> int:
         """Return how many peers have values now or can still get them: their components are not given up."""
         given_up = self._job.state.is_given_up
-        return sum(
+        to_come = sum(
             1
             for targets in self._targets(interface)
             if not any(given_up(target.component) for target in self._missing(targets))
         )
+        return to_come + self._fed(interface)
 
     def interfaces(self) -> list[str]:
         """Return the names of the interfaces that consume signals."""
         return list(self._consumed)
 
     def _read(self, interface: str, pins: list[str]) -> dict[str, dict[str, Any]]:
-        peers: dict[str, dict[str, Any]] = {}
-        for peer in self._component.peers.get(interface, ()):
-            # One component may fill an interface twice, with two of its own.
-            name = peer.component if peer.component not in peers else f"{peer.component}#{peer.interface}"
-            values = peers.setdefault(name, {})
-            for pin in pins:
-                if pin in peer.pins:
-                    has_value, value = self._job.state.signal(peer.pins[pin])
-                    if has_value:
-                        values[pin] = value
+        peers: dict[str, dict[str, Any]] = {name: {} for name, _ in named_peers(self._component, interface)}
+        job = self._job
+        for pin in pins:
+            key = f"{interface}.{pin}"
+            for peer, value in consumed(job.manifest, job.state, job.fed, self._component, key).items():
+                peers.setdefault(peer, {})[pin] = value
         return peers
+
+    def _fed(self, interface: str) -> int:
+        """Return how many peers in the parent instance give values for every signal of the interface."""
+        job = self._job
+        given = [
+            set(fed_values(job.manifest, job.fed, self._component, f"{interface}.{pin}"))
+            for pin in self._consumed.get(interface, [])
+        ]
+        return len(set.intersection(*given)) if given else 0
 
     def _targets(self, interface: str) -> list[list[Target]]:
         """Return for each peer of the interface the pins that fill signals of it."""

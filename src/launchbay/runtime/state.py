@@ -17,11 +17,15 @@ from launchbay.manifest.graph import Target
 
 
 class ComponentState(msgspec.Struct):
-    """One component. `signals` is interface → pin → value; `variables` are values returned by its earlier workflows."""
+    """One component. `signals` is interface → pin → value; `variables` are values returned by its earlier workflows.
+
+    `seen` holds, for consumed signals with a trigger, the values by peer that were seen last (`runtime/triggers.py`).
+    """
 
     launched: bool = False
     signals: dict[str, dict[str, Any]] = {}
     variables: dict[str, Any] = {}
+    seen: dict[str, dict[str, Any]] = {}
 
 
 class InstanceState:

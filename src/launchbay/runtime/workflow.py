@@ -39,13 +39,14 @@ class WorkflowRun:
     path: str
     depth: int
     is_over: bool = False
+    marks: tuple[str, ...] = ()  # the signals with triggers that this run serves
     scope: WorkflowScope = field(init=False)
     signals: ConsumedSignals = field(init=False)
 
     def __post_init__(self) -> None:
         """Take the signals as they are now: the workflow sees them so until it refreshes them."""
         self.scope = WorkflowScope(self.workflow, {}, {}, {})
-        self.signals = ConsumedSignals(self.job, self.component)
+        self.signals = ConsumedSignals(self.job, self.component, self.marks)
         self.signals.refresh()
 
     async def run(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

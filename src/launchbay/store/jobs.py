@@ -12,6 +12,7 @@ class ClaimRow(NamedTuple):
     fence: int
     plan: str
     steps: str
+    parent_job_id: str | None  # the job that runs this one in its own course
     instance_id: str
     organization_id: str
     application_id: str
@@ -20,6 +21,8 @@ class ClaimRow(NamedTuple):
     parameters: str
     environment_view: str
     state: str
+    return_values: str
+    fed_signals: str
     links: str | None  # {component: [instance id, kind]}
 
 

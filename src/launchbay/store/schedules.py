@@ -16,6 +16,7 @@ class DueRow(NamedTuple):
     parameters: str
     owner_id: str
     due_at: datetime
+    component: str
 
 
 class TargetRow(NamedTuple):
@@ -26,6 +27,22 @@ class TargetRow(NamedTuple):
     application_id: str
     version: int
     is_turn: bool
+
+
+class OnlookerRow(NamedTuple):
+    """An instance that looks at the signals of others; all of it JSON texts."""
+
+    state: str
+    return_values: str
+    fed_signals: str
+    links: str | None
+
+
+class ValuesRow(NamedTuple):
+    """What an instance publishes, a JSON text."""
+
+    id: str
+    return_values: str
 
 
 class ScheduleRow(NamedTuple):
@@ -47,3 +64,7 @@ insert = _sql.change("insert")
 of_instance = _sql.rows("of_instance", ScheduleRow)
 reschedule = _sql.value("reschedule", str)
 cancel = _sql.value("cancel", str)
+come_again = _sql.change("come_again")
+onlooker = _sql.row("onlooker", OnlookerRow)
+linked_values = _sql.rows("linked_values", ValuesRow)
+write_look = _sql.change("write_look")

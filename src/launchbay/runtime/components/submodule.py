@@ -9,6 +9,7 @@ from launchbay.model.links import Link, LinkKind
 from launchbay.model.step_path import workflow_path
 from launchbay.model.values import PinKind
 from launchbay.planning.commands import DESTROY, LAUNCH
+from launchbay.runtime.feeding import feed_for
 from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance, WorkflowFailed
 
 
@@ -20,6 +21,9 @@ class Submodule:
         link = _link(job, component)
         await _must_offer(job, component, link)
         if link.kind is LinkKind.OWN:
+            needs = feed_for(job.manifest, job.state, job.fed, component)
+            if needs:
+                await job.others.feed(link, needs)
             await job.others.run(job, link, LAUNCH, {}, workflow_path(component.path, LAUNCH))
         linked = await job.others.look(link)
         if linked.status != "Running" and link.kind is not LinkKind.OWN:
@@ -39,6 +43,13 @@ class Submodule:
         link = job.links.get(component.path)
         if link is not None and link.kind is LinkKind.OWN:
             await job.others.run(job, link, DESTROY, {}, workflow_path(component.path, DESTROY))
+
+
+async def look_at_linked(job: JobRun) -> None:
+    """Take over what linked instances publish now: a change inside of them is seen at once (language §8)."""
+    for path, link in job.links.items():
+        if path in job.manifest.components and job.state.is_launched(path):
+            publish(job, job.component(path), await job.others.look(link))
 
 
 def publish(job: JobRun, component: Component, linked: LinkedInstance) -> None:

@@ -9,6 +9,7 @@ from launchbay.manifest.graph import Component
 from launchbay.model.step_path import workflow_path
 from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
 from launchbay.runtime.signals import required_components
+from launchbay.runtime.triggers import see, signal_triggers
 from launchbay.runtime.workflow import WorkflowRun
 
 LAUNCH = "launch"
@@ -20,7 +21,7 @@ class WorkflowInstance:
 
     async def launch(self, job: JobRun, component: Component) -> None:
         """Run the workflow `launch`. Raises WorkflowFailed."""
-        await self._run_if_present(job, component, LAUNCH)
+        await _run_if_present(job, component, LAUNCH, tuple(signal_triggers(component)))
 
     async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
         """Run the workflow named like the command pin; what it returns are the results. Raises WorkflowFailed."""
@@ -35,12 +36,24 @@ class WorkflowInstance:
 
     async def destroy(self, job: JobRun, component: Component) -> None:
         """Run the workflow `destroy`. Raises WorkflowFailed."""
-        await self._run_if_present(job, component, DESTROY)
+        await _run_if_present(job, component, DESTROY)
 
-    async def _run_if_present(self, job: JobRun, component: Component, name: str) -> None:
-        workflow = component.workflows.get(name)
-        if workflow is not None:
-            await WorkflowRun(job, component, workflow, workflow_path(component.path, name), 0).run({})
+
+async def run_triggered(job: JobRun, component: Component, name: str) -> None:
+    """Run a workflow that a trigger or the manifest's own schedule asks for. Raises WorkflowFailed."""
+    if name not in component.workflows:
+        raise WorkflowFailed(f"there is no workflow {name!r} any more.")
+    marks = tuple(key for key, workflow in signal_triggers(component).items() if workflow == name)
+    await _run_if_present(job, component, name, marks)
+
+
+async def _run_if_present(job: JobRun, component: Component, name: str, marks: tuple[str, ...] = ()) -> None:
+    workflow = component.workflows.get(name)
+    if workflow is None:
+        see(job.manifest, job.state, job.fed, component, marks)
+        return
+    path = workflow_path(component.path, name)
+    await WorkflowRun(job, component, workflow, path, 0, marks=marks).run({})
 
 
 async def _wait_for_launch(job: JobRun, component: Component, call: CommandCall) -> None:

@@ -31,3 +31,9 @@ ALTER TABLE schedules
 -- The same trigger, cron entry or look is pending at most once.
 CREATE UNIQUE INDEX schedules_pending_once ON schedules (instance_id, kind, component, workflow)
     WHERE kind IN ('cron', 'trigger', 'signals');
+
+-- An id of the same form as those that the servers make, for rows that a statement makes by itself.
+CREATE FUNCTION launchbay_new_id() RETURNS text LANGUAGE sql VOLATILE AS $$
+    SELECT lpad(to_hex(extract(epoch FROM clock_timestamp())::bigint & 4294967295), 8, '0')
+        || right(replace(gen_random_uuid()::text, '-', ''), 16)
+$$;

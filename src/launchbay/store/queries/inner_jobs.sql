@@ -25,3 +25,6 @@ WHERE i.id = %(instance_id)s;
 -- Jobs whose caller has ended without them, in any instance.
 SELECT j.id FROM jobs j JOIN jobs outer_job ON outer_job.id = j.parent_job_id
 WHERE j.status = 'Executing' AND outer_job.status <> 'Executing';
+
+-- name: feed
+UPDATE instances SET fed_signals = %(signals)s WHERE id = %(instance_id)s AND fed_signals <> %(signals)s;

@@ -48,13 +48,14 @@ SELECT launchbay_interrupt(id) FROM freed;
 WITH claimed AS (
     UPDATE jobs SET fence = fence + 1, started_at = coalesce(started_at, now())
     WHERE id = %(job_id)s AND status = 'Executing'
-    RETURNING id, instance_id, fence, plan, steps
+    RETURNING id, instance_id, fence, plan, steps, parent_job_id
 ), started AS (
     UPDATE instances SET status = %(started_status)s FROM claimed
     WHERE instances.id = claimed.instance_id AND instances.status = %(requested_status)s
 )
-SELECT claimed.fence, claimed.plan, claimed.steps, instances.id AS instance_id, instances.organization_id, instances.application_id,
+SELECT claimed.fence, claimed.plan, claimed.steps, claimed.parent_job_id, instances.id AS instance_id, instances.organization_id, instances.application_id,
        instances.environment_id, instances.version, instances.parameters, instances.environment_view, instances.state,
+       instances.return_values, instances.fed_signals,
        (SELECT json_object_agg(component, json_build_array(target_id, kind))
         FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links
 FROM claimed JOIN instances ON instances.id = claimed.instance_id;
@@ -92,9 +93,38 @@ WITH ended AS (
         error_message = CASE WHEN %(keeps_error)s THEN instances.error_message ELSE %(error_message)s END,
         destroy_at = CASE WHEN %(is_gone)s THEN NULL ELSE destroy_at END
     FROM ended WHERE instances.id = ended.instance_id
-    RETURNING instances.id, instances.work_waiting
+    RETURNING instances.id, instances.work_waiting, instances.owner_id
 ), cleared AS (
     DELETE FROM schedules USING freed WHERE schedules.instance_id = freed.id AND %(is_gone)s
+), pending AS (
+    -- What the job's end brings about: triggered workflows, and the manifest's own schedules.
+    INSERT INTO schedules (id, instance_id, kind, workflow, component, owner_id, due_at)
+    SELECT launchbay_new_id(), freed.id, next.kind, next.workflow, next.component, freed.owner_id,
+           coalesce(next.due_at, now())
+    FROM freed, unnest(%(next_kinds)s::text[], %(next_components)s::text[], %(next_workflows)s::text[],
+                       %(next_times)s::timestamptz[]) AS next (kind, component, workflow, due_at)
+    ON CONFLICT DO NOTHING
+), told AS (
+    -- Instances that stand on this one look at its signals again, except for the one whose job has just run this.
+    INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
+    SELECT DISTINCT ON (consumer.id) launchbay_new_id(), consumer.id, 'signals', '', consumer.owner_id, now()
+    FROM freed
+    JOIN instance_links ON instance_links.target_id = freed.id
+    JOIN instances consumer ON consumer.id = instance_links.instance_id
+    WHERE %(signals_changed)s AND consumer.status NOT IN ('Destroying', 'Destroyed')
+      AND (%(parent_job_id)s::text IS NULL OR consumer.job_id IS DISTINCT FROM %(parent_job_id)s)
+    ON CONFLICT DO NOTHING
+), fed AS (
+    -- What the submodules get from their peers here.
+    UPDATE instances SET fed_signals = given.signals
+    FROM freed, unnest(%(fed_ids)s::text[], %(fed_signals)s::text[]) AS given (id, signals)
+    WHERE instances.id = given.id AND instances.fed_signals <> given.signals
+      AND instances.status NOT IN ('Destroying', 'Destroyed')
+    RETURNING instances.id, instances.owner_id
+), fed_news AS (
+    INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
+    SELECT launchbay_new_id(), id, 'signals', '', owner_id, now() FROM fed
+    ON CONFLICT DO NOTHING
 )
 SELECT freed.work_waiting, launchbay_write_journal(%(job_id)s, freed.id,
            %(paths)s, %(names)s, %(statuses)s, %(percents)s, %(are_records)s, %(attempts)s, %(outputs)s, %(errors)s, %(started)s,

@@ -1,7 +1,7 @@
 -- name: take_due
 -- Locks what is due and free to start, oldest first; others skip it.
 SELECT schedules.id, schedules.instance_id, schedules.kind, schedules.workflow, schedules.parameters, schedules.owner_id,
-       schedules.due_at
+       schedules.due_at, schedules.component
 FROM schedules
 WHERE due_at <= now() AND NOT blocked
 ORDER BY due_at, id
@@ -48,7 +48,7 @@ VALUES (%(schedule_id)s, %(instance_id)s, 'workflow', %(workflow)s, %(parameters
         now() + %(interval_ms)s * interval '1 millisecond');
 
 -- name: of_instance
-SELECT id, workflow, due_at FROM schedules WHERE instance_id = %(instance_id)s AND kind = 'workflow' ORDER BY due_at, id;
+SELECT id, workflow, due_at FROM schedules WHERE instance_id = %(instance_id)s AND kind IN ('workflow', 'cron') ORDER BY due_at, id;
 
 -- name: reschedule
 UPDATE schedules
@@ -59,3 +59,50 @@ RETURNING id;
 
 -- name: cancel
 DELETE FROM schedules WHERE id = %(schedule_id)s AND kind = 'workflow' RETURNING id;
+
+-- name: come_again
+-- The next time of one of the manifest's own schedules.
+INSERT INTO schedules (id, instance_id, kind, workflow, component, owner_id, due_at)
+VALUES (launchbay_new_id(), %(instance_id)s, 'cron', %(workflow)s, %(component)s, %(owner_id)s, %(due_at)s)
+ON CONFLICT DO NOTHING;
+
+-- name: onlooker
+-- What an instance needs for a look at the signals of those that it stands on.
+SELECT state, return_values, fed_signals,
+       (SELECT json_object_agg(component, json_build_array(target_id, kind))
+        FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links
+FROM instances WHERE id = %(instance_id)s;
+
+-- name: linked_values
+SELECT id, return_values FROM instances WHERE id = ANY (%(instance_ids)s::text[]);
+
+-- name: write_look
+-- What a look has brought: new signals, and what follows from them.
+WITH seen AS (
+    UPDATE instances SET state = %(state)s, return_values = %(return_values)s WHERE id = %(instance_id)s
+    RETURNING id, owner_id
+), pending AS (
+    INSERT INTO schedules (id, instance_id, kind, workflow, component, owner_id, due_at)
+    SELECT launchbay_new_id(), seen.id, next.kind, next.workflow, next.component, seen.owner_id,
+           coalesce(next.due_at, now())
+    FROM seen, unnest(%(next_kinds)s::text[], %(next_components)s::text[], %(next_workflows)s::text[],
+                      %(next_times)s::timestamptz[]) AS next (kind, component, workflow, due_at)
+    ON CONFLICT DO NOTHING
+), told AS (
+    INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
+    SELECT DISTINCT ON (consumer.id) launchbay_new_id(), consumer.id, 'signals', '', consumer.owner_id, now()
+    FROM seen
+    JOIN instance_links ON instance_links.target_id = seen.id
+    JOIN instances consumer ON consumer.id = instance_links.instance_id
+    WHERE %(signals_changed)s AND consumer.status NOT IN ('Destroying', 'Destroyed')
+    ON CONFLICT DO NOTHING
+), fed AS (
+    UPDATE instances SET fed_signals = given.signals
+    FROM seen, unnest(%(fed_ids)s::text[], %(fed_signals)s::text[]) AS given (id, signals)
+    WHERE instances.id = given.id AND instances.fed_signals <> given.signals
+      AND instances.status NOT IN ('Destroying', 'Destroyed')
+    RETURNING instances.id, instances.owner_id
+)
+INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
+SELECT launchbay_new_id(), id, 'signals', '', owner_id, now() FROM fed
+ON CONFLICT DO NOTHING;

@@ -1,0 +1,95 @@
+"""What follows from a change of an instance's signals: triggered workflows, schedules of its own, news for others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.links import Link, LinkKind
+from launchbay.model.quartz import next_due
+from launchbay.runtime.feeding import feed_for
+from launchbay.runtime.peers import Fed
+from launchbay.runtime.state import InstanceState
+from launchbay.runtime.triggers import due_triggers
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A workflow of a component that is to run by itself: at once (`due_at` None), or at a time."""
+
+    kind: Literal["trigger", "cron"]
+    component: str
+    workflow: str
+    due_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """What the end of a job brings about, beside the new state."""
+
+    pending: tuple[Pending, ...] = ()
+    signals_changed: bool = False
+    feeds: Mapping[str, str] = field(default_factory=dict)  # instance of a submodule → what it gets, a JSON text
+
+    def columns(self) -> dict[str, Any]:
+        """Return the parameters of the statement that ends a job."""
+        return {
+            "next_kinds": [each.kind for each in self.pending],
+            "next_components": [each.component for each in self.pending],
+            "next_workflows": [each.workflow for each in self.pending],
+            "next_times": [each.due_at for each in self.pending],
+            "signals_changed": self.signals_changed,
+            "fed_ids": list(self.feeds),
+            "fed_signals": list(self.feeds.values()),
+        }
+
+
+NOTHING_FOLLOWS = Aftermath()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """An instance at the end of a job, or after a look at the signals of others."""
+
+    manifest: CompiledManifest
+    state: InstanceState
+    fed: Fed = field(default_factory=dict)
+    links: Mapping[str, Link] = field(default_factory=dict)
+    values_before: Mapping[str, Any]
+    values_now: Mapping[str, Any]
+
+
+def aftermath(moment: Moment, now: datetime, *, begins_life: bool) -> Aftermath:
+    """Return what follows. `begins_life` is the end of a launch: the manifest's own schedules start (language §5)."""
+    pending = [
+        Pending("trigger", component, workflow)
+        for component, workflow in due_triggers(moment.manifest, moment.state, moment.fed)
+    ]
+    if begins_life:
+        pending += own_schedules(moment.manifest, moment.state, now)
+    return Aftermath(tuple(pending), moment.values_before != moment.values_now, _feeds(moment))
+
+
+def _feeds(moment: Moment) -> dict[str, str]:
+    feeds: dict[str, str] = {}
+    for path, link in moment.links.items():
+        if link.kind is LinkKind.OWN and path in moment.manifest.components:
+            component = moment.manifest.components[path]
+            needs = feed_for(moment.manifest, moment.state, moment.fed, component)
+            if needs:
+                feeds[link.instance_id] = msgspec.json.encode(needs).decode()
+    return feeds
+
+
+def own_schedules(manifest: CompiledManifest, state: InstanceState, now: datetime) -> list[Pending]:
+    """Return the next due times of the manifest's own schedules, of the components that are launched."""
+    found: list[Pending] = []
+    for path in manifest.order:
+        for workflow, cron in manifest.components[path].schedule.items():
+            due_at = next_due(cron, now) if state.is_launched(path) else None
+            if due_at is not None:
+                found.append(Pending("cron", path, workflow, due_at))
+    return found

@@ -1,0 +1,56 @@
+"""An idle instance looks again at the signals of the instances that it stands on (manifest-language §7: "at once").
+
+No job is needed for that, and none shows in the history: signals are taken over, return values follow, and what they
+trigger is put into the queue, all in the transaction of the stager's round, which holds the instance.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from launchbay.engine.aftermath import Moment, aftermath
+from launchbay.engine.runner import links_of
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.values import PinKind
+from launchbay.runtime.results import return_values
+from launchbay.runtime.state import InstanceState
+from launchbay.store import schedules
+from launchbay.store.pool import Connection
+
+
+async def look(connection: Connection, instance_id: str, manifest: CompiledManifest, now: datetime) -> None:
+    """Take over the signals of linked instances, and queue what follows. The caller holds the idle instance."""
+    onlooker = await schedules.onlooker(connection, instance_id=instance_id)
+    assert onlooker is not None, "the caller holds the instance"
+    state = InstanceState.from_text(onlooker.state)
+    links = links_of(onlooker.links)
+    targets = [link.instance_id for link in links.values()]
+    published = {
+        row.id: msgspec.json.decode(row.return_values)
+        for row in await schedules.linked_values(connection, instance_ids=targets)
+    }
+    for path, link in links.items():
+        component = manifest.components.get(path)
+        if component is None or not state.is_launched(path):
+            continue
+        values = published.get(link.instance_id, {})
+        for key, pin in component.pins.items():
+            if pin.type.kind is PinKind.PUBLISH_SIGNAL and key in values:
+                state.publish(path, pin.interface, pin.name, values[key])
+    values_now = return_values(manifest, state)
+    moment = Moment(
+        manifest=manifest,
+        state=state,
+        fed=msgspec.json.decode(onlooker.fed_signals),
+        links=links,
+        values_before=msgspec.json.decode(onlooker.return_values),
+        values_now=values_now,
+    )
+    follows = aftermath(moment, now, begins_life=False)
+    await schedules.write_look(
+        connection,
+        instance_id=instance_id,
+        state=state.to_text(),
+        return_values=msgspec.json.encode(values_now).decode(),
+        **follows.columns(),
+    )

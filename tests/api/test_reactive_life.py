@@ -1,0 +1,249 @@
+"""What a live instance does by itself: triggers, schedules of its manifest, signals of other instances."""
+
+import asyncio
+from typing import Any
+
+from tests.api.running import Api, accepted, fresh_name
+from tests.api.test_submodules import CHILD, child_of
+
+TRIGGERED = """
+application:
+  interfaces:
+    result: {heard: bind(listener#result.heard), alarm: bind(listener#result.alarm)}
+    actions: {say: bind(speaker#actions.say), stay: bind(speaker#actions.stay)}
+  bindings: [[listener, speaker]]
+  components:
+    speaker:
+      type: workflow.Instance
+      interfaces:
+        actions: {say: "receive-command(string word, string tone)", stay: receive-command()}
+        voice: {word: publish-signal(string), tone: publish-signal(string)}
+      configuration:
+        configuration.workflows:
+          launch: {steps: [], return: {word: {value: first}, tone: {value: low}}}
+          say: {steps: [], return: {word: {value: "{$.word}"}, tone: {value: "{$.tone}"}}}
+          stay: {steps: []}
+    listener:
+      type: workflow.Instance
+      REQUIRED
+      interfaces:
+        voice: {word: consume-signal(string), tone: consume-signal(string)}
+        result: {heard: publish-signal(string), alarm: publish-signal(string)}
+      configuration:
+        configuration.triggers: {voice.word: hear, voice.tone: hear}
+        configuration.propagateStatus: [hear]
+        configuration.workflows:
+          launch:
+            steps: [{look: {action: getSignals, output: {seen: result}}}]
+            return: {heard: {value: "{$.seen.voice.word}"}}
+          hear:
+            steps:
+              - look: {action: getSignals, output: {seen: result}}
+              - dig: {action: wait, precedingPhases: [look], parameters: {delay: DELAY}}
+            return: {heard: {value: "{$.seen.voice.word} {$.seen.voice.tone}"}, alarm: {value: "rang"}}
+"""
+
+
+def triggered(*, required: bool = True, delay: str = "0") -> str:
+    return TRIGGERED.replace("REQUIRED", "required: [voice]" if required else "required: []").replace("DELAY", delay)
+
+
+async def until(api: Api, instance: str, condition: Any, timeout_s: float = 15.0) -> Any:
+    """Wait until the instance is as wanted, with no job under way."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            document = await api.settled(instance)
+            if condition(document):
+                return document
+            await asyncio.sleep(0.02)
+
+
+def names(document: Any) -> list[str]:
+    return [job["name"] for job in document["workflowHistory"]]
+
+
+async def test_a_changed_signal_runs_the_workflow_that_it_triggers(api: Api) -> None:
+    instance = await api.running(triggered())
+    await api.run(instance, "actions.say", word="second", tone="low")
+    document = await until(api, instance, lambda seen: "alarm" in str(seen["returnValues"]))
+    assert document["returnValues"]["result.heard"] == "second low"
+    assert names(document) == ["hear", "actions.say", "launch"]
+
+
+async def test_two_changes_at_once_run_the_workflow_once(api: Api) -> None:
+    instance = await api.running(triggered())
+    await api.run(instance, "actions.say", word="other", tone="high")
+    await until(api, instance, lambda seen: "hear" in names(seen))
+    await asyncio.sleep(0.3)
+    assert names(await api.settled(instance)).count("hear") == 1
+
+
+async def test_a_signal_that_stays_the_same_triggers_nothing(api: Api) -> None:
+    instance = await api.running(triggered())
+    await api.run(instance, "actions.say", word="first", tone="low")
+    await api.run(instance, "actions.stay")
+    await asyncio.sleep(0.3)
+    assert names(await api.settled(instance)) == ["actions.stay", "actions.say", "launch"]
+
+
+async def test_what_the_launch_has_seen_triggers_nothing(api: Api) -> None:
+    instance = await api.running(triggered())
+    await asyncio.sleep(0.3)
+    assert names(await api.settled(instance)) == ["launch"]
+
+
+async def test_a_signal_that_comes_too_late_for_the_launch_triggers_after_it(api: Api) -> None:
+    late = triggered(required=False).replace(
+        "launch: {steps: [], return", "launch: {steps: [{nap: {action: wait, parameters: {delay: 0.2}}}], return"
+    )
+    instance = await api.running(late)
+    document = await until(api, instance, lambda seen: "hear" in names(seen))
+    assert document["returnValues"]["result.heard"] == "first low"
+
+
+async def test_a_failing_trigger_that_propagates_makes_the_instance_failed_and_a_good_one_brings_it_back(
+    api: Api,
+) -> None:
+    instance = await api.running(triggered(delay='"{$.seen.voice.tone}"'))
+    await api.run(instance, "actions.say", word="second", tone="shrill")
+    document = await until(api, instance, lambda seen: seen["status"] == "Failed")
+    assert "'hear'" in document["errorMessage"]
+    await api.run(instance, "actions.say", word="third", tone="0")
+    document = await until(api, instance, lambda seen: seen["status"] == "Running")
+    assert document["returnValues"]["result.heard"] == "third 0"
+
+
+CLOCKED = """
+application:
+  interfaces:
+    result: {ticks: bind(clock#result.ticks)}
+  components:
+    clock:
+      type: workflow.Instance
+      interfaces: {result: {ticks: publish-signal(string)}}
+      configuration:
+        configuration.schedule: {tick: "CRON"}
+        configuration.workflows:
+          launch: {steps: [], return: {ticks: {value: none}}}
+          tick: {steps: [], return: {ticks: {value: ticked}}}
+"""
+
+
+async def test_a_schedule_of_the_manifest_runs_again_and_again(api: Api) -> None:
+    instance = await api.running(CLOCKED.replace("CRON", "* * * * * ?"))
+    document = await until(api, instance, lambda seen: names(seen).count("tick") >= 2)
+    assert document["returnValues"] == {"result.ticks": "ticked"}
+    starts = [job["startedAt"] // 1000 for job in document["workflowHistory"] if job["name"] == "tick"]
+    assert len(set(starts)) == len(starts), "never twice for one second"
+    await api.run(instance, "destroy")
+    ended = len((await api.document(instance))["workflowHistory"])
+    await asyncio.sleep(1.3)
+    assert len((await api.document(instance))["workflowHistory"]) == ended
+
+
+async def test_the_next_run_of_a_manifests_schedule_is_listed(api: Api) -> None:
+    instance = await api.running(CLOCKED.replace("CRON", "0 0 0 1 1 ? 2190"))
+    [entry] = accepted(await api.get(f"instances/{instance}/schedules"))["schedules"]
+    assert entry["name"] == "tick"
+    assert entry["timestamp"] == 6_942_585_600_000  # 2190-01-01T00:00:00Z
+
+
+LISTENING_PARENT = """
+application:
+  interfaces:
+    result: {size: bind(child#result.size), told: bind(main#out.told)}
+  bindings: [[main, child]]
+  components:
+    child:
+      type: reference.Submodule
+      configuration: {__locator.application-id: LOCATOR}
+      interfaces:
+        result: {size: publish-signal(int), note: publish-signal(string)}
+    main:
+      type: workflow.Instance
+      required: [result]
+      interfaces:
+        result: {note: consume-signal(string)}
+        out: {told: publish-signal(string)}
+      configuration:
+        configuration.triggers: {result.note: listen}
+        configuration.workflows:
+          launch: {steps: [], return: {told: {value: nothing}}}
+          listen:
+            steps: [{look: {action: getSignals, output: {seen: result}}}]
+            return: {told: {value: "{$.seen.result.note}"}}
+"""
+
+
+async def test_a_change_inside_a_child_flows_up_at_once_and_triggers_the_parent(api: Api) -> None:
+    name = fresh_name("child")
+    # The child changes by itself, by a schedule of its own manifest: no job of the parent has a part in it.
+    ticking = CHILD.replace(
+        "configuration.workflows:", 'configuration.schedule: {grow: "* * * * * ?"}\n        configuration.workflows:'
+    ).replace("{$.by}", "42")
+    await api.application(ticking, name)
+    instance = await api.launch(await api.application(LISTENING_PARENT.replace("LOCATOR", name)))
+    assert (await api.settled(instance))["returnValues"]["result.told"] == "nothing"
+    document = await until(api, instance, lambda seen: seen["returnValues"]["result.told"] != "nothing")
+    assert document["returnValues"] == {"result.size": 42, "result.told": "grown to 42"}
+    assert names(document) == ["listen", "launch"]
+    assert "grow" in names(await api.document(child_of(document)))
+
+
+NEEDY_CHILD = """
+application:
+  interfaces:
+    servers: {"*": bind(balancer#servers.*)}
+    result: {known: bind(balancer#result.known)}
+  components:
+    balancer:
+      type: workflow.Instance
+      interfaces:
+        servers: {uri: consume-signal(string)}
+        result: {known: publish-signal(string)}
+      configuration:
+        configuration.triggers: {servers.uri: reload}
+        configuration.workflows:
+          launch: &reload
+            steps: [{look: {action: getSignals, output: {seen: result}}}]
+            return: {known: {value: "{$.seen.servers.uri}"}}
+          reload: *reload
+"""
+
+FEEDING_PARENT = """
+application:
+  interfaces:
+    result: {known: bind(lb#result.known)}
+    actions: {move: bind(app#actions.move)}
+  bindings: [[lb, app]]
+  components:
+    lb:
+      type: reference.Submodule
+      REQUIRED
+      configuration: {__locator.application-id: LOCATOR}
+      interfaces:
+        servers: {uri: consume-signal(string)}
+        result: {known: publish-signal(string)}
+    app:
+      type: workflow.Instance
+      interfaces:
+        servers: {uri: publish-signal(string)}
+        actions: {move: receive-command(string to)}
+      configuration:
+        configuration.workflows:
+          launch: {steps: [], return: {uri: {value: "http://one"}}}
+          move: {steps: [], return: {uri: {value: "{$.to}"}}}
+"""
+
+
+async def test_a_child_gets_the_signals_of_its_siblings_and_is_triggered_by_them(api: Api) -> None:
+    name = fresh_name("balancer")
+    await api.application(NEEDY_CHILD, name)
+    parent = FEEDING_PARENT.replace("LOCATOR", name).replace("      REQUIRED\n", "")
+    instance = await api.launch(await api.application(parent))
+    document = await until(api, instance, lambda seen: seen["returnValues"].get("result.known") == "http://one")
+    assert document["status"] == "Running"
+    await api.run(instance, "actions.move", to="http://two")
+    document = await until(api, instance, lambda seen: seen["returnValues"]["result.known"] == "http://two")
+    [child] = [part["instanceId"] for part in document["components"] if part["name"] == "lb"]
+    assert "reload" in names(await api.document(child))
