@@ -70,7 +70,7 @@ class Caller:
     def __init__(self, client: httpx.AsyncClient) -> None:
         self.client = client
 
-    async def get(self, path: str, **query: Any) -> httpx.Response:
+    async def get(self, path: str, /, **query: Any) -> httpx.Response:
         return await self.client.get(path, params=query or None)
 
     async def head(self, path: str) -> httpx.Response:

@@ -163,6 +163,10 @@ class Lookup:
         assert organization_id in self._grants, "look something of the organization up before you ask what is allowed"
         return self._grants[organization_id]
 
+    async def grants_of(self, organization_id: str, user_id: str) -> Grants:
+        """Return what a user holds in an organization, as it is now; whether the caller may know is checked before."""
+        return await self._cache.get(self._connection, user_id, organization_id, _NO_STAMP)
+
     async def _find(self, look: Look[T], object_id: str, **more: str | None) -> tuple[T, int]:
         # The query runs for an id of another form too: a caller who is no caller any more must hear that first.
         sighting = await look(self._connection, caller_id=self._actor.user_id, id=_id(object_id), **more)
@@ -197,6 +201,7 @@ class Lookup:
             raise NotAllowed(f"You need the permission {permission} for {names}.", _REMEDY)
 
 
+_NO_STAMP = -1  # of no organization, so grants in memory never pass for these
 _REMEDY = "Ask an administrator of the organization for a role that has it."
 
 

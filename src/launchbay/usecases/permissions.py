@@ -1,0 +1,116 @@
+"""Why something is allowed or not (api-decisions, "Beyond the reference", `permissions/explain`)."""
+
+from dataclasses import dataclass
+
+from launchbay.access import gate, resources
+from launchbay.access.actor import Actor
+from launchbay.access.permissions import Permission, permission_named
+from launchbay.access.resources import Resource, parse_resource
+from launchbay.errors import BadRequest, NotFound
+from launchbay.ids import is_id
+from launchbay.store import resources as store
+from launchbay.store.pool import Connection
+from launchbay.usecases.desk import Desk
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The decision; when it is allowed, the role, its entry and the pattern that decided."""
+
+    allowed: bool
+    reason: str
+    role: str | None
+    entry: str | None
+    pattern: str | None
+
+
+async def explain(
+    desk: Desk,
+    actor: Actor,
+    *,
+    user_id: str | None,
+    permission_name: str,
+    path: str,
+    touching: str | None,
+    organization_id: str | None,
+) -> Explanation:
+    """Decide as the gate does, and say why. Without a user it is about the caller, whom everybody may ask about.
+
+    To ask about somebody else takes the permission to manage their roles. An operation on an instance touches its
+    environment as well; what else it touches, such as the environment of a launch, is `touching`. Users belong to
+    several organizations, so a path of a user may need `organization_id`.
+    Raises BadRequest, NotFound for objects and users that are not there, NotAllowed.
+    """
+    permission = permission_named(permission_name)
+    if permission is None:
+        known = ", ".join(Permission)
+        raise BadRequest(f"permission: {permission_name[:80]!r} is not a permission. Permissions: {known}.")
+    touched = (parse_resource(path), *(() if touching is None else (parse_resource(touching),)))
+    async with desk.database.connection() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        caller = await lookup.caller()
+        user_id = user_id or caller.id
+        where = await _organization(connection, touched[0], user_id, caller.id, organization_id)
+        await lookup.organization(where)
+        user = caller if user_id == caller.id else await lookup.member(where, user_id, Permission.MANAGE_ROLES)
+        for resource in touched[1:]:
+            await _check_together(connection, resource, where)
+        touched += await _environment_of(connection, touched[0])
+        grants = await lookup.grants_of(where, user.id)
+    if not user.enabled:
+        return Explanation(allowed=False, reason="The account is disabled.", role=None, entry=None, pattern=None)
+    decision, reason = gate.explain(grants, permission, touched)
+    return Explanation(
+        allowed=decision.allowed,
+        reason=reason,
+        role=decision.role,
+        entry=None if decision.entry is None else str(decision.entry),
+        pattern=None if decision.pattern is None else decision.pattern.text,
+    )
+
+
+async def _organization(
+    connection: Connection, resource: Resource, user_id: str, caller_id: str, given: str | None
+) -> str:
+    """Return the organization in which the decision is made: that of the object."""
+    if resource.kind != "users":
+        found = await _organization_of(connection, resource)
+        if given is not None and given != found:
+            raise BadRequest(f"organization: {resource} belongs to another one; leave it out.")
+        return found
+    if given is not None:
+        return given
+    people = sorted({resource.segments[1], user_id, caller_id})
+    shared = await store.shared_organizations(connection, user_ids=people) or []
+    if not shared:
+        raise NotFound(f"There is no user {resource.segments[1][:80]!r} in an organization of yours.")
+    if len(shared) > 1:
+        raise BadRequest(f"organization: users belong to several; give one of {', '.join(shared)}.")
+    return str(shared[0])
+
+
+async def _organization_of(connection: Connection, resource: Resource) -> str:
+    object_id = resource.segments[1]
+    found = await store.organization_of[resource.kind](connection, id=object_id) if is_id(object_id) else None
+    if found is None:
+        raise NotFound(f"There is nothing at {str(resource)[:200]!r}.", "Look the id up in the list it came from.")
+    return found
+
+
+async def _check_together(connection: Connection, resource: Resource, organization_id: str) -> None:
+    if resource.kind != "users" and await _organization_of(connection, resource) != organization_id:
+        raise BadRequest("touching: the two objects belong to different organizations.")
+
+
+async def _environment_of(connection: Connection, resource: Resource) -> tuple[Resource, ...]:
+    if len(resource.segments) < 4:
+        return ()
+    application_id, instance_id = resource.segments[1], resource.segments[3]
+    found = (
+        await store.instance_environment(connection, id=instance_id, application_id=application_id)
+        if is_id(instance_id)
+        else None
+    )
+    if found is None:
+        raise NotFound(f"There is no instance {instance_id[:80]!r} of the application.")
+    return (resources.environment(found),)
