@@ -1,11 +1,11 @@
-"""Applications and their manifests (reference §4, Applications)."""
+"""Applications (reference §4, Applications; api-decisions, "Beyond the reference")."""
 
 from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
-from launchbay.errors import InvalidManifest, ManifestSourceLocked
+from launchbay.errors import BadRequest
 from launchbay.ids import new_id
-from launchbay.model.findings import Finding
+from launchbay.model.application import Application
 from launchbay.store import applications as store
 from launchbay.store import manifests
 from launchbay.store.constraints import refuse_duplicate
@@ -36,39 +36,74 @@ async def create_application(desk: Desk, actor: Actor, organization_id: str, nam
             organization_id, Permission.CREATE_APPLICATION, resources.application(application_id)
         )
         name = checked_name(name)
-        with refuse_duplicate(f"There is an application named {name!r} already. Choose another name.", "NameTaken"):
+        with refuse_duplicate(*_taken(name)):
             await store.insert(connection, application_id=application_id, organization_id=organization.id, name=name)
         await manifests.insert(
             connection, application_id=application_id, version=1, content=DEFAULT_MANIFEST, author_id=actor.user_id
         )
+        await desk.audit.record(
+            connection,
+            actor,
+            "create_application",
+            str(resources.application(application_id)),
+            organization_id=organization.id,
+            after={"name": name},
+        )
     return application_id
 
 
-async def replace_manifest(desk: Desk, actor: Actor, application_id: str, text: str) -> int:
-    """Store a manifest as the application's newest version and return the version's number.
+async def read_application(desk: Desk, actor: Actor, application_id: str) -> Application:
+    """Return an application."""
+    async with desk.database.connection() as connection:
+        return await desk.lookups.on(connection, actor).application(application_id, Permission.READ)
 
-    Raises InvalidManifest with every finding, or ManifestSourceLocked when the manifest comes from a URL.
-    """
+
+async def rename_application(desk: Desk, actor: Actor, application_id: str, name: str) -> None:
+    """Give an application another name. Raises BadRequest for a name that is bad or taken."""
     async with desk.database.transaction() as connection:
         application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
-        if application.source_url is not None:
-            raise ManifestSourceLocked(
-                "The manifest of this application is loaded from an external location; an upload cannot replace it.",
-                "Change it at its source.",
-            )
-        errors = [finding for finding in desk.check(text.encode()) if finding.severity == "error"]
-        if errors:
-            raise InvalidManifest([finding.to_document() for finding in errors])
-        version = await store.next_version(connection, application_id=application.id)
-        assert version is not None, "the application was looked up in this transaction"
-        await manifests.insert(
-            connection, application_id=application.id, version=version, content=text, author_id=actor.user_id
+        name = checked_name(name)
+        with refuse_duplicate(*_taken(name)):
+            await store.rename(connection, application_id=application.id, name=name)
+        await desk.audit.record(
+            connection,
+            actor,
+            "rename_application",
+            str(resources.application(application.id)),
+            organization_id=application.organization_id,
+            before={"name": application.name},
+            after={"name": name},
         )
-    return version
 
 
-async def validate_manifest(desk: Desk, actor: Actor, text: str) -> list[Finding]:
-    """Return all findings of a manifest text, errors and warnings."""
-    async with desk.database.connection() as connection:
-        await desk.lookups.on(connection, actor).caller()
-    return desk.check(text.encode())
+async def delete_application(desk: Desk, actor: Actor, application_id: str) -> None:
+    """Delete an application with its manifests, revisions and destroyed instances.
+
+    Raises BadRequest while it has instances that are not destroyed.
+    """
+    async with desk.database.transaction() as connection:
+        application = await desk.lookups.on(connection, actor).application(
+            application_id, Permission.DELETE_APPLICATION
+        )
+        await store.lock_for_deletion(connection, application_id=application.id)
+        active = await store.active_count(connection, application_id=application.id) or 0
+        if active:
+            raise BadRequest(
+                f"The application {application.name!r} has instances that are not destroyed ({active}).",
+                "Destroy them first.",
+                code="ApplicationInUse",
+            )
+        await store.delete_instances(connection, application_id=application.id)
+        await store.delete(connection, application_id=application.id)
+        await desk.audit.record(
+            connection,
+            actor,
+            "delete_application",
+            str(resources.application(application.id)),
+            organization_id=application.organization_id,
+            before={"name": application.name},
+        )
+
+
+def _taken(name: str) -> tuple[str, str]:
+    return f"There is an application named {name!r} already. Choose another name.", "NameTaken"

@@ -1,0 +1,114 @@
+"""The public manifests through the API: all are accepted, and those that need no machine, service or submodule run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchbay.manifest.compiler import compile_manifest
+from launchbay.runtime.components.builtin import BUILTIN
+from tests.api.running import YAML, Api, accepted, refused
+from tests.manifest.compiling import ACTIONS, REAL, needs_real
+from tests.manifest.test_real_manifests import DESERVED
+
+pytestmark = needs_real
+
+# Files that this program can run by itself, with what they return at launch.
+RUNS: dict[str, dict[str, Any]] = {
+    "contrib-python-qubell-client--integration_tests-default": {"out.app_output": "This is default manifest"},
+    "contrib-python-qubell-client--integration_tests-service": {"foo.stringValue": "hello"},
+    "contrib-python-qubell-client--qubellclient-tests-instance-reconfiguration-workflow-trigger_on_param": {
+        "out.app_output": "Hello from BASE WORKFLOW manifest"
+    },
+    "contrib-qubell-manifestconverter--tests-test_v11_v20-1": {},
+    "qubell_portal_sample--manifests-child": {},
+    "qubell_portal_sample--stories-test_filters-0": {},
+}
+# Their commands, with what they return.
+COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
+    "contrib-python-qubell-client--integration_tests-default": {
+        "action.default": {"out.app_output": "Action WF launched"}
+    },
+    "contrib-python-qubell-client--qubellclient-tests-instance-reconfiguration-workflow-trigger_on_param": {
+        "action.gogogo": {"out.app_output": "Action GOGO launched"}
+    },
+}
+MARKED = "contrib-python-qubell-client--qubellclient-tests-environment-marker-property"
+
+
+def text_of(stem: str) -> str:
+    return next(path for path in REAL if path.stem == stem).read_text("utf-8")
+
+
+def unsupported(path: Path) -> dict[str, str]:
+    """Return the components that nothing here runs yet, with their types."""
+    manifest = compile_manifest(path.read_bytes(), known_actions=ACTIONS)
+    return {name: found.type for name, found in manifest.components.items() if found.type not in BUILTIN}
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+async def test_it_is_accepted_with_only_the_warnings_that_it_deserves(api: Api, path: Path) -> None:
+    content = path.read_bytes()
+    answer = await api.send("POST", "manifests/validate", content, **{"Content-Type": YAML["Content-Type"]})
+    findings = accepted(answer)
+    assert findings["errors"] == []
+    assert [(found["code"], found["line"]) for found in findings["warnings"]] == DESERVED.get(path.stem, [])
+    application = await api.application()
+    answer = await api.send("PUT", f"applications/{application}/manifest", content, content_type="application/x-yaml")
+    assert accepted(answer) == {"version": 2}
+
+
+@pytest.mark.parametrize("stem", RUNS)
+async def test_it_runs_and_returns_what_it_should(api: Api, stem: str) -> None:
+    instance = await api.launch(await api.application(text_of(stem)))
+    document = await api.settled(instance)
+    assert (document["status"], document["errorMessage"]) == ("Running", None)
+    assert document["returnValues"] == RUNS[stem]
+    commands = COMMANDS.get(stem, {})
+    assert set(document["availableWorkflows"]) == {"launch", "destroy", *commands}
+    for command, expected in commands.items():
+        document = await api.run(instance, command)
+        assert document["workflowHistory"][0]["status"] == "Succeeded"
+        assert document["returnValues"] == expected
+    document = await api.run(instance, "destroy")
+    assert (document["status"], document["workflowHistory"][0]["status"]) == ("Destroyed", "Succeeded")
+
+
+async def test_a_given_parameter_is_returned_in_place_of_the_default(api: Api) -> None:
+    application = await api.application(text_of("contrib-python-qubell-client--integration_tests-default"))
+    instance = await api.launch(application, parameters={"in.app_input": "UPDATED by test"})
+    assert (await api.settled(instance))["returnValues"] == {"out.app_output": "UPDATED by test"}
+
+
+async def test_markers_and_properties_of_the_environment_reach_the_instance(api: Api) -> None:
+    application = await api.application(text_of(MARKED))
+    sentences = refused(await api.post(f"applications/{application}/launch", {}), 400)
+    for name in ("test-marker", "sample-property-str", "sample-property-int", "sample-property-obj"):
+        assert name in sentences
+    created = await api.post(f"organizations/{api.organization}/environments", {"name": "marked"})
+    environment = accepted(created)["id"]
+    accepted(await api.put(f"environments/{environment}/markers", {"markers": [{"name": "test-marker"}]}))
+    properties = [
+        {"name": "sample-property-str", "type": "string", "value": "test-property-string"},
+        {"name": "sample-property-int", "type": "int", "value": 42},
+        {"name": "sample-property-obj", "type": "object", "value": {"aa": "bb", "deep": [1, None]}},
+    ]
+    accepted(await api.put(f"environments/{environment}/properties", {"properties": properties}))
+    document = await api.settled(await api.launch(application, environmentId=environment))
+    assert (document["status"], document["errorMessage"]) == ("Running", None)
+    assert document["returnValues"] == {
+        "output.str": "test-property-string",
+        "output.int": 42,
+        "output.obj": {"aa": "bb", "deep": [1, None]},
+    }
+
+
+@pytest.mark.parametrize("path", [path for path in REAL if unsupported(path)], ids=lambda path: path.stem)
+async def test_components_that_nothing_runs_yet_refuse_the_launch_by_name_and_type(api: Api, path: Path) -> None:
+    application = await api.application(path.read_text("utf-8"))
+    answer = await api.post(f"applications/{application}/launch", {})
+    refused(answer, 400)
+    for component, kind in unsupported(path).items():
+        [sentence] = [text for text in answer.json()["errors"] if repr(component) in text and repr(kind) in text]
+        assert "not supported" in sentence
+    assert accepted(await api.get(f"applications/{application}/instances")) == []
