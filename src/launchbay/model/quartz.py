@@ -53,7 +53,6 @@ def _times(
             return
         if not is_year(found.year):
             start = datetime(found.year, 12, 31, 23, 59, 59, tzinfo=UTC)
-            tried += 366
         elif is_day is not None and not is_day(found.date()):
             start = datetime(found.year, found.month, found.day, 23, 59, 59, tzinfo=UTC)
             tried += 1
