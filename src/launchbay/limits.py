@@ -45,6 +45,8 @@ READY_S = 2.0  # for the database to answer a readiness question
 LIST_CHUNK_ROWS = 2_000
 LIST_LIMIT_MAX = 10_000
 HISTORY_JOBS = 100  # newest jobs shown in workflowHistory
+JOBS_CHUNK = 50  # of the list of jobs that are read at once; each has up to JOB_STEPS steps
+JOB_OUTPUTS_SHOWN_BYTES = 1 * MIB  # of all steps of one job together
 
 # Running workflows.
 STEP_RETRIES_MAX = 100

@@ -1,0 +1,135 @@
+"""What a cancelled job has done before it ends: its plan is gone over once more, and nothing begins.
+
+The state of an instance is written with the end of a job, so a job that were simply struck out would take with it what
+its components have published and returned, and a later `destroy` would not know what to take down. So whoever claims a
+cancelled job repeats it over its journal, as after a crash. A step with an effect that has no recorded success fails
+instead of starting; what still waits when nothing moves any more is broken off.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from launchbay.engine.inner_jobs import inner_job_id
+from launchbay.model.job import StepStatus
+from launchbay.model.links import Link
+from launchbay.runtime.journal import Journal, StepRecord
+from launchbay.runtime.perform import perform
+from launchbay.runtime.run import JobRun, LinkedInstance, OtherInstances, WorkflowFailed
+
+LOOK_S = 0.05
+STILL_S = 0.3  # without any movement: what is left only waits
+
+CancelInner = Callable[[str], Awaitable[None]]
+
+
+async def recall(job: JobRun, cancel_inner: CancelInner) -> None:
+    """Bring the job's state to where the job was when it was cancelled. `cancel_inner` asks for an inner job's end."""
+    movements = _Movements()
+    recalled = replace(
+        job,
+        journal=_ClosedJournal(job.journal, movements),
+        others=_ClosedInstances(job.others, cancel_inner, movements),
+    )
+    performing = asyncio.create_task(perform(recalled))
+    try:
+        while not performing.done():
+            seen, still_s = movements.count, 0.0
+            while movements.count == seen and still_s < STILL_S and not performing.done():
+                await asyncio.wait({performing}, timeout=LOOK_S)
+                still_s += LOOK_S
+            if movements.count == seen and not movements.under_way:
+                break
+    finally:
+        performing.cancel()
+        await asyncio.wait({performing})
+    if not performing.cancelled():
+        error = performing.exception()
+        if error is not None and not isinstance(error, WorkflowFailed):
+            raise error
+
+
+class _Movements:
+    """Counts signs of life; `under_way` are inner jobs on their way to their end, which take as long as they take."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.under_way = 0
+
+
+class _ClosedJournal:
+    """A journal that tells what was and takes nothing new."""
+
+    def __init__(self, journal: Journal, movements: _Movements) -> None:
+        self._journal = journal
+        self._movements = movements
+
+    def find(self, path: str) -> StepRecord | None:
+        """Return what earlier claims left of a step, or None."""
+        self._movements.count += 1
+        return self._journal.find(path)
+
+    def traces(self) -> Collection[str]:
+        """Return the paths of all steps that earlier claims left something of."""
+        return self._journal.traces()
+
+    async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:  # noqa: ARG002 - the contract's
+        """Refuse the beginning of an attempt."""
+        raise WorkflowFailed("the job was cancelled.")
+
+    def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
+        """Take no note: a step that was not started does not come here."""
+
+    def fail(self, path: str, name: str, error: str, attempt: int) -> None:
+        """Take no note: the step is broken off with the job."""
+
+    def note(self, path: str, name: str, status: StepStatus) -> None:  # noqa: ARG002 - the contract's
+        """Take no note, but see that something moves."""
+        self._movements.count += 1
+
+    def progress(self, path: str, percent: int) -> None:
+        """Take no note."""
+
+    def log(self, path: str | None, level: str, text: str) -> None:
+        """Take no note: the first run has said it."""
+
+
+class _ClosedInstances:
+    """Other instances, on which nothing begins and what is under way is cancelled as well."""
+
+    def __init__(self, others: OtherInstances, cancel_inner: CancelInner, movements: _Movements) -> None:
+        self._others = others
+        self._cancel_inner = cancel_inner
+        self._movements = movements
+
+    async def look(self, link: Link) -> LinkedInstance:
+        """Return the linked instance as it is now."""
+        return await self._others.look(link)
+
+    async def feed(self, link: Link, signals: Mapping[str, Any]) -> None:
+        """Give nothing: no job of the other instance will begin."""
+
+    async def offers(self, link: Link) -> frozenset[str]:
+        """Return the keys of all pins of the linked instance's application."""
+        return await self._others.offers(link)
+
+    async def run(
+        self,
+        outer: JobRun,
+        link: Link,
+        workflow: str,
+        arguments: Mapping[str, Any],
+        path: str,
+        *,
+        is_over: bool = False,  # noqa: ARG002 - the contract's; here everything is
+    ) -> Mapping[str, Any]:
+        """Bring an inner job that is under way to its end, cancelled, or tell how it ended. Raises WorkflowFailed."""
+        self._movements.under_way += 1
+        try:
+            await self._cancel_inner(inner_job_id(outer.job_id, path))
+            return await self._others.run(outer, link, workflow, arguments, path, is_over=True)
+        finally:
+            self._movements.under_way -= 1
+            self._movements.count += 1

@@ -1,0 +1,210 @@
+"""Jobs of an instance: lists, detail, cancellation, resumption (api-decisions, "Beyond the reference")."""
+
+import math
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from launchbay import limits
+from launchbay.access import resources
+from launchbay.access.actor import Actor
+from launchbay.access.lookup import Lookup
+from launchbay.access.permissions import Permission
+from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
+from launchbay.manifest.configuration import configure
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.instance_record import InstanceRecord
+from launchbay.model.job import JobStatus
+from launchbay.model.masking import Masking
+from launchbay.model.plan import Plan, read_plan
+from launchbay.planning.accept import accept, may_accept
+from launchbay.planning.commands import DESTROY, plan_run
+from launchbay.store import job_control as control
+from launchbay.store import job_views as views
+from launchbay.store.instances import JobRow
+from launchbay.store.job_control import ControlRow
+from launchbay.store.job_views import JobView
+from launchbay.store.pool import Connection
+from launchbay.usecases.desk import Desk
+
+
+class JobInDetail(msgspec.Struct, frozen=True):
+    """A job, what it was asked to do, and what covers the secrets in it."""
+
+    view: JobView
+    plan: Plan
+    masking: Masking
+
+
+async def jobs_of(
+    desk: Desk, actor: Actor, instance_id: str, *, after: str | None, limit: int | None
+) -> AsyncIterator[tuple[list[JobRow], Masking]]:
+    """Stream the jobs of an instance, the newest first, from the one after the job `after` on."""
+    async with desk.database.connection() as connection:
+        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
+    masking = Masking([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])
+    left = math.inf if limit is None else limit
+    while left > 0:
+        count = int(min(left, limits.JOBS_CHUNK))
+        async with desk.database.connection() as connection:
+            text = await views.page(connection, instance_id=record.id, after=after, count=count)
+        rows = views.read_page(text or "[]")
+        yield rows, masking
+        if len(rows) < count:
+            return
+        after, left = rows[-1].id, left - count
+
+
+async def read_job(desk: Desk, actor: Actor, instance_id: str, job_id: str) -> JobInDetail:
+    """Return a job with everything that its steps have left."""
+    async with desk.database.connection() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        view = await views.one(
+            connection, instance_id=instance_id, job_id=job_id, output_bytes=limits.JOB_OUTPUTS_SHOWN_BYTES
+        )
+        if view is None:
+            raise await _not_found(lookup, instance_id, job_id)
+        await lookup.instance(instance_id, Permission.READ)
+    plan = read_plan(view.plan)
+    known = [msgspec.json.decode(view.parameters), plan.arguments, msgspec.json.decode(view.environment_view)]
+    return JobInDetail(view, plan, Masking(known))
+
+
+async def cancel_job(desk: Desk, actor: Actor, instance_id: str, job_id: str) -> None:
+    """Have a job under way end as failed; its running steps are interrupted, soon after this returns.
+
+    Who may run the workflow may cancel it. Raises Conflict when the job has ended, or is a forced deletion.
+    """
+    async with desk.database.transaction() as connection:
+        record, job = await _look(desk, connection, actor, instance_id, job_id)
+        if job.status == JobStatus.EXECUTING and read_plan(job.plan).deletes_instance:
+            raise Conflict("The job deletes the instance, and cannot be stopped any more.", code="InstanceBeingDeleted")
+        reason = f"Cancelled by {actor.email}."
+        asked = await control.cancel(connection, job_id=job.id, reason=reason)
+        if asked is None and job.cancel_requested and job.status == JobStatus.EXECUTING:
+            return  # somebody has asked for it already
+        if asked is None:
+            raise Conflict(
+                f"The job has ended: it is {job.status}. Only a job under way can be cancelled.", code="JobEnded"
+            )
+        await desk.audit.record(
+            connection,
+            actor,
+            "cancel_job",
+            str(resources.workflow(record.application_id, record.id, job.name)),
+            organization_id=record.organization_id,
+            before={"job": job.id},
+        )
+
+
+async def resume_job(desk: Desk, actor: Actor, instance_id: str, job_id: str, parameters: Mapping[str, Any]) -> str:
+    """Run a failed job again from where it failed, and return the new job's id.
+
+    What the failed job has recorded as done is not done again. `parameters` replace some of the job's: arguments of a
+    command, parameters of the instance for a launch. Raises Conflict when a job is under way, and BadRequest when the
+    job did not fail, is not the newest, or cannot take the parameters.
+    """
+    async with desk.database.transaction() as connection:
+        record, _ = await _look(desk, connection, actor, instance_id, job_id)
+        locked = await control.lock_instance(connection, instance_id=record.id)
+        job = await control.look(connection, instance_id=record.id, job_id=job_id)
+        if locked is None or job is None:
+            raise NotFound(f"The instance {record.id} has just been deleted.")
+        plan = read_plan(job.plan)
+        _check_resumable(job, plan, InstanceStatus(locked.status))
+        manifest = await desk.manifests.get(connection, record.application_id, locked.version)
+        configured = _with_parameters(plan, manifest, msgspec.json.decode(locked.parameters), parameters)
+        resumed = msgspec.structs.replace(
+            plan,
+            prior_status=locked.status,
+            arguments=_with_arguments(plan, manifest, parameters),
+            resumes=[*plan.resumes, job.id],
+        )
+        if locked.job_id is not None or not may_accept(resumed):
+            raise Conflict(
+                "Another workflow is running on the instance; try again when it has ended.", code="InstanceBusy"
+            )
+        resumed_id = await accept(connection, record.id, actor.user_id, resumed, manifest)
+        assert resumed_id is not None, "the instance is locked and idle"
+        done = await control.take_over(connection, job_id=resumed_id, earlier_id=job.id)
+        text = f"Goes on where the job {job.id} failed; {done} of its steps are done and stay so."
+        await control.note(connection, instance_id=record.id, job_id=resumed_id, text=text)
+        if configured is not None:
+            await control.set_parameters(connection, instance_id=record.id, parameters=configured)
+        await desk.audit.record(
+            connection,
+            actor,
+            "resume_job",
+            str(resources.workflow(record.application_id, record.id, job.name)),
+            organization_id=record.organization_id,
+            before={"job": job.id},
+            after={"job": resumed_id, "parameters": desk.audit.fingerprints(parameters)},
+        )
+    return resumed_id
+
+
+async def _look(
+    desk: Desk, connection: Connection, actor: Actor, instance_id: str, job_id: str
+) -> tuple[InstanceRecord, ControlRow]:
+    """Return instance and job for somebody who may run the job's workflow. Raises as a run of it does."""
+    lookup = desk.lookups.on(connection, actor)
+    job = await control.look(connection, instance_id=instance_id, job_id=job_id)
+    if job is None:
+        raise await _not_found(lookup, instance_id, job_id)
+    if job.name == DESTROY:
+        record = await lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+    else:
+        record = await lookup.instance(instance_id, Permission.RUN_INSTANCE_WORKFLOW, workflow=job.name)
+    if record.parent_id is not None:
+        raise NotAllowed(
+            f"The instance belongs to a submodule of the instance {record.parent_id}; look for the job of that one.",
+            code="SubmoduleInstance",
+        )
+    return record, job
+
+
+async def _not_found(lookup: Lookup, instance_id: str, job_id: str) -> NotFound:
+    """Return the error for a job that is not there, after the caller and the instance were looked at."""
+    with suppress(NotAllowed):  # 404 comes before 403 (api-decisions, "Wire" 6)
+        await lookup.instance(instance_id, Permission.READ)
+    return NotFound(f"The instance has no job {job_id!r}; GET …/jobs lists those that it has.")
+
+
+def _check_resumable(job: ControlRow, plan: Plan, status: InstanceStatus) -> None:
+    if job.status == JobStatus.SUCCEEDED:
+        raise BadRequest("The job has succeeded; there is nothing to resume.", code="JobSucceeded")
+    if not job.is_newest:
+        raise BadRequest(
+            "Only the newest job of an instance can be resumed; run the workflow again.", code="NotNewestJob"
+        )
+    if status is InstanceStatus.DESTROYED:
+        raise BadRequest("The instance is destroyed; nothing can be run on it.", code="InstanceDestroyed")
+    if plan.kind == "refused":
+        raise BadRequest(
+            "The job could not begin, so there is nothing to resume; run the workflow.", code="NotResumable"
+        )
+    if job.status == JobStatus.EXECUTING:
+        raise Conflict("The job is still running; try again when it has ended.", code="InstanceBusy")
+
+
+def _with_parameters(
+    plan: Plan, manifest: CompiledManifest, stored: Mapping[str, Any], given: Mapping[str, Any]
+) -> str | None:
+    """Return the instance's parameters with those given to a launch, checked and encoded; None when none change."""
+    if not given or plan.kind != "launch":
+        return None
+    merged = {**stored, **given}
+    configure(manifest, merged)
+    return msgspec.json.encode(merged).decode()
+
+
+def _with_arguments(plan: Plan, manifest: CompiledManifest, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plan's arguments with those given to a command, checked and as their types."""
+    if not given or plan.kind == "launch":
+        return plan.arguments
+    if plan.kind != "command":
+        raise BadRequest(f"The workflow {plan.workflow} takes no parameters; leave them out.", code="UnknownParameter")
+    return {**plan.arguments, **plan_run(manifest, plan.workflow, given, InstanceStatus(plan.prior_status)).arguments}

@@ -1,0 +1,467 @@
+"""Jobs in detail, cancelled and resumed. A ledger on loopback counts how often an effect really happened."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from tests.api.manifests import WORKFLOWS
+from tests.api.running import UNKNOWN, Api, accepted, refused, running_api
+from tests.databases import Databases
+from tests.outgoing.loopback import LoopbackServer, answer, loopback_server
+
+# Each step is an entry in the ledger. `size` is in every path, so that a test sees with what the step ran.
+STEPS = """
+launch:
+  parameters: [{size: {default: 1}}, {password: {default: none-given}}]
+  steps:
+    - first: {action: restcall, parameters: {command: "LEDGER/first?size={$.size}"}}
+    - both: {action: .pair, precedingPhases: [first], parameters: {}}
+    - last:
+        action: restcall
+        precedingPhases: [both]
+        parameters: {command: "LEDGER/last?size={$.size}"}
+        output: {made: content}
+  return:
+    made: {value: "{$.made}"}
+.pair:
+  steps:
+    - one: {action: restcall, parameters: {command: "LEDGER/one"}}
+    - two: {action: restcall, precedingPhases: [one], parameters: {command: "LEDGER/two"}}
+grow:
+  parameters: [{by: {default: 1}}, {note: {default: ""}}]
+  steps:
+    - ask: {action: restcall, parameters: {command: "LEDGER/ask?by={$.by}"}}
+    - add: {action: restcall, precedingPhases: [ask], parameters: {command: "LEDGER/add?by={$.by}"}}
+retried:
+  steps:
+    - call: {action: .pair, parameters: {retryCount: 1}}
+hold:
+  steps:
+    - before: {action: restcall, parameters: {command: "LEDGER/before"}}
+    - rest: {action: wait, precedingPhases: [before], parameters: {delay: 60}}
+    - after: {action: restcall, precedingPhases: [rest], parameters: {command: "LEDGER/after"}}
+destroy:
+  steps:
+    - gone: {action: restcall, parameters: {command: "LEDGER/gone/{$.made}"}}
+"""
+
+# The first component is done when the second one is cancelled; its destroy needs what its launch returned.
+TWO_COMPONENTS = """
+application:
+  components:
+    store:
+      type: workflow.Instance
+      interfaces:
+        out: {made: publish-signal(string)}
+      configuration:
+        configuration.workflows:
+          launch:
+            steps:
+              - make: {action: restcall, parameters: {command: "LEDGER/last"}, output: {made: content}}
+            return: {made: {value: "{$.made}"}}
+          destroy:
+            steps:
+              - gone: {action: restcall, parameters: {command: "LEDGER/gone/{$.made}"}}
+    slow:
+      type: workflow.Instance
+      interfaces:
+        in: {made: consume-signal(string)}
+      required: [in]
+      configuration:
+        configuration.workflows:
+          launch:
+            steps:
+              - rest: {action: wait, parameters: {delay: 60}}
+  bindings:
+    - [store#out, slow#in]
+"""
+
+
+class Ledger:
+    """What was called, and how it answers."""
+
+    def __init__(self, server: LoopbackServer) -> None:
+        self.server = server
+
+    def counts(self) -> Counter[str]:
+        return Counter(received.target for received in self.server.received)
+
+    def fail(self, path: str) -> None:
+        self.server.routes[path] = answer(500)
+
+    def mend(self, path: str) -> None:
+        self.server.routes[path] = answer(body=b"thing-7")
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    async with running_api(url, outgoing_allow="127.0.0.1") as api:
+        yield api
+    databases.drop(url)
+
+
+@pytest.fixture
+async def ledger() -> AsyncIterator[Ledger]:
+    async with loopback_server() as server:
+        ledger = Ledger(server)
+        ledger.mend("/last")
+        yield ledger
+
+
+@pytest.fixture
+async def application(api: Api, ledger: Ledger) -> str:
+    return await api.application(STEPS.replace("LEDGER", ledger.server.url("")))
+
+
+async def job_of(api: Api, instance: str, place: int = 0) -> Any:
+    """Return a job of an instance in detail; the newest by default."""
+    jobs = accepted(await api.get(f"instances/{instance}/jobs"))
+    return accepted(await api.get(f"instances/{instance}/jobs/{jobs[place]['id']}"))
+
+
+async def until_step(api: Api, instance: str, name: str, status: str) -> Any:
+    async with asyncio.timeout(20):
+        while True:
+            job = await job_of(api, instance)
+            if any(step["name"] == name and step["status"] == status for step in job["steps"]):
+                return job
+            await asyncio.sleep(0.01)
+
+
+async def failed_launch(api: Api, ledger: Ledger, application: str, path: str = "/two", **body: Any) -> tuple[str, str]:
+    """Launch while one address fails, mend it, and return instance and job."""
+    ledger.fail(path)
+    instance = await api.launch(application, **body)
+    assert (await api.settled(instance))["status"] == "Failed"
+    ledger.mend(path)
+    return instance, (await job_of(api, instance))["id"]
+
+
+async def test_jobs_are_listed_newest_first_in_the_form_of_the_history(api: Api) -> None:
+    instance = await api.running(WORKFLOWS, parameters={"label": "x"})
+    for _ in range(2):
+        await api.run(instance, "echo")
+    jobs = accepted(await api.get(f"instances/{instance}/jobs"))
+    assert [job["name"] for job in jobs] == ["echo", "echo", "launch"]
+    assert jobs == (await api.document(instance))["workflowHistory"]
+
+
+async def test_pages_of_jobs_lead_through_all_of_them(api: Api) -> None:
+    instance = await api.running(WORKFLOWS, parameters={"label": "x"})
+    for number in range(4):
+        await api.run(instance, "echo", text=str(number))
+    whole = accepted(await api.get(f"instances/{instance}/jobs"))
+    seen, path = [], f"instances/{instance}/jobs?limit=2"
+    while path:
+        page = await api.get(path)
+        seen += accepted(page)
+        path = page.links.get("next", {}).get("url", "").removeprefix("/api/1/")
+    assert seen == whole
+    assert len(seen) == 5
+
+
+async def test_a_job_shows_every_step_with_those_inside_of_it(api: Api, application: str) -> None:
+    instance = await api.launch(application, parameters={"size": "3"})
+    await api.settled(instance)
+    job = await job_of(api, instance)
+    assert (job["name"], job["status"], job["errorMessage"], job["resumes"]) == ("launch", "Succeeded", None, None)
+    assert job["createdAt"] <= job["startedAt"] <= job["finishedAt"]
+    assert [step["name"] for step in job["steps"]] == ["first", "both", "one", "two", "last"]
+    assert {(step["status"], step["percentComplete"]) for step in job["steps"]} == {("Succeeded", 100)}
+    assert len({step["path"] for step in job["steps"]}) == 5
+    last = job["steps"][-1]
+    assert last["outputs"]["content"] == "thing-7"
+    assert (last["attempt"], last["outputsOmitted"], last["errorMessage"]) == (1, False, None)
+    assert last["startedAt"] <= last["finishedAt"]
+
+
+async def test_steps_that_never_ran_are_shown_as_requested(api: Api, ledger: Ledger, application: str) -> None:
+    instance, _ = await failed_launch(api, ledger, application)
+    steps = {step["name"]: step for step in (await job_of(api, instance))["steps"]}
+    assert {name: step["status"] for name, step in steps.items()} == {
+        "first": "Succeeded",
+        "both": "Failed",
+        "one": "Succeeded",
+        "two": "Failed",
+        "last": "Requested",
+    }
+    assert "500" in steps["two"]["errorMessage"]
+    assert steps["last"]["attempt"] == 0
+
+
+async def test_secrets_in_outputs_errors_and_parameters_are_covered(api: Api, ledger: Ledger, application: str) -> None:
+    ledger.server.routes["/first"] = answer(
+        body=b'{"user": "jo", "apiToken": "abc123", "said": "hush-hush!"}',
+        headers=[("Content-Type", "application/json")],
+    )
+    instance = await api.launch(application, parameters={"password": "hush-hush!"})
+    await api.settled(instance)
+    first = (await job_of(api, instance))["steps"][0]
+    assert first["outputs"]["content"] == {"user": "jo", "apiToken": "********", "said": "********"}
+    ledger.fail("/add")
+    ledger.server.routes["/add"] = answer(500, b"denied for hush-hush!")
+    await api.run(instance, "grow", note="token=abc")
+    job = await job_of(api, instance)
+    assert "hush" not in str(job)
+    assert "denied for ********" in job["errorMessage"]
+    assert job["parameters"] == {"note": "token=********"}
+
+
+async def test_outputs_that_are_too_many_are_left_out_and_said_to_be(
+    api: Api, ledger: Ledger, application: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.limits.JOB_OUTPUTS_SHOWN_BYTES", 600)
+    ledger.server.routes["/one"] = answer(body=b"x" * 500)
+    instance = await api.launch(application)
+    await api.settled(instance)
+    steps = {step["name"]: step for step in (await job_of(api, instance))["steps"]}
+    assert steps["first"]["outputs"]["content"] == "hello"
+    assert (steps["one"]["outputs"], steps["one"]["outputsOmitted"]) == (None, True)
+
+
+async def test_jobs_of_another_instance_are_not_found(api: Api, application: str) -> None:
+    instance, other = await api.running(None), await api.running(None)
+    job = (await job_of(api, other))["id"]
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/resume")):
+        for unknown in (job, UNKNOWN, "not-an-id"):
+            sentence = refused(await api.send(method, f"instances/{instance}/jobs/{unknown}{path}"), 404, "NotFound")
+            assert unknown[:20] in sentence
+        refused(await api.send(method, f"instances/{UNKNOWN}/jobs/{job}{path}"), 404, "NotFound")
+
+
+async def test_who_may_not_read_the_instance_sees_no_job(api: Api) -> None:
+    instance = await api.running(None)
+    job = (await job_of(api, instance))["id"]
+    stranger, outsider = await api.member(), (await api.outsider())[0]
+    for caller in (stranger, outsider):
+        refused(await caller.get(f"instances/{instance}/jobs"), 403)
+        refused(await caller.get(f"instances/{instance}/jobs/{job}"), 403)
+        refused(await caller.delete(f"instances/{instance}/jobs/{job}"), 403)
+        refused(await caller.post(f"instances/{instance}/jobs/{job}/resume", {}), 403)
+        refused(await caller.get(f"instances/{instance}/jobs/{UNKNOWN}"), 404)
+
+
+async def test_a_cancelled_job_ends_as_failed_and_says_by_whom(api: Api, ledger: Ledger, application: str) -> None:
+    instance = await api.launch(application)
+    await api.settled(instance)
+    accepted(await api.post(f"instances/{instance}/hold", {}))
+    job = await until_step(api, instance, "rest", "Executing")
+    assert accepted(await api.delete(f"instances/{instance}/jobs/{job['id']}")) == {}
+    document = await api.settled(instance)
+    assert document["status"] == "Running", (
+        "a workflow that does not propagate its status leaves the instance as it was"
+    )
+    job = await job_of(api, instance)
+    assert (job["status"], job["errorMessage"]) == ("Failed", "Cancelled by admin@launchbay.local.")
+    assert [step["status"] for step in job["steps"]] == ["Succeeded", "Failed", "Requested"]
+    assert ledger.counts()["/before"] == 1
+    assert ledger.counts()["/after"] == 0
+    await api.run(instance, "grow")
+    assert (await job_of(api, instance))["status"] == "Succeeded"
+
+
+async def test_cancelling_twice_is_fine_and_cancelling_what_has_ended_is_409(api: Api, application: str) -> None:
+    instance = await api.launch(application)
+    await api.settled(instance)
+    accepted(await api.post(f"instances/{instance}/hold", {}))
+    job = await until_step(api, instance, "rest", "Executing")
+    answers = await asyncio.gather(*(api.delete(f"instances/{instance}/jobs/{job['id']}") for _ in range(5)))
+    assert 200 in {answer.status_code for answer in answers} <= {200, 409}
+    await api.settled(instance)
+    assert "Failed" in refused(await api.delete(f"instances/{instance}/jobs/{job['id']}"), 409, "JobEnded")
+
+
+async def test_a_cancelled_launch_keeps_what_its_components_have_made(api: Api, ledger: Ledger) -> None:
+    instance = await api.launch(await api.application(TWO_COMPONENTS.replace("LEDGER", ledger.server.url(""))))
+    job = await until_step(api, instance, "rest", "Executing")
+    accepted(await api.delete(f"instances/{instance}/jobs/{job['id']}"))
+    assert (await api.settled(instance))["status"] == "Failed"
+    assert (await api.run(instance, "destroy"))["status"] == "Destroyed"
+    assert ledger.counts() == {"/last": 1, "/gone/thing-7": 1}
+
+
+async def test_who_may_run_a_workflow_may_cancel_it_and_nothing_else(api: Api, application: str) -> None:
+    instance = await api.launch(application)
+    await api.settled(instance)
+    workflows = f"/applications/{application}/instances/{instance}/workflows"
+    holder = await api.member("Read: [/*]", f"RunInstanceWorkflow: [{workflows}/hold]")
+    grower = await api.member("Read: [/*]", f"RunInstanceWorkflow: [{workflows}/grow]")
+    accepted(await holder.post(f"instances/{instance}/hold", {}))
+    job = await until_step(api, instance, "rest", "Executing")
+    refused(await grower.delete(f"instances/{instance}/jobs/{job['id']}"), 403, "NotAllowed")
+    accepted(await holder.delete(f"instances/{instance}/jobs/{job['id']}"))
+    await api.settled(instance)
+
+
+async def test_a_forced_deletion_cannot_be_cancelled(api: Api, ledger: Ledger, application: str) -> None:
+    instance = await api.launch(application)
+    await api.settled(instance)
+
+    async def never(*_: Any) -> None:
+        await asyncio.sleep(5)
+
+    ledger.server.routes["/gone/thing-7"] = never
+    accepted(await api.delete(f"instances/{instance}?force=1"))
+    job = await until_step(api, instance, "gone", "Executing")
+    refused(await api.delete(f"instances/{instance}/jobs/{job['id']}"), 409, "InstanceBeingDeleted")
+    await api.gone(instance)
+
+
+async def test_a_resumed_job_does_again_only_what_was_not_done(api: Api, ledger: Ledger, application: str) -> None:
+    instance, failed = await failed_launch(api, ledger, application)
+    resumed = accepted(await api.post(f"instances/{instance}/jobs/{failed}/resume", {}))["id"]
+    assert resumed != failed
+    document = await api.settled(instance)
+    assert document["status"] == "Running"
+    assert document["errorMessage"] is None
+    assert document["returnValues"] == {"made": "thing-7"}
+    assert ledger.counts() == {"/first?size=1": 1, "/one": 1, "/two": 2, "/last?size=1": 1}
+    job = await job_of(api, instance)
+    assert (job["id"], job["resumes"], job["status"]) == (resumed, failed, "Succeeded")
+    assert {step["status"] for step in job["steps"]} == {"Succeeded"}
+
+
+async def test_a_job_can_be_resumed_until_it_succeeds(api: Api, ledger: Ledger, application: str) -> None:
+    instance, failed = await failed_launch(api, ledger, application)
+    ledger.fail("/last")
+    accepted(await api.post(f"instances/{instance}/jobs/{failed}/resume", {}))
+    assert (await api.settled(instance))["status"] == "Failed"
+    ledger.mend("/last")
+    again = (await job_of(api, instance))["id"]
+    accepted(await api.post(f"instances/{instance}/jobs/{again}/resume"))
+    assert (await api.settled(instance))["status"] == "Running"
+    assert ledger.counts() == {"/first?size=1": 1, "/one": 1, "/two": 2, "/last?size=1": 2}
+
+
+async def test_a_cancelled_job_can_be_resumed(api: Api, ledger: Ledger, application: str) -> None:
+    ledger.server.routes["/two"] = lambda *_: asyncio.sleep(30)
+    instance = await api.launch(application)
+    job = await until_step(api, instance, "two", "Executing")
+    accepted(await api.delete(f"instances/{instance}/jobs/{job['id']}"))
+    await api.settled(instance)
+    ledger.mend("/two")
+    accepted(await api.post(f"instances/{instance}/jobs/{job['id']}/resume", {}))
+    assert (await api.settled(instance))["status"] == "Running"
+    assert ledger.counts() == {"/first?size=1": 1, "/one": 1, "/two": 2, "/last?size=1": 1}
+
+
+async def test_what_the_last_attempt_of_a_retried_call_has_done_stays_done(
+    api: Api, ledger: Ledger, application: str
+) -> None:
+    instance = await api.launch(application)
+    await api.settled(instance)
+    ledger.fail("/two")
+    await api.run(instance, "retried")
+    assert (await job_of(api, instance))["status"] == "Failed"
+    before = ledger.counts()
+    ledger.mend("/two")
+    accepted(await api.post(f"instances/{instance}/jobs/{(await job_of(api, instance))['id']}/resume", {}))
+    await api.settled(instance)
+    assert (await job_of(api, instance))["status"] == "Succeeded"
+    assert ledger.counts() - before == {"/two": 1}
+
+
+async def test_a_resumed_launch_may_get_other_parameters(api: Api, ledger: Ledger, application: str) -> None:
+    instance, failed = await failed_launch(api, ledger, application, parameters={"size": "2"})
+    accepted(await api.post(f"instances/{instance}/jobs/{failed}/resume", {"parameters": {"size": "5"}}))
+    document = await api.settled(instance)
+    assert document["parameters"] == {"size": "5"}
+    assert ledger.counts() == {"/first?size=2": 1, "/one": 1, "/two": 2, "/last?size=5": 1}
+
+
+async def test_a_resumed_command_may_get_other_arguments(api: Api, ledger: Ledger, application: str) -> None:
+    instance = await api.launch(application)
+    await api.settled(instance)
+    ledger.fail("/add")
+    await api.run(instance, "grow", by="2", note="kept")
+    ledger.mend("/add")
+    failed = (await job_of(api, instance))["id"]
+    accepted(await api.post(f"instances/{instance}/jobs/{failed}/resume", {"parameters": {"by": "9"}}))
+    await api.settled(instance)
+    assert ledger.counts()["/add?by=9"] == 1
+    job = await job_of(api, instance)
+    assert (job["status"], job["parameters"]) == ("Succeeded", {"by": 9, "note": "kept"})
+
+
+async def test_parameters_that_do_not_fit_are_400_and_change_nothing(api: Api) -> None:
+    manifest = """
+    application:
+      interfaces:
+        input: {port: bind(worker#input.port)}
+      components:
+        worker:
+          type: workflow.Instance
+          interfaces:
+            input: {port: configuration(int)}
+          configuration:
+            input.port: 1
+            configuration.workflows: {launch: {steps: [{call: {action: restcall, parameters: {command: "no URL"}}}]}}
+    """
+    instance = await api.launch(await api.application(dedent(manifest)))
+    await api.settled(instance)
+    job = (await job_of(api, instance))["id"]
+    path = f"instances/{instance}/jobs/{job}/resume"
+    for parameters in ({"input.port": "many"}, {"input.prot": 1}):
+        assert "input.p" in refused(await api.post(path, {"parameters": parameters}), 400, "InvalidParameters")
+    refused(await api.post(path, {"parameters": []}), 400, "WrongField")
+    document = await api.document(instance)
+    assert (document["status"], document["parameters"]) == ("Failed", {})
+    assert len(document["workflowHistory"]) == 1
+
+
+async def test_only_the_newest_job_and_only_a_failed_one_can_be_resumed(
+    api: Api, ledger: Ledger, application: str
+) -> None:
+    instance, failed = await failed_launch(api, ledger, application)
+    await api.run(instance, "grow")
+    newer = (await job_of(api, instance))["id"]
+    refused(await api.post(f"instances/{instance}/jobs/{failed}/resume", {}), 400, "NotNewestJob")
+    refused(await api.post(f"instances/{instance}/jobs/{newer}/resume", {}), 400, "JobSucceeded")
+
+
+async def test_a_job_under_way_cannot_be_resumed(api: Api, application: str) -> None:
+    instance = await api.launch(application)
+    await api.settled(instance)
+    accepted(await api.post(f"instances/{instance}/hold", {}))
+    job = await until_step(api, instance, "rest", "Executing")
+    refused(await api.post(f"instances/{instance}/jobs/{job['id']}/resume", {}), 409, "InstanceBusy")
+    accepted(await api.delete(f"instances/{instance}/jobs/{job['id']}"))
+    await api.settled(instance)
+
+
+async def test_of_many_resumptions_at_once_exactly_one_is_accepted(api: Api, ledger: Ledger, application: str) -> None:
+    instance, failed = await failed_launch(api, ledger, application)
+    ledger.server.routes["/two"] = lambda *_: asyncio.sleep(1)
+    path = f"instances/{instance}/jobs/{failed}/resume"
+    answers = await asyncio.gather(*(api.post(path, {}) for _ in range(8)))
+    codes = Counter(answer.status_code for answer in answers)
+    assert codes[200] == 1
+    assert codes[409] + codes[400] == 7
+    await api.settled(instance)
+
+
+async def test_a_destroyed_instance_has_nothing_to_resume(api: Api, ledger: Ledger, application: str) -> None:
+    instance = await api.launch(application)
+    await api.settled(instance)
+    await api.run(instance, "destroy")
+    job = (await job_of(api, instance))["id"]
+    refused(await api.post(f"instances/{instance}/jobs/{job}/resume", {}), 400, "JobSucceeded")
+
+
+async def test_a_failed_destroy_can_be_resumed_and_takes_no_parameters(
+    api: Api, ledger: Ledger, application: str
+) -> None:
+    instance = await api.launch(application)
+    await api.settled(instance)
+    ledger.fail("/gone/thing-7")
+    assert (await api.run(instance, "destroy"))["status"] == "Failed"
+    ledger.mend("/gone/thing-7")
+    path = f"instances/{instance}/jobs/{(await job_of(api, instance))['id']}/resume"
+    refused(await api.post(path, {"parameters": {"a": "1"}}), 400, "UnknownParameter")
+    accepted(await api.post(path, {}))
+    assert (await api.settled(instance))["status"] == "Destroyed"
