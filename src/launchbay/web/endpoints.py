@@ -4,6 +4,7 @@ from launchbay.web.endpoint import Endpoint
 from launchbay.web.handlers import (
     account,
     applications,
+    audit,
     environments,
     health,
     instances,
@@ -34,6 +35,7 @@ _FAMILIES: tuple[tuple[Endpoint, ...], ...] = (
     instances.ENDPOINTS,
     workflows.ENDPOINTS,
     jobs.ENDPOINTS,
+    audit.ENDPOINTS,
     account.ENDPOINTS,
     pages.ENDPOINTS,
     health.ENDPOINTS,
