@@ -11,6 +11,7 @@ MANIFEST_EXPANDED_CHARS = 4 * MIB  # text of all scalars, aliases counted as oft
 MANIFEST_EXPRESSIONS = 20_000  # `$`, `{{` and `}}` in parameters and return values, aliases counted as well
 MANIFEST_BOUND_PINS = 20_000  # targets of all binds, wildcards written out
 FINDING_CHARS = 2_000
+MANIFEST_SOURCE_S = 20.0  # for loading one from its URL
 MANIFEST_FINDINGS = 200  # beyond this the rest is only counted
 TYPE_DEPTH = 16  # nesting of list<map<…>> in a pin's type
 EXPRESSION_RESULT_ITEMS = 100_000  # elements that one broadcast or wildcard may produce
@@ -83,7 +84,6 @@ POOL_RESOURCES = 1_000  # of one static pool
 POOL_WAITING = 200  # holders that wait for a resource of one pool
 POOL_WAIT_LONGEST_S = 300
 COMMAND_REPORTS = 1_000  # intermediate results that one command's answer holds; the newest are kept
-
 
 # Who calls, and may they.
 ROLE_TEXT_BYTES = 64 * KIB

@@ -6,9 +6,34 @@ SELECT id, name FROM applications WHERE organization_id = %(organization_id)s OR
 INSERT INTO applications (id, organization_id, name, latest_version)
 VALUES (%(application_id)s, %(organization_id)s, %(name)s, 1);
 
--- name: next_version
--- Raises the version number; the row's lock makes two uploads at once get two numbers.
-UPDATE applications SET latest_version = latest_version + 1 WHERE id = %(application_id)s RETURNING latest_version;
+-- name: lock
+-- Orders changes of an application one after the other. Launches go on meanwhile.
+SELECT name, latest_version, source_url FROM applications WHERE id = %(application_id)s FOR NO KEY UPDATE;
+
+-- name: lock_for_deletion
+-- Keeps launches waiting too.
+SELECT id FROM applications WHERE id = %(application_id)s FOR UPDATE;
+
+-- name: set_version
+UPDATE applications SET latest_version = %(version)s WHERE id = %(application_id)s;
+
+-- name: set_source
+UPDATE applications SET source_url = %(source_url)s WHERE id = %(application_id)s;
+
+-- name: rename
+UPDATE applications SET name = %(name)s WHERE id = %(application_id)s;
+
+-- name: active_count
+-- How many of its instances are not destroyed.
+SELECT count(*) FROM instances WHERE application_id = %(application_id)s AND status <> 'Destroyed';
+
+-- name: delete_instances
+-- The destroyed ones; the caller holds the application, and there are no others.
+DELETE FROM instances WHERE application_id = %(application_id)s AND status = 'Destroyed';
+
+-- name: delete
+-- Its manifests and revisions go with it.
+DELETE FROM applications WHERE id = %(application_id)s;
 
 -- name: find
 -- An application of the organization by its id or name; the id wins.

@@ -1,40 +1,34 @@
-"""Applications, their manifests and revisions (reference §4)."""
+"""Applications and their launch (reference §4, Applications; api-decisions, "Beyond the reference")."""
 
 from typing import Any
 
 import msgspec
 
+from launchbay.clock import to_ms
 from launchbay.usecases import applications
 from launchbay.usecases.launching import launch
-from launchbay.web.answers import Answer, Json
+from launchbay.usecases.manifests import shown_source
+from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
-from launchbay.web.endpoint import Endpoint, JsonBody, Returns, YamlBody
+from launchbay.web.encode import Paging
+from launchbay.web.endpoint import Endpoint, JsonBody, Returns
+from launchbay.web.handlers.lists import listed
 from launchbay.web.handlers.shapes import Created, NameBody, Named
 
 _TAGS = ("Applications",)
 _ID = "5f" * 12
 
 
-class ManifestVersion(msgspec.Struct):
-    """The number of a manifest version."""
+class ApplicationDocument(msgspec.Struct):
+    """An application in full. `version` is that of its newest manifest, `sourceUrl` where that is loaded from, without
+    the query; `createdAt` is milliseconds since the Unix epoch."""
 
+    id: str
+    name: str
+    organizationId: str
     version: int
-
-
-class FindingShape(msgspec.Struct):
-    """One finding of the manifest checker."""
-
-    message: str
-    line: int
-    column: int
-    code: str
-
-
-class Findings(msgspec.Struct):
-    """What the checker has to say."""
-
-    errors: list[FindingShape]
-    warnings: list[FindingShape]
+    sourceUrl: str | None
+    createdAt: int
 
 
 class LaunchBody(msgspec.Struct):
@@ -49,10 +43,10 @@ class LaunchBody(msgspec.Struct):
     submodules: dict[str, Any] | None = None
 
 
-async def list_applications(call: Call[None, None]) -> Answer:
+async def list_applications(call: Call[None, Paging]) -> Answer:
     """List applications."""
     rows = await applications.list_applications(call.services.desk, call.actor, call.path["orgId"])
-    return Json([Named(row.id, row.name) for row in rows])
+    return listed(call, [Named(row.id, row.name) for row in rows])
 
 
 async def create_application(call: Call[NameBody, None]) -> Answer:
@@ -64,33 +58,36 @@ async def create_application(call: Call[NameBody, None]) -> Answer:
     )
 
 
-async def replace_manifest(call: Call[str, None]) -> Answer:
-    """Store a new manifest version."""
+async def read_application(call: Call[None, None]) -> Answer:
+    """Read an application."""
+    found = await applications.read_application(call.services.desk, call.actor, call.path["appId"])
     return Json(
-        ManifestVersion(
-            await applications.replace_manifest(call.services.desk, call.actor, call.path["appId"], call.body)
+        ApplicationDocument(
+            id=found.id,
+            name=found.name,
+            organizationId=found.organization_id,
+            version=found.latest_version,
+            sourceUrl=shown_source(found.source_url),
+            createdAt=to_ms(found.created_at),
         )
     )
+
+
+async def rename_application(call: Call[NameBody, None]) -> Answer:
+    """Rename an application."""
+    await applications.rename_application(call.services.desk, call.actor, call.path["appId"], call.body.name)
+    return Empty()
+
+
+async def delete_application(call: Call[None, None]) -> Answer:
+    """Delete an application."""
+    await applications.delete_application(call.services.desk, call.actor, call.path["appId"])
+    return Empty()
 
 
 async def launch_application(call: Call[dict[str, Any], None]) -> Answer:
     """Launch an application."""
     return Json(Created(await launch(call.services.desk, call.actor, call.path["appId"], call.body)))
-
-
-async def validate_manifest(call: Call[str, None]) -> Answer:
-    """Check a manifest without storing it."""
-    found = await applications.validate_manifest(call.services.desk, call.actor, call.body)
-    shapes = [
-        (finding.severity, FindingShape(finding.message, finding.line, finding.column, finding.code))
-        for finding in found
-    ]
-    return Json(
-        Findings(
-            [shape for severity, shape in shapes if severity == "error"],
-            [shape for severity, shape in shapes if severity == "warning"],
-        )
-    )
 
 
 ENDPOINTS = (
@@ -102,6 +99,7 @@ ENDPOINTS = (
         summary="Lists the applications of an organization.",
         tags=_TAGS,
         permission="Read on each application shown.",
+        query=Paging,
         returns=Returns(list[Named], "The applications, by name.", [{"id": _ID, "name": "petclinic"}]),
         statuses=(403,),
     ),
@@ -119,16 +117,39 @@ ENDPOINTS = (
         idempotency_key=True,
     ),
     Endpoint(
+        method="GET",
+        path="/api/1/applications/{appId}",
+        operation_id="read_application",
+        handler=read_application,
+        summary="Reads an application.",
+        tags=_TAGS,
+        permission="Read",
+        returns=Returns(ApplicationDocument, "The application."),
+        statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
         method="PUT",
-        path="/api/1/applications/{appId}/manifest",
-        operation_id="replace_manifest",
-        handler=replace_manifest,
-        summary="Replaces the manifest; the new text becomes the newest version.",
+        path="/api/1/applications/{appId}",
+        operation_id="rename_application",
+        handler=rename_application,
+        summary="Renames an application.",
         tags=_TAGS,
         permission="EditApplication",
-        body=YamlBody(example="launch:\n  steps: []\n"),
-        returns=Returns(ManifestVersion, "The new version's number.", {"version": 2}),
+        body=JsonBody(NameBody, example={"name": "petclinic"}),
         statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/api/1/applications/{appId}",
+        operation_id="delete_application",
+        handler=delete_application,
+        summary="Deletes an application whose instances are all destroyed, with its manifests and revisions.",
+        tags=_TAGS,
+        permission="DeleteApplication",
+        statuses=(400, 403),
+        addition=True,
     ),
     Endpoint(
         method="POST",
@@ -147,17 +168,5 @@ ENDPOINTS = (
         returns=Returns(Created, "The id of the launched instance.", {"id": _ID}),
         statuses=(403,),
         idempotency_key=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/manifests/validate",
-        operation_id="validate_manifest",
-        handler=validate_manifest,
-        summary="Checks a manifest and returns its errors and warnings; stores nothing.",
-        tags=_TAGS,
-        permission="None: everybody may check a text of their own.",
-        body=YamlBody(example="launch:\n  steps: []\n"),
-        returns=Returns(Findings, "What was found.", {"errors": [], "warnings": []}),
-        addition=True,
     ),
 )

@@ -1,0 +1,206 @@
+"""The manifests of an application: uploaded, or loaded from a URL (reference §4, Applications; api-decisions)."""
+
+from typing import NamedTuple, NoReturn
+
+import httpx
+
+from launchbay import limits
+from launchbay.access import resources
+from launchbay.access.actor import Actor
+from launchbay.access.permissions import Permission
+from launchbay.errors import BadRequest, Conflict, InvalidManifest, ManifestSourceLocked
+from launchbay.model.application import Application
+from launchbay.model.findings import Finding
+from launchbay.outgoing.client import shown_url
+from launchbay.planning.manifests import unhurried
+from launchbay.store import applications as store
+from launchbay.store import manifests
+from launchbay.store.applications import ChangeableRow
+from launchbay.store.manifests import VersionRow
+from launchbay.store.pool import Connection
+from launchbay.usecases.desk import Desk
+
+_ACCEPT = "application/x-yaml, application/yaml;q=0.9, text/yaml;q=0.9, text/plain;q=0.8, */*;q=0.1"
+
+
+class Refreshed(NamedTuple):
+    """The newest version after a refresh, and whether the refresh made it."""
+
+    version: int
+    changed: bool
+
+
+async def replace_manifest(desk: Desk, actor: Actor, application_id: str, text: str) -> int:
+    """Store a manifest as the application's newest version and return the version's number.
+
+    Raises InvalidManifest with every finding, or ManifestSourceLocked when the manifest comes from a URL.
+    """
+    async with desk.database.transaction() as connection:
+        application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
+        if application.source_url is not None:
+            _refuse_upload()
+        await _check(desk, text)
+        row = await _lock(connection, application)
+        if row.source_url is not None:
+            _refuse_upload()
+        return await _append(desk, connection, actor, application, row, text, "replace_manifest")
+
+
+async def validate_manifest(desk: Desk, actor: Actor, text: str) -> list[Finding]:
+    """Return all findings of a manifest text, errors and warnings."""
+    async with desk.database.connection() as connection:
+        await desk.lookups.on(connection, actor).caller()
+    return await unhurried(desk.check, text)
+
+
+async def read_manifest(desk: Desk, actor: Actor, application_id: str, version: int | None) -> str:
+    """Return the text of a manifest version, by default the newest. Raises BadRequest for an unknown version."""
+    async with desk.database.connection() as connection:
+        application = await desk.lookups.on(connection, actor).application(application_id, Permission.READ)
+        wanted = application.latest_version if version is None else version
+        content = None
+        if 0 < wanted <= application.latest_version:
+            content = await manifests.content(connection, application_id=application.id, version=wanted)
+    if content is None:
+        raise BadRequest(
+            f"The application has no manifest version {wanted}; the newest is {application.latest_version}.",
+            code="InvalidManifestVersion",
+        )
+    return content
+
+
+async def list_manifests(desk: Desk, actor: Actor, application_id: str) -> list[VersionRow]:
+    """Return the manifest versions of an application, the newest first."""
+    async with desk.database.connection() as connection:
+        application = await desk.lookups.on(connection, actor).application(application_id, Permission.READ)
+        return await manifests.of_application(connection, application_id=application.id)
+
+
+async def set_manifest_source(desk: Desk, actor: Actor, application_id: str, url: str) -> int:
+    """Load the manifest from a URL from now on; what is there now becomes the newest version, whose number is returned.
+
+    Raises BadRequest for a URL that cannot be used, OutgoingFailed when it gives nothing, and InvalidManifest.
+    """
+    async with desk.database.connection() as connection:
+        await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
+    url = url.strip()
+    text = await _load(desk, url)
+    async with desk.database.transaction() as connection:
+        # Loading may have taken a minute: who may do this, and whether it is there, is asked again.
+        application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
+        row = await _lock(connection, application)
+        await store.set_source(connection, application_id=application.id, source_url=url)
+        return await _append(
+            desk, connection, actor, application, row._replace(source_url=url), text, "set_manifest_source"
+        )
+
+
+async def refresh_manifest(desk: Desk, actor: Actor, application_id: str) -> Refreshed:
+    """Load the manifest from its URL again; it becomes a new version when it is not as the newest one is.
+
+    Raises BadRequest when the manifest is uploaded, OutgoingFailed, InvalidManifest, and Conflict when somebody set
+    another URL meanwhile.
+    """
+    async with desk.database.connection() as connection:
+        application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
+    url = application.source_url
+    if url is None:
+        raise BadRequest(
+            "The manifest of this application is uploaded; there is no source to load it from.",
+            "Set one with PUT …/manifestSource.",
+            code="NoManifestSource",
+        )
+    text = await _load(desk, url)
+    async with desk.database.transaction() as connection:
+        application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
+        row = await _lock(connection, application)
+        if row.source_url != url:
+            raise Conflict("The manifest's source was changed at the same moment; refresh again.")
+        newest = await manifests.content(connection, application_id=application.id, version=row.latest_version)
+        if newest == text:
+            return Refreshed(row.latest_version, changed=False)
+        version = await _append(desk, connection, actor, application, row, text, "refresh_manifest")
+        return Refreshed(version, changed=True)
+
+
+async def _load(desk: Desk, url: str) -> str:
+    """Return the checked manifest at a URL."""
+    try:
+        has_credentials = bool(httpx.URL(url).userinfo)
+    except (httpx.InvalidURL, ValueError):
+        has_credentials = False  # the client says what is wrong with it
+    if has_credentials:
+        raise BadRequest(
+            "The URL holds a user or password, which everybody could read who may read the application.",
+            "Use an address that needs none.",
+            code="CredentialsInUrl",
+        )
+    answer = await desk.outgoing.request(
+        "GET",
+        url,
+        headers={"accept": _ACCEPT},
+        timeout_s=limits.MANIFEST_SOURCE_S,
+        max_bytes=limits.MANIFEST_BYTES,
+    )
+    if answer.status != 200:
+        raise BadRequest(
+            f"{answer.url} answered {answer.status} instead of 200 and a manifest.", code="ManifestSourceFailed"
+        )
+    try:
+        text = answer.body.decode()
+    except UnicodeDecodeError:
+        raise InvalidManifest([finding.to_document() for finding in desk.check(answer.body)]) from None
+    await _check(desk, text)
+    return text
+
+
+async def _check(desk: Desk, text: str) -> None:
+    errors = [finding for finding in await unhurried(desk.check, text) if finding.severity == "error"]
+    if errors:
+        raise InvalidManifest([finding.to_document() for finding in errors])
+
+
+async def _lock(connection: Connection, application: Application) -> ChangeableRow:
+    row = await store.lock(connection, application_id=application.id)
+    if row is None:
+        raise Conflict("The application was deleted at the same moment.")
+    return row
+
+
+async def _append(
+    desk: Desk,
+    connection: Connection,
+    actor: Actor,
+    application: Application,
+    row: ChangeableRow,
+    text: str,
+    operation: str,
+) -> int:
+    """Store the newest version and return its number; the caller holds the application's row."""
+    version = row.latest_version + 1
+    await store.set_version(connection, application_id=application.id, version=version)
+    await manifests.insert(
+        connection, application_id=application.id, version=version, content=text, author_id=actor.user_id
+    )
+    await desk.audit.record(
+        connection,
+        actor,
+        operation,
+        str(resources.application(application.id)),
+        organization_id=application.organization_id,
+        before={"version": row.latest_version, "sourceUrl": shown_source(application.source_url)},
+        after={"version": version, "sourceUrl": shown_source(row.source_url)},
+    )
+    return version
+
+
+def shown_source(url: str | None) -> str | None:
+    """Return where a manifest comes from, without the query, which may hold a token."""
+    return None if url is None else shown_url(httpx.URL(url))
+
+
+def _refuse_upload() -> NoReturn:
+    raise ManifestSourceLocked(
+        "The manifest of this application is loaded from an external location; an upload cannot replace it.",
+        "Change it at its source.",
+    )
