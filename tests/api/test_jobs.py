@@ -80,6 +80,41 @@ application:
     - [store#out, slow#in]
 """
 
+# A parent that launches two children, the second one after the first; each child is two entries in the ledger.
+CHILD = """
+application:
+  interfaces:
+    result: {made: bind(worker#result.made)}
+  components:
+    worker:
+      type: workflow.Instance
+      interfaces:
+        result: {made: publish-signal(string)}
+      configuration:
+        configuration.workflows:
+          launch:
+            steps:
+              - one: {action: restcall, parameters: {command: "LEDGER/NAME/one"}, output: {made: content}}
+              - two: {action: restcall, precedingPhases: [one], parameters: {command: "LEDGER/NAME/two"}}
+            return: {made: {value: "{$.made}"}}
+          destroy:
+            steps: [{gone: {action: restcall, parameters: {command: "LEDGER/NAME/gone/{$.made}"}}}]
+"""
+FAMILY = """
+application:
+  components:
+    elder:
+      type: reference.Submodule
+      configuration: {__locator.application-id: ELDER}
+      interfaces:
+        result: {made: publish-signal(string)}
+    younger:
+      type: reference.Submodule
+      configuration: {__locator.application-id: YOUNGER}
+      interfaces:
+        result: {made: publish-signal(string)}
+"""
+
 
 class Ledger:
     """What was called, and how it answers."""
@@ -301,11 +336,7 @@ async def test_who_may_run_a_workflow_may_cancel_it_and_nothing_else(api: Api, a
 async def test_a_forced_deletion_cannot_be_cancelled(api: Api, ledger: Ledger, application: str) -> None:
     instance = await api.launch(application)
     await api.settled(instance)
-
-    async def never(*_: Any) -> None:
-        await asyncio.sleep(5)
-
-    ledger.server.routes["/gone/thing-7"] = never
+    ledger.server.routes["/gone/thing-7"] = lambda *_: asyncio.sleep(1)
     accepted(await api.delete(f"instances/{instance}?force=1"))
     job = await until_step(api, instance, "gone", "Executing")
     refused(await api.delete(f"instances/{instance}/jobs/{job['id']}"), 409, "InstanceBeingDeleted")
@@ -465,3 +496,51 @@ async def test_a_failed_destroy_can_be_resumed_and_takes_no_parameters(
     refused(await api.post(path, {"parameters": {"a": "1"}}), 400, "UnknownParameter")
     accepted(await api.post(path, {}))
     assert (await api.settled(instance))["status"] == "Destroyed"
+
+
+async def family(api: Api, ledger: Ledger) -> str:
+    """Return the application of a parent with two children."""
+    manifest = FAMILY
+    for name in ("ELDER", "YOUNGER"):
+        child = CHILD.replace("LEDGER", ledger.server.url("")).replace("NAME", name.lower())
+        manifest = manifest.replace(name, await api.application(child))
+    return await api.application(manifest)
+
+
+async def test_a_resumed_launch_goes_on_inside_of_its_submodules(api: Api, ledger: Ledger) -> None:
+    instance, failed = await failed_launch(api, ledger, await family(api, ledger), "/younger/two")
+    accepted(await api.post(f"instances/{instance}/jobs/{failed}/resume", {}))
+    assert (await api.settled(instance))["status"] == "Running"
+    assert ledger.counts() == {"/elder/one": 1, "/elder/two": 1, "/younger/one": 1, "/younger/two": 2}
+
+
+async def test_a_launch_resumed_again_still_knows_what_the_first_one_has_done(api: Api, ledger: Ledger) -> None:
+    instance, failed = await failed_launch(api, ledger, await family(api, ledger), "/younger/two")
+    ledger.fail("/younger/two")
+    accepted(await api.post(f"instances/{instance}/jobs/{failed}/resume", {}))
+    assert (await api.settled(instance))["status"] == "Failed"
+    ledger.mend("/younger/two")
+    accepted(await api.post(f"instances/{instance}/jobs/{(await job_of(api, instance))['id']}/resume", {}))
+    assert (await api.settled(instance))["status"] == "Running"
+    assert ledger.counts() == {"/elder/one": 1, "/elder/two": 1, "/younger/one": 1, "/younger/two": 3}
+
+
+async def test_a_cancelled_launch_ends_the_jobs_of_its_submodules_and_keeps_what_they_made(
+    api: Api, ledger: Ledger
+) -> None:
+    ledger.server.routes["/younger/two"] = lambda *_: asyncio.sleep(30)
+    instance = await api.launch(await family(api, ledger))
+    async with asyncio.timeout(20):
+        while ledger.counts() != {"/elder/one": 1, "/elder/two": 1, "/younger/one": 1, "/younger/two": 1}:
+            await asyncio.sleep(0.01)
+    parts = (await api.document(instance))["components"]
+    younger = next(part["instanceId"] for part in parts if part["name"] == "younger")
+    inner = await job_of(api, younger)
+    refused(await api.delete(f"instances/{younger}/jobs/{inner['id']}"), 403, "SubmoduleInstance")
+    accepted(await api.delete(f"instances/{instance}/jobs/{(await job_of(api, instance))['id']}"))
+    assert (await api.settled(instance))["status"] == "Failed"
+    document = await api.document(younger)
+    assert (document["status"], document["errorMessage"]) == ("Failed", "Cancelled by admin@launchbay.local.")
+    refused(await api.post(f"instances/{younger}/jobs/{inner['id']}/resume", {}), 403, "SubmoduleInstance")
+    await api.run(instance, "destroy")
+    assert ledger.counts()["/elder/gone/hello"] == 1, "its destroy knows what its launch returned"

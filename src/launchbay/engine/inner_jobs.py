@@ -25,7 +25,7 @@ from launchbay.planning.commands import DESTROY, LAUNCH, plan_call
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.run import JobRun, LinkedInstance, WorkflowFailed
 from launchbay.store import inner_jobs as store
-from launchbay.store import jobs
+from launchbay.store import job_control, jobs
 from launchbay.store.inner_jobs import OutcomeRow, TargetRow
 from launchbay.store.pool import Database
 
@@ -69,25 +69,30 @@ class InnerJobs:
     ) -> Mapping[str, Any]:
         """Run a workflow on the linked instance and return its results by name.
 
-        Waits while another job keeps the instance busy. `is_over` only reads how an earlier run ended. Raises
-        WorkflowFailed with the error message of the other instance.
+        Waits while another job keeps the instance busy. `is_over` only reads how an earlier run ended. Where the outer
+        job resumes others, what their calls have done stays done. Raises WorkflowFailed with the error message of the
+        other instance.
         """
         job_id = inner_job_id(outer.job_id, path)
+        before = await patiently(partial(self._before, outer, path)) if outer.plan.resumes else []
+        for done in before:
+            if done.status == JobStatus.SUCCEEDED:
+                return _results(done)
+        resumes = [failed.id for failed in before]
         pause_s = BUSY_FIRST_S
         while True:
             outcome = await patiently(partial(self._outcome, job_id))
             if outcome is None:
                 if is_over:
                     raise WorkflowFailed(f"the call of {workflow!r} was broken off before it began.")
-                begun = await patiently(partial(self._begin, outer, link, workflow, arguments, job_id))
+                begun = await patiently(partial(self._begin, outer, link, workflow, arguments, job_id, resumes))
                 if not begun:
                     await asyncio.sleep(pause_s)
                     pause_s = min(BUSY_LONGEST_S, pause_s * 2)
             elif outcome.status == JobStatus.EXECUTING:
                 await self._run_job(job_id)
             elif outcome.status == JobStatus.SUCCEEDED:
-                results: dict[str, Any] = msgspec.json.decode(outcome.results or "{}")
-                return results
+                return _results(outcome)
             else:
                 raise WorkflowFailed(outcome.error_message or f"the call of {workflow!r} failed.")
 
@@ -103,15 +108,23 @@ class InnerJobs:
                     error_message="The job that ran this one has ended without it.",
                 )
 
-    async def _begin(self, outer: JobRun, link: Link, workflow: str, arguments: Mapping[str, Any], job_id: str) -> bool:
+    async def _begin(
+        self,
+        outer: JobRun,
+        link: Link,
+        workflow: str,
+        arguments: Mapping[str, Any],
+        job_id: str,
+        resumes: list[str],
+    ) -> bool:
         """Accept the inner job; False when the instance is busy. Raises WorkflowFailed when it can never be done."""
-        async with self._database.connection() as connection:
+        async with self._database.transaction() as connection:
             target = await self._target(link.instance_id)
             manifest = await self._manifests.get(connection, target.application_id, target.version)
             status = InstanceStatus(target.status)
             if target.job_id is not None:
                 return False
-            plan = plan_call(manifest, workflow, arguments, status)
+            plan = msgspec.structs.replace(plan_call(manifest, workflow, arguments, status), resumes=resumes)
             _must_be_possible(plan, target)
             begun = await store.begin(
                 connection,
@@ -123,11 +136,19 @@ class InnerJobs:
                 status=_status_while_running(plan, status),
                 **job_columns(plan, manifest),
             )
+            if begun is not None and resumes:
+                await job_control.take_over(connection, job_id=job_id, earlier_id=resumes[-1])
         return begun is not None
 
     async def _feed(self, instance_id: str, signals: str) -> None:
         async with self._database.connection() as connection:
             await store.feed(connection, instance_id=instance_id, signals=signals)
+
+    async def _before(self, outer: JobRun, path: str) -> list[OutcomeRow]:
+        """Return the jobs that the same call was in the jobs that the outer one resumes, the last one last."""
+        job_ids = [inner_job_id(job_id, path) for job_id in outer.plan.resumes]
+        async with self._database.connection() as connection:
+            return await store.outcomes(connection, job_ids=job_ids)
 
     async def _outcome(self, job_id: str) -> OutcomeRow | None:
         async with self._database.connection() as connection:
@@ -149,6 +170,11 @@ class InnerJobs:
 def inner_job_id(outer_job_id: str, path: str) -> str:
     """Return the id of the job that an outer job runs at this place of its plan: the same after every crash."""
     return outer_job_id[:8] + hashlib.sha256(f"{outer_job_id}\n{path}".encode()).hexdigest()[:16]
+
+
+def _results(outcome: OutcomeRow) -> dict[str, Any]:
+    results: dict[str, Any] = msgspec.json.decode(outcome.results or "{}")
+    return results
 
 
 def _must_be_possible(plan: Plan, target: TargetRow) -> None:

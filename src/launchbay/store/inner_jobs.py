@@ -8,6 +8,7 @@ from launchbay.store.statements import load
 class OutcomeRow(NamedTuple):
     """How an inner job stands; `results` is a JSON text once it has succeeded."""
 
+    id: str
     status: str
     error_message: str | None
     results: str | None
@@ -34,6 +35,7 @@ class OrphanRow(NamedTuple):
 _sql = load("inner_jobs")
 begin = _sql.value("begin", str)
 outcome = _sql.row("outcome", OutcomeRow)
+outcomes = _sql.rows("outcomes", OutcomeRow)
 target = _sql.row("target", TargetRow)
 feed = _sql.change("feed")
 orphans = _sql.rows("orphans", OrphanRow)

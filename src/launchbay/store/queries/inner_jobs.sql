@@ -10,7 +10,10 @@ SELECT %(job_id)s, id, %(name)s, owner_id, %(job_status)s, %(plan)s, %(steps)s, 
 RETURNING id;
 
 -- name: outcome
-SELECT status, error_message, results FROM jobs WHERE id = %(job_id)s;
+SELECT id, status, error_message, results FROM jobs WHERE id = %(job_id)s;
+
+-- name: outcomes
+SELECT id, status, error_message, results FROM jobs WHERE id = ANY(%(job_ids)s) ORDER BY created_at;
 
 -- name: target
 -- An instance that another one calls, with the job that keeps it busy, if that job's caller has ended without it.
