@@ -24,6 +24,7 @@ from launchbay.store import jobs
 from launchbay.store.pool import Database
 
 LAZY_S = 0.25  # log lines, percentages and notes wait this long for company
+OUTCOME_S = 0.005  # outcomes wait this long for the begin of the next step, which is written with them
 CLOSE_S = 0.4  # within the time that the queue gives to cancelled handlers
 RETRY_FIRST_S = 0.1
 RETRY_LONGEST_S = 2.0
@@ -136,7 +137,7 @@ class PostgresJournal:
         self._finish(row, StepStatus.SUCCEEDED)
         row.outputs = msgspec.json.encode(outputs).decode()
         self._put(path, row)
-        self._write_now()
+        self._write_within(OUTCOME_S)
 
     def fail(self, path: str, name: str, error: str, attempt: int) -> None:
         """Record that the step failed for good, unless an earlier claim has recorded it."""
@@ -151,7 +152,7 @@ class PostgresJournal:
         row.attempt = attempt
         row.error = storable(error, limits.ERROR_CHARS)
         self._put(path, row)
-        self._write_now()
+        self._write_within(OUTCOME_S)
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
         """Show the status of a step without an effect of its own; what is shown as final stays so."""
@@ -161,7 +162,7 @@ class PostgresJournal:
         if status in _FINAL:
             self._finish(row, status)
         self._put(path, row)
-        self._write_later()
+        self._write_within(LAZY_S)
 
     def progress(self, path: str, percent: int) -> None:
         """Show a percentage soon."""
@@ -169,13 +170,13 @@ class PostgresJournal:
         if row is not None and row.status is StepStatus.EXECUTING:
             row.percent = raise_percent(row.percent, percent)
             self._put(path, row)
-            self._write_later()
+            self._write_within(LAZY_S)
 
     def log(self, path: str | None, level: str, text: str) -> None:
         """Add a line to the instance's log soon."""
         line = (path, storable(level, _LEVEL_CHARS), storable(text, limits.LOG_LINE_CHARS), self._clock.now())
         self._batch().lines.append(line)
-        self._write_later()
+        self._write_within(LAZY_S)
 
     def break_off(self) -> None:
         """End the steps that the job leaves behind unfinished, such as those of a command that took too long."""
@@ -259,9 +260,12 @@ class PostgresJournal:
         batch.steps[path] = row
         return batch
 
-    def _write_later(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LAZY_S, self._write_now)
+    def _write_within(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
+        if self._timer is None or self._timer.when() > at:
+            self._stop_timer()
+            self._timer = loop.call_at(at, self._write_now)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

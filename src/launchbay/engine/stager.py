@@ -83,7 +83,8 @@ class Stager:
         """Set the next time of one of the manifest's own schedules; times that have passed meanwhile are one."""
         component = manifest.components.get(schedule.component)
         cron = None if component is None else component.schedule.get(schedule.workflow)
-        due_at = None if cron is None else next_due(cron, self._clock.now())
+        # Never the time that has just fired, though this clock be behind the database's.
+        due_at = None if cron is None else next_due(cron, max(self._clock.now(), schedule.due_at))
         if due_at is not None:
             await schedules.come_again(
                 connection,

@@ -1,0 +1,213 @@
+"""The engine on a real database, with the test actions of `tests/runtime/probes.py` and without the web.
+
+The database refuses what promise 6 forbids: a step that leaves a final status, or whose percentage falls.
+"""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from textwrap import dedent
+from typing import Any
+
+import msgspec
+
+from launchbay.actions.registry import BUILT_IN, Registry
+from launchbay.clock import SystemClock
+from launchbay.engine.engine import Engine
+from launchbay.engine.queue import Queue
+from launchbay.engine.runner import Runner
+from launchbay.engine.stager import Stager
+from launchbay.ids import new_id
+from launchbay.manifest.compiler import compile_manifest
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.plan import Plan
+from launchbay.outgoing.addresses import Allowlist
+from launchbay.outgoing.client import OutgoingHttp
+from launchbay.planning.accept import accept
+from launchbay.planning.commands import plan_launch, plan_run
+from launchbay.planning.manifests import CompiledManifests
+from launchbay.runtime.components.builtin import BUILTIN
+from launchbay.runtime.run import RetryPacing, Surroundings
+from launchbay.store.pool import Connection, Database
+from tests.runtime.probes import World
+
+OUTGOING = OutgoingHttp(Allowlist.parse(""), ssl_context=ssl.create_default_context())
+PATIENCE_S = 15.0
+
+GUARD = """
+CREATE FUNCTION refuse_backward_steps() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.status IN ('Succeeded', 'Failed') AND NEW.status <> OLD.status THEN
+        RAISE EXCEPTION 'step % went from % to %', OLD.path, OLD.status, NEW.status;
+    END IF;
+    IF NEW.percent < OLD.percent THEN
+        RAISE EXCEPTION 'step % fell from % to % percent', OLD.path, OLD.percent, NEW.percent;
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER refuse_backward_steps BEFORE UPDATE ON steps FOR EACH ROW EXECUTE FUNCTION refuse_backward_steps();
+"""
+
+
+@dataclass
+class Bay:
+    """An organization with applications and instances, and what runs their jobs."""
+
+    database: Database
+    world: World = field(default_factory=World)
+    organization_id: str = field(default_factory=new_id)
+    environment_id: str = field(default_factory=new_id)
+    destroy_timeout_s: float = 10.0
+
+    async def __aenter__(self) -> "Bay":
+        async with self.database.transaction() as connection:
+            await connection.execute(GUARD.encode())
+            await connection.execute("INSERT INTO organizations (id, name) VALUES (%s, 'Acme')", [self.organization_id])
+            await connection.execute(
+                "INSERT INTO environments (id, organization_id, name) VALUES (%s, %s, 'default')",
+                [self.environment_id, self.organization_id],
+            )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Leave the database to its fixture."""
+
+    def actions(self) -> Registry:
+        return Registry([*(("launchbay", a) for a in BUILT_IN), *(("tests", a) for a in self.world.actions())])
+
+    def manifests(self) -> CompiledManifests:
+        return CompiledManifests(partial(compile_manifest, known_actions=frozenset(self.actions().names())))
+
+    def runner(self, database: Database | None = None) -> Runner:
+        surroundings = Surroundings(self.actions(), BUILTIN, SystemClock(), OUTGOING, RetryPacing(0.001, 0.01))
+        return Runner(database or self.database, surroundings, self.manifests(), self.destroy_timeout_s)
+
+    def stager(self, database: Database | None = None) -> Stager:
+        return Stager(database or self.database, self.manifests(), SystemClock())
+
+    @contextlib.asynccontextmanager
+    async def working(
+        self,
+        name: str = "worker",
+        *,
+        grace_s: float = 0.2,
+        stalled_after_s: float = 4.0,
+        database: Database | None = None,
+    ) -> AsyncIterator[asyncio.Event]:
+        """Run an engine around the block; yields its stop event."""
+        database = database or self.database
+        stop = asyncio.Event()
+        engine = Engine(
+            queue=Queue(database.pool, database.url, heartbeat_s=0.1, grace_s=grace_s),
+            runner=self.runner(database),
+            stager=self.stager(database),
+            name=name,
+            concurrency=50,
+            stalled_after_s=stalled_after_s,
+            stager_interval_s=0.02,
+        )
+        running = asyncio.create_task(engine.run(stop))
+        try:
+            yield stop
+        finally:
+            stop.set()
+            await running
+
+    async def instance(
+        self, manifest: str, status: str = "Failed", parameters: Mapping[str, Any] | None = None, **more: Any
+    ) -> str:
+        """Make an application of its own and an instance of it, by default one whose launch can be tried."""
+        application_id, instance_id = new_id(), new_id()
+        columns = {"parameters": msgspec.json.encode(parameters or {}).decode(), **more}
+        async with self.database.transaction() as connection:
+            await connection.execute(
+                "INSERT INTO applications (id, organization_id, name, latest_version) VALUES (%s, %s, %s, 1)",
+                [application_id, self.organization_id, application_id],
+            )
+            await connection.execute(
+                "INSERT INTO manifests (application_id, version, content, author_id) VALUES (%s, 1, %s, 'u')",
+                [application_id, dedent(manifest)],
+            )
+            await connection.execute(
+                "INSERT INTO instances (id, organization_id, application_id, environment_id, version, name, owner_id,"
+                " status) VALUES (%s, %s, %s, %s, 1, 'live', 'u', %s)",
+                [instance_id, self.organization_id, application_id, self.environment_id, status],
+            )
+            for name, value in columns.items():
+                await connection.execute(
+                    f"UPDATE instances SET {name} = %s WHERE id = %s".encode(), [value, instance_id]
+                )
+        return instance_id
+
+    async def accept(self, instance_id: str, plan: Callable[[Any, InstanceStatus], Plan]) -> str | None:
+        """Accept a job as the API does: `plan` makes its plan from the manifest and the status."""
+        async with self.database.transaction() as connection:
+            return await self.accept_on(connection, instance_id, plan)
+
+    async def accept_on(
+        self, connection: Connection, instance_id: str, plan: Callable[[Any, InstanceStatus], Plan]
+    ) -> str | None:
+        row = await (
+            await connection.execute("SELECT application_id, status FROM instances WHERE id = %s", [instance_id])
+        ).fetchone()
+        assert row is not None
+        manifest = await self.manifests().get(connection, row[0], 1)
+        return await accept(connection, instance_id, "u", plan(manifest, InstanceStatus(row[1])), manifest)
+
+    async def launch(self, instance_id: str) -> str:
+        job_id = await self.accept(instance_id, lambda _, status: plan_launch({}, status))
+        assert job_id is not None
+        return job_id
+
+    async def command(self, instance_id: str, workflow: str, **parameters: Any) -> str:
+        job_id = await self.accept(instance_id, lambda m, status: plan_run(m, workflow, parameters, status))
+        assert job_id is not None
+        return job_id
+
+    async def schedule(self, instance_id: str, workflow: str, due_in_s: float = -1.0, kind: str = "workflow") -> str:
+        schedule_id = new_id()
+        await self.change(
+            "INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)"
+            " VALUES (%s, %s, %s, %s, 'u', now() + %s * interval '1 second')",
+            schedule_id,
+            instance_id,
+            kind,
+            workflow,
+            due_in_s,
+        )
+        return schedule_id
+
+    async def change(self, statement: str, *values: Any) -> None:
+        async with self.database.connection() as connection:
+            await connection.execute(statement.encode(), values)
+
+    async def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        async with self.database.connection() as connection:
+            return await (await connection.execute(statement.encode(), values)).fetchall()
+
+    async def one(self, statement: str, *values: Any) -> Any:
+        """Return the only column of the only row."""
+        [[value]] = await self.rows(statement, *values)
+        return value
+
+    async def until(self, statement: str, *values: Any, within_s: float = PATIENCE_S) -> None:
+        """Wait until a statement answers true."""
+        async with asyncio.timeout(within_s):
+            while not await self.one(statement, *values):
+                await asyncio.sleep(0.01)
+
+    async def ended(self, job_id: str, within_s: float = PATIENCE_S) -> tuple[str, str | None]:
+        """Wait for the end of a job and return its status and error message."""
+        await self.until("SELECT status <> 'Executing' FROM jobs WHERE id = %s", job_id, within_s=within_s)
+        [(status, error)] = await self.rows("SELECT status, error_message FROM jobs WHERE id = %s", job_id)
+        return status, error
+
+    async def status(self, instance_id: str) -> str:
+        return str(await self.one("SELECT status FROM instances WHERE id = %s", instance_id))
+
+    async def steps(self, job_id: str) -> dict[str, tuple[str, int]]:
+        found = await self.rows("SELECT path, status, percent FROM steps WHERE job_id = %s", job_id)
+        return {path: (status, percent) for path, status, percent in found}
