@@ -57,6 +57,13 @@ def test_another_process_with_the_number_in_the_file_is_left_alone(background: B
     assert not background.stop(within_s=10)
 
 
+def test_a_process_can_be_stopped_the_moment_it_is_started(background: Background) -> None:
+    for _ in range(10):
+        process = background.start(SLEEP, {})
+        assert background.stop(within_s=10)
+        assert process.wait(timeout=10) == -signal.SIGTERM
+
+
 def test_a_second_start_beside_a_running_process_is_refused(background: Background) -> None:
     background.start(SLEEP, {})
     with pytest.raises(RuntimeError, match="runs already"):

@@ -88,7 +88,7 @@ def test_a_demo_that_lost_one_process_starts_again_with_its_data(directory: Path
 
 def test_an_interrupt_while_starting_leaves_nothing_running(directory: Path) -> None:
     process = terminal.start("--data-dir", str(directory), "--port", "0")
-    terminal.await_true((directory / "launchbay.pid").exists)
+    terminal.await_true(lambda: any(" serve " in command for command in terminal.processes_of(directory)))
     status, rest = terminal.interrupt(process)
     assert status == 130
     assert "Traceback" not in rest
