@@ -59,6 +59,7 @@ class ServiceCommand:
     arguments: Mapping[str, CommandArgument] = field(default_factory=dict)
     intermediate: Mapping[str, Type] = field(default_factory=dict)
     results: Mapping[str, Type] = field(default_factory=dict)
+    changes: bool = True  # something, and so it belongs into the audit log
 
     def pin(self) -> PinType:
         """Return the pin that manifests see."""

@@ -82,6 +82,7 @@ class ResourcePool:
             _INTERFACE,
             "Lists the resources with their holders and since when, and how many wait.",
             results={"resources": ListType(OBJECT), "waiting": INT},
+            changes=False,
         ),
     }
     interfaces = command_pins(commands)

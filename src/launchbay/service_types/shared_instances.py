@@ -51,7 +51,9 @@ class SharedInstances:
             arguments={"revisionId": CommandArgument(STRING, "The revision that it is shared under.", required=True)},
             results={"removed": BOOL},
         ),
-        "list": ServiceCommand(_INTERFACE, "Lists what is shared.", results={"instances": MapType(STRING, STRING)}),
+        "list": ServiceCommand(
+            _INTERFACE, "Lists what is shared.", results={"instances": MapType(STRING, STRING)}, changes=False
+        ),
     }
     interfaces = command_pins(commands)
 

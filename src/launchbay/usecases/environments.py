@@ -12,10 +12,13 @@ from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import new_id
 from launchbay.manifest.policies import read_policies, write_policies
+from launchbay.model.environment import Environment
 from launchbay.model.environment_offers import Marker, Property, checked_markers, checked_properties
+from launchbay.observe.audit import Document
 from launchbay.store import environments as store
 from launchbay.store.constraints import refuse_duplicate
 from launchbay.store.environments import EnvironmentRow, OfferedService
+from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.names import checked_name, named_in_body
 
@@ -54,6 +57,8 @@ async def create_environment(desk: Desk, actor: Actor, organization_id: str, nam
                 name=name,
                 is_default=False,
             )
+        after = {"name": name}
+        await _record(desk, connection, actor, "create_environment", (environment_id, organization.id), after=after)
     return environment_id
 
 
@@ -64,6 +69,8 @@ async def rename_environment(desk: Desk, actor: Actor, environment_id: str, name
         name = checked_name(name)
         with refuse_duplicate(*_taken(name)):
             await store.rename(connection, environment_id=environment.id, name=name)
+        before, after = {"name": environment.name}, {"name": name}
+        await _record(desk, connection, actor, "rename_environment", _key(environment), before, after)
 
 
 async def clone_environment(desk: Desk, actor: Actor, environment_id: str, name: str | None) -> Clone:
@@ -83,6 +90,8 @@ async def clone_environment(desk: Desk, actor: Actor, environment_id: str, name:
             candidates = [f"{stem} {clone_id[-_SUFFIX_CHARS:]}", f"{stem} {clone_id}"]
         for candidate in candidates:
             if await store.clone(connection, environment_id=clone_id, source_id=source.id, name=candidate) is not None:
+                key, after = (clone_id, source.organization_id), {"name": candidate, "source": source.id}
+                await _record(desk, connection, actor, "clone_environment", key, after=after)
                 return Clone(clone_id, candidate)
     sentence, code = _taken(candidates[0])
     raise BadRequest(sentence, code=code)
@@ -108,6 +117,8 @@ async def delete_environment(desk: Desk, actor: Actor, environment_id: str) -> N
                 code="EnvironmentInUse",
             )
         await store.delete(connection, environment_id=environment.id)
+        before = {"name": environment.name}
+        await _record(desk, connection, actor, "delete_environment", _key(environment), before)
 
 
 async def set_default_environment(desk: Desk, actor: Actor, organization_id: str, environment_id: str) -> None:
@@ -120,9 +131,12 @@ async def set_default_environment(desk: Desk, actor: Actor, organization_id: str
         if environment.organization_id != organization.id:
             raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
         await store.lock_defaults(connection, organization_id=organization.id)
+        before = {"default": await store.default_id(connection, organization_id=organization.id)}
         await store.clear_default(connection, organization_id=organization.id)
         if await store.make_default(connection, environment_id=environment.id) == 0:
             raise Conflict("The environment was deleted at the same moment; choose another one.")
+        after = {"default": environment.id}
+        await _record(desk, connection, actor, "set_default_environment", _key(environment), before, after)
 
 
 async def read_policies_document(desk: Desk, actor: Actor, environment_id: str) -> str:
@@ -136,8 +150,12 @@ async def replace_policies(desk: Desk, actor: Actor, environment_id: str, docume
     """Replace all policies by those of a YAML document. Raises BadRequest with line and column of what is wrong."""
     async with desk.database.transaction() as connection:
         environment = await desk.lookups.on(connection, actor).environment(environment_id, Permission.EDIT_ENVIRONMENT)
-        policies = msgspec.json.encode(read_policies(document)).decode()
-        await store.set_policies(connection, environment_id=environment.id, policies=policies)
+        policies = read_policies(document)
+        text = msgspec.json.encode(policies).decode()
+        await store.set_policies(connection, environment_id=environment.id, policies=text)
+        before = {"policies": desk.audit.fingerprints(msgspec.json.decode(environment.policies))}
+        after = {"policies": desk.audit.fingerprints(policies)}
+        await _record(desk, connection, actor, "replace_policies", _key(environment), before, after)
 
 
 async def read_markers(desk: Desk, actor: Actor, environment_id: str) -> list[Marker]:
@@ -153,6 +171,9 @@ async def replace_markers(desk: Desk, actor: Actor, environment_id: str, markers
         environment = await desk.lookups.on(connection, actor).environment(environment_id, Permission.EDIT_ENVIRONMENT)
         text = msgspec.json.encode(checked_markers(markers)).decode()
         await store.set_markers(connection, environment_id=environment.id, markers=text)
+        before = {"markers": msgspec.json.decode(environment.markers)}
+        after = {"markers": msgspec.json.decode(text)}
+        await _record(desk, connection, actor, "replace_markers", _key(environment), before, after)
 
 
 async def read_properties(desk: Desk, actor: Actor, environment_id: str) -> list[Property]:
@@ -166,8 +187,12 @@ async def replace_properties(desk: Desk, actor: Actor, environment_id: str, prop
     """Replace all properties. Raises BadRequest for bad or repeated names, unknown types and values that do not fit."""
     async with desk.database.transaction() as connection:
         environment = await desk.lookups.on(connection, actor).environment(environment_id, Permission.EDIT_ENVIRONMENT)
-        text = msgspec.json.encode(checked_properties(properties)).decode()
+        checked = checked_properties(properties)
+        text = msgspec.json.encode(checked).decode()
         await store.set_properties(connection, environment_id=environment.id, properties=text)
+        old = msgspec.json.decode(environment.properties, type=list[Property])
+        before, after = ({"properties": _fingerprints(desk, entries)} for entries in (old, checked))
+        await _record(desk, connection, actor, "replace_properties", _key(environment), before, after)
 
 
 async def read_services(desk: Desk, actor: Actor, environment_id: str) -> list[OfferedService]:
@@ -211,6 +236,38 @@ async def replace_services(desk: Desk, actor: Actor, environment_id: str, servic
             )
         await store.remove_services(connection, environment_id=environment.id, service_ids=sorted(offered - wanted))
         await store.add_services(connection, environment_id=environment.id, service_ids=sorted(wanted - offered))
+        before, after = {"services": sorted(offered)}, {"services": sorted(wanted)}
+        await _record(desk, connection, actor, "replace_environment_services", _key(environment), before, after)
+
+
+def _key(environment: Environment) -> tuple[str, str]:
+    return environment.id, environment.organization_id
+
+
+def _fingerprints(desk: Desk, properties: Sequence[Property]) -> dict[str, str]:
+    return desk.audit.fingerprints({entry.name: entry.value for entry in properties})
+
+
+async def _record(
+    desk: Desk,
+    connection: Connection,
+    actor: Actor,
+    operation: str,
+    key: tuple[str, str],
+    before: Document | None = None,
+    after: Document | None = None,
+) -> None:
+    """Write a change of an environment into the audit log; `key` is its id and its organization's."""
+    environment_id, organization_id = key
+    await desk.audit.record(
+        connection,
+        actor,
+        operation,
+        str(resources.environment(environment_id)),
+        organization_id=organization_id,
+        before=before,
+        after=after,
+    )
 
 
 def _taken(name: str) -> tuple[str, str]:

@@ -1,11 +1,13 @@
 """Named revisions: an application's version with parameters, environment and submodules (api-decisions, "Beyond …")."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
@@ -13,6 +15,7 @@ from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import new_id
 from launchbay.manifest.configuration import configure
 from launchbay.model.application import Application, Revision
+from launchbay.observe.audit import Document
 from launchbay.store import revisions as store
 from launchbay.store.constraints import refuse_duplicate, refuse_vanished
 from launchbay.store.pool import Connection
@@ -57,6 +60,8 @@ async def create_revision(desk: Desk, actor: Actor, application_id: str, request
         content = await _content(desk, connection, lookup, application, request, None)
         with refuse_duplicate(*_taken(name)), refuse_vanished(_VANISHED):
             await store.insert(connection, revision_id=revision_id, application_id=application.id, name=name, **content)
+        after = _shown(desk, {"revision": revision_id, "name": name, **content})
+        await _record(desk, connection, actor, "create_revision", application, after=after)
     return revision_id
 
 
@@ -74,13 +79,20 @@ async def change_revision(desk: Desk, actor: Actor, revision_id: str, request: R
         content = await _content(desk, connection, lookup, application, request, old)
         with refuse_duplicate(*_taken(name)), refuse_vanished(_VANISHED):
             await store.update(connection, revision_id=old.id, name=name, **content)
+        before = _shown(desk, {"revision": old.id, "name": old.name, **_columns(old)})
+        after = _shown(desk, {"revision": old.id, "name": name, **content})
+        await _record(desk, connection, actor, "change_revision", application, before, after)
 
 
 async def delete_revision(desk: Desk, actor: Actor, revision_id: str) -> None:
     """Delete a revision. Instances that were launched from it stay as they are."""
     async with desk.database.transaction() as connection:
-        revision = await desk.lookups.on(connection, actor).revision(revision_id, Permission.EDIT_APPLICATION)
+        lookup = desk.lookups.on(connection, actor)
+        revision = await lookup.revision(revision_id, Permission.EDIT_APPLICATION)
+        application = await lookup.application(revision.application_id, Permission.EDIT_APPLICATION)
         await store.delete(connection, revision_id=revision.id)
+        before = _shown(desk, {"revision": revision.id, "name": revision.name, **_columns(revision)})
+        await _record(desk, connection, actor, "delete_revision", application, before)
 
 
 async def _content(
@@ -145,6 +157,38 @@ async def _environment_id(
     if environment.organization_id != application.organization_id:
         raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
     return environment.id
+
+
+def _columns(revision: Revision) -> dict[str, Any]:
+    return {name: getattr(revision, name) for name in ("version", "parameters", "environment_id", "submodules")}
+
+
+def _shown(desk: Desk, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the audit log may show: parameters may be secrets, those of submodules too."""
+    shown = dict(columns)
+    shown["parameters"] = desk.audit.fingerprints(msgspec.json.decode(columns["parameters"]))
+    shown["submodules"] = desk.audit.fingerprints(msgspec.json.decode(columns["submodules"]))
+    return shown
+
+
+async def _record(
+    desk: Desk,
+    connection: Connection,
+    actor: Actor,
+    operation: str,
+    application: Application,
+    before: Document | None = None,
+    after: Document | None = None,
+) -> None:
+    await desk.audit.record(
+        connection,
+        actor,
+        operation,
+        str(resources.application(application.id)),
+        organization_id=application.organization_id,
+        before=before,
+        after=after,
+    )
 
 
 def _chosen(given: Any, old: Any) -> Any:

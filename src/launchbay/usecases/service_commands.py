@@ -1,7 +1,8 @@
 """Commands on service instances (reference §4, Service instances)."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -10,10 +11,12 @@ from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.errors import FieldErrors
 from launchbay.limits import COMMAND_REPORTS
+from launchbay.model.service import Service
 from launchbay.service_types.contract import ServiceCall
 from launchbay.service_types.parameters import checked_arguments
+from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
-from launchbay.usecases.services import open_secrets
+from launchbay.usecases.services import open_secrets, record
 
 _COMMAND_FIELD = "commandname"
 
@@ -42,18 +45,39 @@ async def run_command(
             )
         checked = checked_arguments(command, arguments)
         secrets = await open_secrets(desk.secret_key, connection, service.id)
+    database = desk.database
     reports: deque[Mapping[str, Any]] = deque(maxlen=COMMAND_REPORTS)
     call = ServiceCall(
         service_id=service.id,
         organization_id=service.organization_id,
         parameters={**msgspec.json.decode(service.parameters), **secrets},
         arguments=checked,
-        transaction=desk.database.transaction,
+        transaction=_recorded(desk, actor, service, command_name, checked) if command.changes else database.transaction,
         report=reports.append,
     )
-    # A command is its own transaction, or several where it waits in between.
+    # A command is a transaction of its own, or several where it waits in between.
     final = await kind.run(command_name, call)
     if not include_intermediate:
         return [final]
     # With intermediate results there is more than one item (reference §4): a command that reports none has begun.
     return [*(reports or [{}]), final]
+
+
+def _recorded(
+    desk: Desk, actor: Actor, service: Service, command: str, arguments: Mapping[str, Any]
+) -> Callable[[], AbstractAsyncContextManager[Connection]]:
+    """Return transactions for a command, the first of which writes the audit entry too."""
+    is_recorded = False
+
+    @asynccontextmanager
+    async def transaction() -> AsyncIterator[Connection]:
+        nonlocal is_recorded
+        async with desk.database.transaction() as connection:
+            if not is_recorded:
+                after = {"command": command, "arguments": desk.audit.fingerprints(arguments)}
+                key = (service.id, service.organization_id)
+                await record(desk, connection, actor, "run_service_command", key, after=after)
+            yield connection
+        is_recorded = True
+
+    return transaction

@@ -13,6 +13,7 @@ from launchbay.access.secret_key import SecretKey
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import new_id
 from launchbay.model.service import Service
+from launchbay.observe.audit import Document
 from launchbay.service_types.contract import ParameterScope, ServiceType
 from launchbay.service_types.parameters import MASK, ServiceParameters, changed_parameters
 from launchbay.store import services as store
@@ -99,6 +100,8 @@ async def create_service(
             parameters=_text(checked.open),
         )
         await _seal(desk.secret_key, connection, service_id, checked.secret)
+        after = {"name": name, "typeId": kind.id, "parameters": desk.audit.fingerprints(checked.everything())}
+        await record(desk, connection, actor, "create_service", (service_id, organization.id), after=after)
     return service_id
 
 
@@ -141,6 +144,9 @@ async def update_service(
         changed = {key: value for key, value in new.secret.items() if key not in old.secret or old.secret[key] != value}
         await store.delete_secrets_but(connection, service_id=service.id, names=list(new.secret))
         await _seal(desk.secret_key, connection, service.id, changed)
+        before = {"name": row.name, "parameters": desk.audit.fingerprints(old.everything())}
+        after = {"name": new_name, "parameters": desk.audit.fingerprints(new.everything())}
+        await record(desk, connection, actor, "update_service", (service.id, service.organization_id), before, after)
         return await _view(desk, connection, service, new_name, new.open, list(new.secret))
 
 
@@ -149,12 +155,36 @@ async def delete_service(desk: Desk, actor: Actor, service_id: str) -> None:
     async with desk.database.transaction() as connection:
         service = await desk.lookups.on(connection, actor).service(service_id, Permission.EDIT_SERVICE)
         await store.delete(connection, service_id=service.id)
+        before = {"name": service.name, "typeId": service.type_id}
+        await record(desk, connection, actor, "delete_service", (service.id, service.organization_id), before)
 
 
 async def open_secrets(key: SecretKey, connection: Connection, service_id: str) -> dict[str, Any]:
     """Return the secret parameters of a service in the open. Raises SealBroken with another key than they had."""
     rows = await store.secrets(connection, service_id=service_id)
     return {row.name: msgspec.json.decode(key.open(row.sealed, _purpose(service_id, row.name))) for row in rows}
+
+
+async def record(
+    desk: Desk,
+    connection: Connection,
+    actor: Actor,
+    operation: str,
+    key: tuple[str, str],
+    before: Document | None = None,
+    after: Document | None = None,
+) -> None:
+    """Write a change of a service into the audit log; `key` is its id and its organization's."""
+    service_id, organization_id = key
+    await desk.audit.record(
+        connection,
+        actor,
+        operation,
+        str(resources.service(service_id)),
+        organization_id=organization_id,
+        before=before,
+        after=after,
+    )
 
 
 async def _seal(key: SecretKey, connection: Connection, service_id: str, secrets: Mapping[str, Any]) -> None:
