@@ -1,5 +1,7 @@
 """The end of a job: everything that it leaves behind, in one transaction."""
 
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +26,20 @@ log = structlog.get_logger(__name__)
 BROKEN = "Launchbay broke while running this job; its log tells more under job {job_id}. Report it."
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a job has ended. `propagates` False keeps the instance's status whatever the plan says (language §5).
+
+    `return_values` are the instance's and `results` the job's own, as JSON texts; None leaves them as they are.
+    """
+
+    error: str | None = None
+    propagates: bool = True
+    return_values: str | None = None
+    results: str | None = None
+    follows: Aftermath = NOTHING_FOLLOWS
+
+
 class Ending:
     """Writes the end of one claim of a job."""
 
@@ -34,69 +50,64 @@ class Ending:
         self._claim = claim
         self._plan = plan
 
-    async def write(
-        self,
-        state: InstanceState,
-        return_values: str | None,
-        results: str | None,
-        error: str | None,
-        follows: Aftermath = NOTHING_FOLLOWS,
-    ) -> None:
-        """End the job, as failed when there is an error; waits out a database that is away. Raises Fenced.
-
-        `return_values` None leaves those of the instance as they are; `results` are the job's own,
-        `follows` is what happens by itself after it.
-        """
+    async def write(self, state: InstanceState, outcome: Outcome) -> None:
+        """End the job, as failed when there is an error; waits out a database that is away. Raises Fenced."""
         try:
-            if error is not None:
-                error = storable(error, limits.ERROR_CHARS)
-                self._journal.log(None, "error", error)
+            if outcome.error is not None:
+                outcome = replace(outcome, error=storable(outcome.error, limits.ERROR_CHARS))
+                self._journal.log(None, "error", outcome.error or "")
             self._journal.break_off()
-            rest = await self._journal.settle()
-            written = {"state": state.to_text(), "return_values": return_values, "results": results}
-            await self._end({**written, **rest, **follows.columns()}, error)
+            await self._end(outcome, state.to_text(), await self._journal.settle())
         except Fenced:
             raise
         except Exception:
             # PostgreSQL refuses some of it, and would again. The job still ends, with as little as that takes.
             log.exception("job.end_refused", job=self._job_id, instance=self._claim.instance_id)
-            error = BROKEN.format(job_id=self._job_id)
-            written = {"state": None, "return_values": None, "results": None}
-            await self._end({**written, **NOTHING_TO_WRITE, **NOTHING_FOLLOWS.columns()}, error)
+            outcome = Outcome(error=BROKEN.format(job_id=self._job_id))
+            await self._end(outcome, None, NOTHING_TO_WRITE)
         workflow = self._plan.workflow
-        log.info("job.ended", job=self._job_id, instance=self._claim.instance_id, workflow=workflow, error=error)
+        log.info(
+            "job.ended", job=self._job_id, instance=self._claim.instance_id, workflow=workflow, error=outcome.error
+        )
 
-    async def _end(self, written: dict[str, Any], error: str | None) -> None:
-        write = self._delete_instance if self._plan.deletes_instance else partial(self._write, written, error)
+    async def _end(self, outcome: Outcome, state: str | None, journal: Mapping[str, Any]) -> None:
+        write: Callable[[], Awaitable[bool]] = self._delete_instance
+        if not self._plan.deletes_instance:
+            write = partial(self._write, outcome, state, journal)
         if not await patiently(write):
             raise Fenced("Another worker has taken the job over.")
 
-    async def _write(self, written: dict[str, Any], error: str | None) -> bool:
-        succeeded = error is None
+    async def _write(self, outcome: Outcome, state: str | None, journal: Mapping[str, Any]) -> bool:
+        succeeded = outcome.error is None
         status = status_after_job(
             InstanceStatus(self._plan.prior_status),
             is_destroy=self._plan.kind == "destroy",
             succeeded=succeeded,
-            propagates=self._plan.propagates,
+            propagates=self._plan.propagates and outcome.propagates,
         )
-        async with self._database.connection() as connection:
+        async with self._database.transaction() if outcome.follows.pending else self._database.connection() as lent:
             ended = await jobs.end(
-                connection,
+                lent,
                 job_id=self._job_id,
                 fence=self._claim.fence,
                 parent_job_id=self._claim.parent_job_id,
                 job_status=JobStatus.SUCCEEDED if succeeded else JobStatus.FAILED,
                 steps=self._journal.brief(msgspec.json.decode(self._claim.steps)),
-                error_message=error,
+                error_message=outcome.error,
                 keeps_error=succeeded and status is InstanceStatus.FAILED,
                 status=status,
+                state=state,
+                return_values=outcome.return_values,
+                results=outcome.results,
                 is_gone=status is InstanceStatus.DESTROYED,
-                **written,
+                ends_reconfiguration=self._plan.kind == "reconfigure",
+                **journal,
+                **outcome.follows.columns(),
             )
             if ended is None:
-                return await self._was_written(connection)
+                return await self._was_written(lent)
             if ended.work_waiting:
-                await schedules.unblock(connection, instance_id=self._claim.instance_id)
+                await schedules.unblock(lent, instance_id=self._claim.instance_id)
         return True
 
     async def _delete_instance(self) -> bool:

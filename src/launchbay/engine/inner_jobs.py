@@ -52,6 +52,10 @@ class InnerJobs:
         """Give signals to the needs of the linked instance's application, for its next job to see."""
         await patiently(partial(self._feed, link.instance_id, msgspec.json.encode(signals).decode()))
 
+    async def is_to_reconfigure(self, link: Link) -> bool:
+        """Tell whether the linked instance has a new configuration that no job has brought it to yet."""
+        return (await patiently(partial(self._target, link.instance_id))).is_to_reconfigure
+
     async def offers(self, link: Link) -> frozenset[str]:
         """Return the keys of the pins of the linked instance's application. Raises WorkflowFailed when it is gone."""
         manifest = await patiently(partial(self._manifest, link.instance_id))

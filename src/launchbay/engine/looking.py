@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 
 from launchbay.engine.aftermath import Moment, aftermath
-from launchbay.engine.runner import links_of
+from launchbay.engine.assembly import links_of
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.values import PinKind
 from launchbay.runtime.results import return_values

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,17 +10,14 @@ import msgspec
 import structlog
 
 from launchbay.engine.aftermath import NOTHING_FOLLOWS, Aftermath, Moment, aftermath
-from launchbay.engine.ending import BROKEN, Ending
+from launchbay.engine.assembly import Assembly
+from launchbay.engine.ending import BROKEN, Ending, Outcome
 from launchbay.engine.inner_jobs import InnerJobs
 from launchbay.engine.journal import PostgresJournal, patiently
 from launchbay.engine.recall import recall
 from launchbay.errors import Fenced, LaunchbayError
-from launchbay.manifest.configuration import configure
-from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.environment_view import read_environment_view
 from launchbay.model.instance import InstanceEvent, InstanceStatus, move
 from launchbay.model.job import StepStatus
-from launchbay.model.links import Link, LinkKind
 from launchbay.model.plan import read_plan
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.journal import StepRecord
@@ -45,6 +43,7 @@ class Runner:
         self._manifests = manifests
         self._destroy_timeout_s = destroy_timeout_s
         self._held: dict[tuple[str, int], asyncio.Event] = {}
+        self._assembly = Assembly(database, manifests, surroundings)
         self._others = InnerJobs(database, manifests, self.run_job)
 
     async def run_job(self, job_id: str) -> None:
@@ -106,38 +105,34 @@ class Runner:
         async with self._database.connection() as connection:
             await job_control.cancel_inner(connection, job_id=job_id, reason=reason)
 
-    async def _load_manifest(self, claim: ClaimRow) -> CompiledManifest:
-        async with self._database.connection() as connection:
-            return await self._manifests.get(connection, claim.application_id, claim.version)
-
     async def _perform(self, job_id: str, claim: ClaimRow, journal: PostgresJournal, cancellation: str | None) -> None:
         ending = Ending(self._database, journal, job_id, claim, read_plan(claim.plan))
         state = InstanceState.from_text(claim.state)
-        error: str | None = None
-        results: Mapping[str, Any] | None = None
-        shown: str | None = None
-        follows = NOTHING_FOLLOWS
         try:
-            job = await self._job(job_id, claim, journal, state)
-            if cancellation is None:
-                results, error = await self._carry_out(job)
-            else:
-                error = cancellation
-                await recall(job, partial(self._cancel_inner, cancellation))
-            values = return_values(job.manifest, state)
-            shown = _encoded(values)
-            follows = self._follows(job, msgspec.json.decode(claim.return_values), values, error)
+            job = await self._assembly.job(job_id, claim, journal, state, self._others)
+            outcome = await self._outcome(job, claim, cancellation)
         except Fenced:
             raise
         except LaunchbayError as failure:
-            error = str(failure)
+            outcome = Outcome(error=str(failure))
         except Exception:
             # A defect of ours. Repeating it would fail the same way for ever, and promise 2 wants an end.
             log.exception("job.broke", job=job_id, instance=claim.instance_id)
-            error = BROKEN.format(job_id=job_id)
-        await ending.write(state, shown, None if error is not None else _encoded(results or {}), error, follows)
+            outcome = Outcome(error=BROKEN.format(job_id=job_id))
+        await ending.write(state, outcome)
 
-    def _follows(self, job: JobRun, before: Mapping[str, Any], now: Mapping[str, Any], error: str | None) -> Aftermath:
+    async def _outcome(self, job: JobRun, claim: ClaimRow, cancellation: str | None) -> Outcome:
+        outcome = Outcome(error=cancellation)
+        if cancellation is None:
+            outcome = await self._carry_out(job)
+        else:
+            await recall(job, partial(self._cancel_inner, cancellation))
+        values = return_values(job.manifest, job.state)
+        return replace(
+            outcome, return_values=_encoded(values), follows=self._follows(job, claim, values, outcome.error)
+        )
+
+    def _follows(self, job: JobRun, claim: ClaimRow, values: Mapping[str, Any], error: str | None) -> Aftermath:
         if job.plan.kind == "destroy":
             return NOTHING_FOLLOWS
         moment = Moment(
@@ -145,41 +140,22 @@ class Runner:
             state=job.state,
             fed=job.fed,
             links=job.links,
-            values_before=before,
-            values_now=now,
+            values_before=msgspec.json.decode(claim.return_values),
+            values_now=values,
         )
-        begins_life = job.plan.kind == "launch" and error is None
+        begins_life = job.plan.kind in {"launch", "reconfigure"} and error is None
         return aftermath(moment, self._surroundings.clock.now(), begins_life=begins_life)
 
-    async def _job(self, job_id: str, claim: ClaimRow, journal: PostgresJournal, state: InstanceState) -> JobRun:
-        manifest = await patiently(partial(self._load_manifest, claim))
-        return JobRun(
-            job_id=job_id,
-            instance_id=claim.instance_id,
-            organization_id=claim.organization_id,
-            environment_id=claim.environment_id,
-            plan=read_plan(claim.plan),
-            manifest=manifest,
-            configuration=configure(manifest, msgspec.json.decode(claim.parameters)),
-            environment=read_environment_view(claim.environment_view),
-            state=state,
-            journal=journal,
-            surroundings=self._surroundings,
-            others=self._others,
-            links=links_of(claim.links),
-            fed=msgspec.json.decode(claim.fed_signals),
-        )
-
-    async def _carry_out(self, job: JobRun) -> tuple[Mapping[str, Any] | None, str | None]:
-        """Do what the plan says and return the results, or the error message."""
+    async def _carry_out(self, job: JobRun) -> Outcome:
+        """Do what the plan says."""
         timeout_s = self._destroy_timeout_s if job.plan.deletes_instance else None
         try:
             async with asyncio.timeout(timeout_s):
-                return await perform(job), None
+                return Outcome(results=_encoded(await perform(job)))
         except WorkflowFailed as failure:
-            return None, str(failure)
+            return Outcome(error=str(failure), propagates=failure.propagates)
         except TimeoutError:
-            return None, f"The forced destroy took longer than {timeout_s:g} s and was broken off."
+            return Outcome(error=f"The forced destroy took longer than {timeout_s:g} s and was broken off.")
 
 
 async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> None:
@@ -201,12 +177,6 @@ async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> N
 
 def _encoded(value: Mapping[str, Any]) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def links_of(stored: str | None) -> dict[str, Link]:
-    """Return where components lead from the stored form, `{component: [instance id, kind]}`."""
-    links: dict[str, tuple[str, str]] = msgspec.json.decode(stored or "{}")
-    return {component: Link(instance_id, LinkKind(kind)) for component, (instance_id, kind) in links.items()}
 
 
 def _record(row: RecordRow) -> StepRecord:

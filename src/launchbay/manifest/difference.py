@@ -1,12 +1,12 @@
 """What a reconfiguration changes: two configured graphs → which components start, change, stop or stay (pure)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from launchbay.manifest.component_types import LOCATOR
-from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.links import Link
 
 Configuration = Mapping[str, Mapping[str, Any]]  # component path → `interface.pin` → value
 
@@ -47,26 +47,28 @@ class ComponentChange:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """One side of a comparison: a manifest, the values of its pins, and the names of the parameters that were given."""
+    """One side of a comparison: a manifest, the values of its pins, where components lead, parameters given."""
 
     manifest: CompiledManifest
     configuration: Configuration
+    links: Mapping[str, Link] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
 
 
 def difference(before: Configured, after: Configured) -> list[ComponentChange]:
     """Return what happens to each component: stops first, in reverse launch order, then the rest in launch order.
 
-    A component of another type, and a submodule with another locator, is replaced (manifest-language §7).
+    A component of another type is replaced, and so is a submodule that leads to another instance: another application,
+    or a shared instance in place of its own and the other way round (manifest-language §7).
     """
     stops: list[ComponentChange] = []
     for path in reversed(before.manifest.order):
-        replaced = _is_replaced(before.manifest, after.manifest, path)
+        replaced = _is_replaced(before, after, path)
         if replaced or path not in after.manifest.components:
             stops.append(ComponentChange(path, Change.STOPS, replaced=replaced))
     rest: list[ComponentChange] = []
     for path in after.manifest.order:
-        replaced = _is_replaced(before.manifest, after.manifest, path)
+        replaced = _is_replaced(before, after, path)
         pins = _pin_changes(before, after, path)
         if replaced or path not in before.manifest.components:
             rest.append(ComponentChange(path, Change.STARTS, pins, replaced))
@@ -89,13 +91,13 @@ def triggered(manifest: CompiledManifest, changes: list[ComponentChange]) -> lis
     return runs
 
 
-def _is_replaced(before: CompiledManifest, after: CompiledManifest, path: str) -> bool:
-    old, new = before.components.get(path), after.components.get(path)
-    return old is not None and new is not None and _identity(old) != _identity(new)
-
-
-def _identity(component: Component) -> tuple[str, Any]:
-    return component.type, component.configuration.get(LOCATOR)
+def _is_replaced(before: Configured, after: Configured, path: str) -> bool:
+    old, new = before.manifest.components.get(path), after.manifest.components.get(path)
+    return (
+        old is not None
+        and new is not None
+        and (old.type != new.type or before.links.get(path) != after.links.get(path))
+    )
 
 
 def _pin_changes(before: Configured, after: Configured, path: str) -> tuple[PinChange, ...]:

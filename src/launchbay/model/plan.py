@@ -6,19 +6,21 @@ import msgspec
 
 PLAN_VERSION = 1
 
-JobKind = Literal["launch", "command", "trigger", "destroy", "refused"]
+JobKind = Literal["launch", "command", "trigger", "reconfigure", "destroy", "refused"]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a job does.
 
     `launch` and `destroy` go over all components, `command` sends `component_workflow` to an `interface` of one
-    `component`, `trigger` runs one of its workflows. `refused` fails with `refusal` at once: a schedule that fell due
-    and cannot be carried out any more still shows what became of it. `workflow` is the name that the job has in the
-    API. `prior_status` is the status at accept and `propagates` whether the job's end changes it (manifest-language §5,
-    propagateStatus).
-    `deletes_instance` makes a destroy the last job of a forced deletion: it has a time limit, and the records go after
-    it. `resumes` are the failed jobs, the last one last, that this one goes on with: what they have done stays done.
+    `component`, `trigger` runs one of its workflows. `reconfigure` goes from the instance's former configuration to the
+    present one. `refused` fails with `refusal` at once: a schedule that fell due and cannot be carried out any more
+    still shows what became of it.
+
+    `workflow` is the name that the job has in the API. `prior_status` is the instance's status at accept and
+    `propagates` whether the job's end changes it (manifest-language §5, propagateStatus). `deletes_instance` makes a
+    destroy the last job of a forced deletion: it has a time limit, and the records go after it. `resumes` are the
+    failed jobs, the last one last, that this one goes on with: what they have done stays done.
     """
 
     kind: JobKind

@@ -14,6 +14,7 @@ from launchbay.model.values import CoercionError, Type, coerce, coerce_text
 
 LAUNCH = "launch"
 DESTROY = "destroy"
+RECONFIGURE = "reconfigure"  # the name that the job has in the history; no workflow of a manifest is called by it
 _NAMES_SHOWN = 20
 
 
@@ -30,6 +31,11 @@ def plan_launch(arguments: Mapping[str, Any], prior_status: InstanceStatus) -> P
 def plan_destroy(prior_status: InstanceStatus, *, deletes_instance: bool = False) -> Plan:
     """Return the plan of a destroy."""
     return Plan(kind="destroy", workflow=DESTROY, prior_status=prior_status, deletes_instance=deletes_instance)
+
+
+def plan_reconfigure(prior_status: InstanceStatus) -> Plan:
+    """Return the plan of a reconfiguration; what it comes from stands with the instance."""
+    return Plan(kind="reconfigure", workflow=RECONFIGURE, prior_status=prior_status)
 
 
 def plan_trigger(manifest: CompiledManifest, component: str, workflow: str, prior_status: InstanceStatus) -> Plan:
@@ -88,14 +94,16 @@ def plan_call(
     Arguments that the command does not declare are passed on, as between components of one application. Raises
     BadRequest for an unknown workflow.
     """
+    if workflow == RECONFIGURE:
+        return plan_reconfigure(prior_status)
     plan = plan_run(manifest, workflow, {}, prior_status)
     return msgspec.structs.replace(plan, arguments=dict(arguments)) if plan.kind == "command" else plan
 
 
 def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:
     """Return the steps of a plan in brief, `[path, name, status, percent]`, all Requested, in the manifest's order."""
-    if plan.kind == "refused":
-        return []
+    if plan.kind in {"refused", "reconfigure"}:
+        return []  # what a reconfiguration does shows when it is done: it depends on where it comes from
     if plan.kind in {"command", "trigger"}:
         assert plan.component is not None
         assert plan.component_workflow is not None

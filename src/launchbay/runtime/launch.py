@@ -5,6 +5,7 @@ while a component whose launch had failed has not come to its failure again.
 """
 
 import asyncio
+from collections.abc import Collection
 
 from launchbay.model.job import StepStatus
 from launchbay.model.step_path import component_of, segment, workflow_path
@@ -15,20 +16,22 @@ from launchbay.runtime.tasks import end_all
 LAUNCH = "launch"
 
 
-async def launch(job: JobRun) -> None:
-    """Launch every component, independent ones at the same time.
+async def launch(job: JobRun, paths: Collection[str] | None = None) -> None:
+    """Launch every component, or those of these paths, independent ones at the same time.
 
     After a failure nothing more is started, and what is under way finishes. Raises WorkflowFailed naming every
     component that failed.
     """
-    await _Launch(job).run()
+    await _Launch(job, job.manifest.order if paths is None else paths).run()
 
 
 class _Launch:
-    def __init__(self, job: JobRun) -> None:
+    def __init__(self, job: JobRun, paths: Collection[str]) -> None:
         self._job = job
         # Those without workflows publish at once; the others see it then, whether they require it or not.
-        order = sorted(job.manifest.order, key=lambda path: bool(job.component(path).workflows))
+        chosen = set(paths)
+        order = [path for path in job.manifest.order if path in chosen]
+        order.sort(key=lambda path: bool(job.component(path).workflows))
         self._waiting = dict.fromkeys(order)
         self._running: dict[asyncio.Task[None], str] = {}
         self._failures: dict[str, str] = {}
@@ -40,7 +43,7 @@ class _Launch:
         self._begun_before = self._find_begun()
 
     async def run(self) -> None:
-        self._job.state.begin_launch()
+        self._job.state.begin_launch(self._waiting)
         candidates = list(self._waiting)
         news = asyncio.create_task(self._job.state.next_change.wait())
         try:

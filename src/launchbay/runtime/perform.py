@@ -8,6 +8,7 @@ from launchbay.runtime.components.submodule import look_at_linked
 from launchbay.runtime.components.workflow_instance import run_triggered
 from launchbay.runtime.destroy import destroy
 from launchbay.runtime.launch import launch
+from launchbay.runtime.reconfigure import reconfigure
 from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
 
 
@@ -25,6 +26,8 @@ async def perform(job: JobRun) -> Mapping[str, Any]:
             await destroy(job)
         case "command":
             return await _run_command(job)
+        case "reconfigure":
+            await reconfigure(job)
         case "trigger":
             await _run_triggered(job)
         case "refused":

@@ -8,6 +8,7 @@ from launchbay import limits
 from launchbay.actions.contract import Action
 from launchbay.actions.registry import Registry
 from launchbay.clock import Clock
+from launchbay.manifest.difference import Configured
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.links import Link
@@ -18,7 +19,14 @@ from launchbay.runtime.state import InstanceState
 
 
 class WorkflowFailed(Exception):
-    """A workflow, and with it whatever called it, has failed; the text is for the instance's error message."""
+    """A workflow, and with it whatever called it, has failed; the text is for the instance's error message.
+
+    `propagates` False lets the instance keep its status where the job's plan would change it.
+    """
+
+    def __init__(self, text: str, *, propagates: bool = True) -> None:
+        super().__init__(text)
+        self.propagates = propagates
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,10 @@ class OtherInstances(Protocol):
         """Give signals to the needs of the linked instance's application, for its next job to see."""
         ...
 
+    async def is_to_reconfigure(self, link: Link) -> bool:
+        """Tell whether the linked instance has a new configuration that no job has brought it to yet."""
+        ...
+
     async def offers(self, link: Link) -> frozenset[str]:
         """Return the keys of all pins of the linked instance's application. Raises WorkflowFailed when it is gone."""
         ...
@@ -116,6 +128,10 @@ class ComponentType(Protocol):
 
     async def command(self, job: "JobRun", component: Component, call: CommandCall) -> Mapping[str, Any]:
         """Carry out a command and return its results by name. Raises WorkflowFailed."""
+        ...
+
+    async def reconfigure(self, job: "JobRun", component: Component) -> None:
+        """Take over a new configuration while staying. Raises WorkflowFailed."""
         ...
 
     async def destroy(self, job: "JobRun", component: Component) -> None:
@@ -153,6 +169,7 @@ class JobRun:
     links: Mapping[str, Link] = field(default_factory=dict)  # by component path
     # What a parent instance gives to the needs of the application: `interface.pin` → peer → value.
     fed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    before: Configured | None = None  # what a reconfiguration comes from
     budget: Budget = field(default_factory=Budget)
 
     def component(self, path: str) -> Component:

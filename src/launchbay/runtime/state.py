@@ -33,6 +33,7 @@ class InstanceState:
 
     def __init__(self, components: dict[str, ComponentState]) -> None:
         self._components = components
+        self._launched_before = frozenset(path for path, state in components.items() if state.launched)
         self._changed = asyncio.Event()
         self._news: set[str] = set()
         self._given_up: set[str] = set()
@@ -58,10 +59,19 @@ class InstanceState:
         """Tell whether the component's launch has succeeded."""
         return path in self._components and self._components[path].launched
 
-    def begin_launch(self) -> None:
-        """Forget which components were launched before: a repeated launch keeps the order of the first one."""
-        for state in self._components.values():
-            state.launched = False
+    def was_launched(self, path: str) -> bool:
+        """Tell whether the component had been launched when the job began."""
+        return path in self._launched_before
+
+    def begin_launch(self, paths: Iterable[str]) -> None:
+        """Forget that these components were launched before: a repeated launch keeps the order of the first one."""
+        for path in paths:
+            if path in self._components:
+                self._components[path].launched = False
+
+    def forget(self, path: str) -> None:
+        """Drop a component that is not there any more."""
+        self._components.pop(path, None)
 
     def mark_launched(self, path: str) -> None:
         """Note that the component's launch has succeeded."""

@@ -23,6 +23,7 @@ class TargetRow(NamedTuple):
     version: int
     return_values: str
     name: str
+    is_to_reconfigure: bool
     is_orphaned: bool
 
 

@@ -23,6 +23,7 @@ class ClaimRow(NamedTuple):
     state: str
     return_values: str
     fed_signals: str
+    before: str | None
     links: str | None  # {component: [instance id, kind]}
 
 

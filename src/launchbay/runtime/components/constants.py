@@ -29,5 +29,9 @@ class Constants:
         """Refuse: constants take no commands."""
         raise WorkflowFailed(f"component {component.path!r} is of type {component.type} and takes no commands.")
 
+    async def reconfigure(self, job: JobRun, component: Component) -> None:
+        """Publish again. Raises WorkflowFailed."""
+        await self.launch(job, component)
+
     async def destroy(self, job: JobRun, component: Component) -> None:
         """Hold nothing, release nothing."""

@@ -30,5 +30,9 @@ class EnvironmentReference:
         """Refuse: markers and properties take no commands."""
         raise WorkflowFailed(f"component {component.path!r} stands for markers or properties and takes no commands.")
 
+    async def reconfigure(self, job: JobRun, component: Component) -> None:
+        """Publish again. Raises WorkflowFailed."""
+        await self.launch(job, component)
+
     async def destroy(self, job: JobRun, component: Component) -> None:
         """Hold nothing, release nothing."""

@@ -8,7 +8,7 @@ from launchbay.manifest.graph import Component
 from launchbay.model.links import Link, LinkKind
 from launchbay.model.step_path import workflow_path
 from launchbay.model.values import PinKind
-from launchbay.planning.commands import DESTROY, LAUNCH
+from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE
 from launchbay.runtime.feeding import feed_for
 from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance, WorkflowFailed
 
@@ -37,6 +37,14 @@ class Submodule:
         results = await job.others.run(job, link, pin, call.arguments, call.path, is_over=call.is_over)
         publish(job, component, await job.others.look(link))
         return results
+
+    async def reconfigure(self, job: JobRun, component: Component) -> None:
+        """Let an own child take over what the reconfiguration has for it. Raises WorkflowFailed."""
+        link = _link(job, component)
+        await _must_offer(job, component, link)
+        if link.kind is LinkKind.OWN and await job.others.is_to_reconfigure(link):
+            await job.others.run(job, link, RECONFIGURE, {}, workflow_path(component.path, RECONFIGURE))
+        publish(job, component, await job.others.look(link))
 
     async def destroy(self, job: JobRun, component: Component) -> None:
         """Destroy an own child; a shared instance lives on. Raises WorkflowFailed."""

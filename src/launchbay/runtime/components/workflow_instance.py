@@ -34,6 +34,9 @@ class WorkflowInstance:
         await _wait_for_launch(job, component, call)
         return await WorkflowRun(job, component, workflow, call.path, call.depth, call.is_over).run(call.arguments)
 
+    async def reconfigure(self, job: JobRun, component: Component) -> None:
+        """Change nothing: the values reach the workflows, and the triggers of changed pins run after it."""
+
     async def destroy(self, job: JobRun, component: Component) -> None:
         """Run the workflow `destroy`. Raises WorkflowFailed."""
         await _run_if_present(job, component, DESTROY)

@@ -4,7 +4,9 @@ ALTER TABLE instances
     -- The instance that launched this one as its submodule; null for what a caller launched.
     ADD COLUMN parent_id text REFERENCES instances ON DELETE CASCADE,
     -- What the parent gives to the needs of this instance's application: `interface.pin` → peer → value.
-    ADD COLUMN fed_signals text NOT NULL DEFAULT '{}';
+    ADD COLUMN fed_signals text NOT NULL DEFAULT '{}',
+    -- What a reconfiguration under way comes from: version, parameters and links; null otherwise.
+    ADD COLUMN before text;
 CREATE INDEX instances_parent ON instances (parent_id) WHERE parent_id IS NOT NULL;
 
 -- The instance behind each component that stands for one. A target may be gone; who uses the link says so then.

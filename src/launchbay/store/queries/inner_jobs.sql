@@ -18,6 +18,7 @@ SELECT id, status, error_message, results FROM jobs WHERE id = ANY(%(job_ids)s) 
 -- name: target
 -- An instance that another one calls, with the job that keeps it busy, if that job's caller has ended without it.
 SELECT i.status, i.job_id, i.application_id, i.version, i.return_values, i.name,
+       i.before IS NOT NULL AS is_to_reconfigure,
        j.id IS NOT NULL AND outer_job.status IS DISTINCT FROM 'Executing' AS is_orphaned
 FROM instances i
 LEFT JOIN (jobs j LEFT JOIN jobs outer_job ON outer_job.id = j.parent_job_id)

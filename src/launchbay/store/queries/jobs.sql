@@ -55,7 +55,7 @@ WITH claimed AS (
 )
 SELECT claimed.fence, claimed.plan, claimed.steps, claimed.parent_job_id, instances.id AS instance_id, instances.organization_id, instances.application_id,
        instances.environment_id, instances.version, instances.parameters, instances.environment_view, instances.state,
-       instances.return_values, instances.fed_signals,
+       instances.return_values, instances.fed_signals, instances.before,
        (SELECT json_object_agg(component, json_build_array(target_id, kind))
         FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links
 FROM claimed JOIN instances ON instances.id = claimed.instance_id;
@@ -91,7 +91,8 @@ WITH ended AS (
         return_values = coalesce(%(return_values)s, return_values),
         -- The success of a workflow that does not propagate its status leaves a failed instance with its reason.
         error_message = CASE WHEN %(keeps_error)s THEN instances.error_message ELSE %(error_message)s END,
-        destroy_at = CASE WHEN %(is_gone)s THEN NULL ELSE destroy_at END
+        destroy_at = CASE WHEN %(is_gone)s THEN NULL ELSE destroy_at END,
+        before = CASE WHEN %(ends_reconfiguration)s THEN NULL ELSE before END
     FROM ended WHERE instances.id = ended.instance_id
     RETURNING instances.id, instances.work_waiting, instances.owner_id
 ), cleared AS (

@@ -1,0 +1,69 @@
+"""Puts together what a claimed job works with."""
+
+from functools import partial
+
+import msgspec
+
+from launchbay.engine.journal import PostgresJournal, patiently
+from launchbay.manifest.configuration import configure
+from launchbay.manifest.difference import Configured
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.environment_view import read_environment_view
+from launchbay.model.former_configuration import read_former_configuration
+from launchbay.model.links import Link, LinkKind
+from launchbay.model.plan import read_plan
+from launchbay.planning.manifests import CompiledManifests
+from launchbay.runtime.run import JobRun, OtherInstances, Surroundings
+from launchbay.runtime.state import InstanceState
+from launchbay.store.jobs import ClaimRow
+from launchbay.store.pool import Database
+
+
+class Assembly:
+    """Makes a `JobRun` from a claim."""
+
+    def __init__(self, database: Database, manifests: CompiledManifests, surroundings: Surroundings) -> None:
+        self._database = database
+        self._manifests = manifests
+        self._surroundings = surroundings
+
+    async def job(
+        self, job_id: str, claim: ClaimRow, journal: PostgresJournal, state: InstanceState, others: OtherInstances
+    ) -> JobRun:
+        """Return the job. Raises LaunchbayError when the stored manifest or parameters are of no use any more."""
+        manifest = await patiently(partial(self._manifest, claim.application_id, claim.version))
+        return JobRun(
+            job_id=job_id,
+            instance_id=claim.instance_id,
+            organization_id=claim.organization_id,
+            environment_id=claim.environment_id,
+            plan=read_plan(claim.plan),
+            manifest=manifest,
+            configuration=configure(manifest, msgspec.json.decode(claim.parameters)),
+            environment=read_environment_view(claim.environment_view),
+            state=state,
+            journal=journal,
+            surroundings=self._surroundings,
+            others=others,
+            links=links_of(claim.links),
+            fed=msgspec.json.decode(claim.fed_signals),
+            before=await self._before(claim),
+        )
+
+    async def _before(self, claim: ClaimRow) -> Configured | None:
+        if claim.before is None:
+            return None
+        before = read_former_configuration(claim.before)
+        manifest = await patiently(partial(self._manifest, claim.application_id, before.version))
+        links = {path: Link(target, LinkKind(kind)) for path, (target, kind) in before.links.items()}
+        return Configured(manifest, configure(manifest, before.parameters), links, frozenset(before.parameters))
+
+    async def _manifest(self, application_id: str, version: int) -> CompiledManifest:
+        async with self._database.connection() as connection:
+            return await self._manifests.get(connection, application_id, version)
+
+
+def links_of(stored: str | None) -> dict[str, Link]:
+    """Return where components lead from the stored form, `{component: [instance id, kind]}`."""
+    links: dict[str, tuple[str, str]] = msgspec.json.decode(stored or "{}")
+    return {component: Link(instance_id, LinkKind(kind)) for component, (instance_id, kind) in links.items()}

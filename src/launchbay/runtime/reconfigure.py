@@ -1,0 +1,84 @@
+"""Bringing a live instance from one configuration to another (reference §4, configuration; language §5 and §7).
+
+What is not there any more stops, what is new starts, what stays takes over its new values, and then the workflows run
+that the changed pins trigger. Components that stay keep their signals and variables.
+"""
+
+from dataclasses import dataclass, replace
+
+from launchbay.manifest.difference import Change, ComponentChange, Configured, difference, triggered
+from launchbay.runtime.components.workflow_instance import run_triggered
+from launchbay.runtime.launch import launch
+from launchbay.runtime.run import JobRun, WorkflowFailed
+
+
+@dataclass(frozen=True, slots=True)
+class _Stages:
+    stops: list[ComponentChange]
+    starts: list[str]
+    stays: list[ComponentChange]
+
+
+async def reconfigure(job: JobRun) -> None:
+    """Carry the reconfiguration out. Raises WorkflowFailed.
+
+    A triggered workflow whose status is not propagated fails the job, but not the instance (`propagates`).
+    """
+    before = job.before
+    assert before is not None, "a reconfiguration knows where it comes from"
+    after = Configured(job.manifest, job.configuration, job.links)
+    # What never came up, because an earlier launch or reconfiguration failed, gets another chance.
+    changes = difference(before, after)
+    stages = _stages(job, changes)
+    await _stop(job, before, stages.stops)
+    for change in stages.stays:
+        component = job.component(change.path)
+        try:
+            await job.component_type(component).reconfigure(job, component)
+        except WorkflowFailed as failure:
+            raise WorkflowFailed(f"Component {change.path!r}: {failure}") from failure
+    if stages.starts:
+        await launch(job, stages.starts)
+    await _run_triggers(job, changes)
+
+
+def _stages(job: JobRun, changes: list[ComponentChange]) -> _Stages:
+    stages = _Stages([], [], [])
+    for change in changes:
+        if change.change is Change.STOPS:
+            stages.stops.append(change)
+        elif change.change is Change.STARTS or not job.state.was_launched(change.path):
+            stages.starts.append(change.path)
+        else:
+            stages.stays.append(change)
+    return stages
+
+
+async def _stop(job: JobRun, before: Configured, stops: list[ComponentChange]) -> None:
+    """Destroy what is not there any more, as it was configured, and forget it."""
+    former = replace(job, manifest=before.manifest, configuration=before.configuration, links=before.links)
+    failures: list[str] = []
+    for change in stops:
+        component = before.manifest.components[change.path]
+        try:
+            await job.component_type(component).destroy(former, component)
+        except WorkflowFailed as failure:
+            failures.append(f"Component {change.path!r} could not be taken down: {failure}")
+        else:
+            job.state.forget(change.path)
+    if failures:
+        raise WorkflowFailed(" ".join(failures))
+
+
+async def _run_triggers(job: JobRun, changes: list[ComponentChange]) -> None:
+    failures: list[str] = []
+    propagates = False
+    for path, workflow in triggered(job.manifest, changes):
+        component = job.component(path)
+        try:
+            await run_triggered(job, component, workflow)
+        except WorkflowFailed as failure:
+            failures.append(f"Component {path!r}: {failure}")
+            propagates = propagates or workflow in component.propagate_status
+    if failures:
+        raise WorkflowFailed(" ".join(failures), propagates=propagates)
