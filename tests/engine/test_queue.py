@@ -5,99 +5,13 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, LiteralString
 
 import pytest
-from procrastinate import App, PsycopgConnector
-from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from launchbay.engine.queue import DEFER_SQL, QUEUE, Queue, defer
+from launchbay.engine.queue import DEFER_SQL, Queue, defer
 from launchbay.store.pool import Database
-
-POLL_S = 1.0  # what is found only by polling takes up to this long
-
-# A claim that takes its time between seeing the queue and answering, the moment in which wake-ups were lost.
-SLOW_CLAIM = """
-ALTER FUNCTION procrastinate_fetch_job_v2(varchar[], bigint) RENAME TO fetch_at_once;
-CREATE FUNCTION procrastinate_fetch_job_v2(queues varchar[], worker bigint) RETURNS procrastinate_jobs
-LANGUAGE plpgsql AS $$
-DECLARE claimed procrastinate_jobs;
-BEGIN
-    claimed := fetch_at_once(queues, worker);
-    PERFORM pg_sleep(0.3);
-    RETURN claimed;
-END
-$$;
-"""
-
-
-class Runs:
-    """A handler that writes down its runs, and holds each until it is let go."""
-
-    def __init__(self, *, holding: bool = False) -> None:
-        self.started: asyncio.Queue[str] = asyncio.Queue()
-        self.running: list[str] = []
-        self.most = 0
-        self.cancelled: list[str] = []
-        self.go = asyncio.Event()
-        if not holding:
-            self.go.set()
-
-    async def __call__(self, name: str) -> None:
-        self.running.append(name)
-        self.most = max(self.most, len(self.running))
-        self.started.put_nowait(name)
-        try:
-            await self.go.wait()
-        except asyncio.CancelledError:
-            self.cancelled.append(name)
-            raise
-        finally:
-            self.running.remove(name)
-
-    async def next(self, within_s: float = 5.0) -> str:
-        """Return the name of the next run to start."""
-        async with asyncio.timeout(within_s):
-            return await self.started.get()
-
-
-@contextlib.asynccontextmanager
-async def working(
-    database: Database, handler: Callable[..., Awaitable[None]], *, concurrency: int = 10, **options: float
-) -> AsyncIterator[asyncio.Event]:
-    """Run a worker around the block; yields its stop event."""
-    stop = asyncio.Event()
-    queue = Queue(database.pool, database.url, **{"heartbeat_s": 0.1, "grace_s": 0.0} | options)
-    worker = asyncio.create_task(queue.work({"job": handler}, concurrency=concurrency, name="test", stop=stop))
-    try:
-        await until(database, "SELECT count(*) > 0 FROM procrastinate_workers")
-        await asyncio.sleep(0.05)
-        yield stop
-    finally:
-        stop.set()
-        await worker
-
-
-async def put(database: Database, name: str, lock: str | None = None, priority: int = 0) -> int:
-    async with database.connection() as conn:
-        return await defer(conn, task="job", lock=lock or name, arguments={"name": name}, priority=priority)
-
-
-async def until(database: Database, condition: str, within_s: float = 5.0) -> None:
-    async with asyncio.timeout(within_s):
-        while await ask(database, condition) != (True,):
-            await asyncio.sleep(0.01)
-
-
-async def ask(database: Database, query: str) -> Any:
-    async with database.connection() as conn:
-        return await (await conn.execute(query)).fetchone()
-
-
-async def empty(database: Database) -> None:
-    await until(database, "SELECT count(*) = 0 FROM procrastinate_jobs")
+from tests.engine.queue_workers import POLL_S, Runs, ask, cut_connections, empty, put, until, working
 
 
 async def test_one_statement_inserts_rows_and_defers_their_job(database: Database) -> None:
@@ -167,64 +81,6 @@ async def test_jobs_of_different_locks_run_together(database: Database) -> None:
         assert runs.most == 8
         runs.go.set()
         await empty(database)
-
-
-async def test_the_next_job_of_a_lock_starts_when_the_first_ends_without_waiting_for_the_poll(
-    database: Database,
-) -> None:
-    runs = Runs(holding=True)
-    async with working(database, runs):
-        for _ in range(5):
-            runs.go.clear()
-            await put(database, "first", lock="same")
-            assert await runs.next() == "first"
-            await put(database, "second", lock="same")
-            await asyncio.sleep(0.05)
-            ended = time.monotonic()
-            runs.go.set()
-            assert await runs.next() == "second"
-            assert time.monotonic() - ended < POLL_S / 4
-            await empty(database)
-
-
-async def test_a_job_announced_while_a_claim_is_under_way_starts_at_once(database: Database) -> None:
-    runs = Runs()
-    async with database.connection() as conn:
-        await conn.execute(SLOW_CLAIM)
-    async with working(database, runs):
-        await asyncio.sleep(0.5)
-        await put(database, "first")
-        assert await runs.next() == "first"
-        await asyncio.sleep(0.1)  # the claim after the first job has seen an empty queue and has not answered yet
-        began = time.monotonic()
-        await put(database, "second")
-        assert await runs.next() == "second"
-        assert time.monotonic() - began < 0.8  # two slow claims; the poll would come after more than a second
-
-
-async def test_the_librarys_own_worker_misses_that_job(database: Database) -> None:
-    """Shows that the test above can fail, and tells when the library has mended this itself."""
-    runs = Runs()
-    app = App(connector=PsycopgConnector())
-
-    async def handler(name: str) -> None:
-        await runs(name)
-
-    app.task(name="job", queue=QUEUE)(handler)
-    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(database.url, open=False)
-    async with database.connection() as conn:
-        await conn.execute(SLOW_CLAIM)
-    async with pool, app.open_async(pool):
-        worker = asyncio.create_task(app.run_worker_async(queues=[QUEUE], install_signal_handlers=False))
-        await asyncio.sleep(0.8)
-        await put(database, "first")
-        assert await runs.next() == "first"
-        await asyncio.sleep(0.1)
-        await put(database, "second")
-        with pytest.raises(TimeoutError):
-            await runs.next(within_s=1.5)
-        worker.cancel()
-        await asyncio.wait({worker})
 
 
 async def test_a_worker_survives_losing_a_claim_to_another_of_the_same_lock(database: Database) -> None:
@@ -463,28 +319,6 @@ async def test_a_claim_whose_answer_was_lost_is_given_back_and_running_jobs_are_
         await empty(database)
     assert runs.cancelled == []
     assert runs.started.empty()
-
-
-async def test_a_job_queued_while_nobody_listens_starts_when_the_worker_listens_again(database: Database) -> None:
-    runs = Runs()
-    async with working(database, runs):
-        await put(database, "just looked")
-        await runs.next()
-        began = time.monotonic()
-        await cut_connections(database, "AND query ~ 'LISTEN|launchbay_beat'")
-        await put(database, "a")
-        assert await runs.next() == "a"
-        assert time.monotonic() - began < 0.7  # the poll comes a second after the last look
-
-
-async def cut_connections(database: Database, which: LiteralString = "") -> None:
-    """End connections to the database, all of them unless told otherwise, as a restart of PostgreSQL does."""
-    async with await AsyncConnection.connect(database.url, autocommit=True) as conn:
-        cut = await conn.execute(
-            "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid() " + which
-        )
-        assert cut.rowcount > 0
 
 
 async def test_a_worker_whose_connections_are_cut_goes_on(database: Database) -> None:

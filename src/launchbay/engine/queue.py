@@ -168,7 +168,7 @@ class _Jobs(JobManager):
         self._notify = on_notification
         await asyncio.Event().wait()
 
-    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:  # noqa: ARG002  # as above
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:  # noqa: ARG002  # the library's signature
         """Claim a job; None only if nothing was announced while we looked.
 
         The worker forgets pending wake-ups when this returns, without awaiting in between, so an announcement that
@@ -191,7 +191,7 @@ class _Jobs(JobManager):
             if wakes == self._wakes:
                 return None
 
-    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: ARG002, FBT001  # as above
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: ARG002, FBT001  # the library's signature
         """Write the outcome of a run: gone, again at once, or again later. Tries until written or out of time."""
         while True:
             try:
@@ -225,7 +225,7 @@ class _Jobs(JobManager):
         # After a restart of the database every pooled connection is dead; without this each costs a failed attempt.
         await self._pool.check()
 
-    async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002  # as above
+    async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002  # the library's signature
         """Do nothing: `Queue.rescue` removes a dead worker and frees its jobs in one statement."""
         return []
 
