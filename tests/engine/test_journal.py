@@ -1,0 +1,196 @@
+"""The journal of one claim: order, sharing of writes, fence, and the last moments of a process."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from launchbay.clock import SystemClock
+from launchbay.engine.journal import PostgresJournal
+from launchbay.errors import Fenced, Unavailable
+from launchbay.model.job import StepStatus
+from launchbay.runtime.journal import StepRecord
+from launchbay.store import jobs
+from tests.engine.bay import Bay
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def held_job(bay: Bay) -> str:
+    job = await bay.launch(await bay.instance("launch: {steps: []}"))
+    await bay.change("UPDATE jobs SET fence = 3 WHERE id = %s", job)
+    return job
+
+
+def journal(bay: Bay, job: str, fence: int = 3, records: dict[str, StepRecord] | None = None) -> PostgresJournal:
+    return PostgresJournal(bay.database, SystemClock(), job, fence, records or {}, on_fenced=lambda: None)
+
+
+async def test_a_begin_is_durable_when_start_returns_with_all_that_was_noted_before(bay: Bay) -> None:
+    job = await held_job(bay)
+    kept = journal(bay, job)
+    kept.note("p/a", "a", StepStatus.SUCCEEDED)
+    kept.log("p/a", "info", "hello")
+    await kept.start("p/b", "b", 1, AT)
+    assert await bay.steps(job) == {"p/a": ("Succeeded", 100), "p/b": ("Executing", 0)}
+    assert await bay.one("SELECT text FROM log_lines WHERE job_id = %s", job) == "hello"
+
+
+async def test_success_is_durable_before_the_next_begin_returns(bay: Bay) -> None:
+    job = await held_job(bay)
+    kept = journal(bay, job)
+    await kept.start("p/a", "a", 1, AT)
+    kept.succeed("p/a", {"x": [1]})
+    await kept.start("p/b", "b", 1, AT)
+    assert await bay.one("SELECT outputs FROM steps WHERE job_id = %s AND path = 'p/a'", job) == '{"x":[1]}'
+
+
+async def test_success_without_a_next_step_becomes_durable_by_itself_at_once(bay: Bay) -> None:
+    job = await held_job(bay)
+    kept = journal(bay, job)
+    await kept.start("p/a", "a", 1, AT)
+    kept.succeed("p/a", {})
+    await bay.until("SELECT status = 'Succeeded' FROM steps WHERE job_id = %s", job, within_s=1)
+
+
+async def test_a_claim_that_was_overtaken_is_told_and_writes_nothing(bay: Bay) -> None:
+    job = await held_job(bay)
+    old = journal(bay, job, fence=2)
+    with pytest.raises(Fenced):
+        await old.start("p/a", "a", 1, AT)
+    old.log(None, "info", "too late")
+    old.note("p/b", "b", StepStatus.SUCCEEDED)
+    with pytest.raises(Fenced):
+        await old.start("p/c", "c", 1, AT)
+    with pytest.raises(Fenced):
+        await old.settle()
+    await old.close()
+    assert await bay.steps(job) == {}
+    assert await bay.rows("SELECT id FROM log_lines WHERE job_id = %s", job) == []
+
+
+async def test_every_step_that_waits_hears_that_the_claim_is_lost(bay: Bay) -> None:
+    job = await held_job(bay)
+    old = journal(bay, job, fence=2)
+    starts = [asyncio.create_task(old.start(f"p/{n}", "s", 1, AT)) for n in range(20)]
+    await asyncio.sleep(0)
+    more = [asyncio.create_task(old.start(f"q/{n}", "s", 1, AT)) for n in range(20)]
+    async with asyncio.timeout(5):
+        answers = await asyncio.gather(*starts, *more, return_exceptions=True)
+    assert all(isinstance(answer, Fenced) for answer in answers)
+
+
+async def test_a_claim_waits_for_a_write_under_way_and_then_nothing_comes_after_it(bay: Bay) -> None:
+    """The share lock of a write makes the next claim wait; afterwards the old fence writes no more."""
+    job = await held_job(bay)
+    old = journal(bay, job)
+    async with bay.database.transaction() as connection:
+        values = {**journal(bay, job)._batch().columns(), "paths": ["p/a"], "names": ["a"], "statuses": ["Executing"]}
+        values |= {"percents": [0], "are_records": [True], "attempts": [1], "outputs": [None], "errors": [None]}
+        values |= {"started": [AT], "finished": [None]}
+        assert await jobs.write_journal(connection, job_id=job, fence=3, **values) is not None
+        claiming = asyncio.create_task(bay.change("UPDATE jobs SET fence = fence + 1 WHERE id = %s", job))
+        await asyncio.sleep(0.1)
+        assert not claiming.done()
+    await claiming
+    with pytest.raises(Fenced):
+        await old.start("p/b", "b", 1, AT)
+    assert set(await bay.steps(job)) == {"p/a"}
+
+
+async def test_writes_wait_out_a_database_that_is_away(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = await held_job(bay)
+    kept = journal(bay, job)
+    write = jobs.write_journal
+    failures: list[int] = []
+
+    async def away_at_first(*given: Any, **values: Any) -> Any:
+        if len(failures) < 3:
+            failures.append(1)
+            raise Unavailable("The database is away.")
+        return await write(*given, **values)
+
+    monkeypatch.setattr(jobs, "write_journal", away_at_first)
+    await asyncio.wait_for(kept.start("p/a", "a", 1, AT), 5)
+    assert await bay.steps(job) == {"p/a": ("Executing", 0)}
+
+
+async def test_what_succeeded_in_the_last_moment_of_a_process_is_still_recorded(
+    bay: Bay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await held_job(bay)
+    kept = journal(bay, job)
+    write = jobs.write_journal
+
+    async def slowly(*given: Any, **values: Any) -> Any:
+        await asyncio.sleep(0.1)
+        return await write(*given, **values)
+
+    await kept.start("p/a", "a", 1, AT)
+    monkeypatch.setattr(jobs, "write_journal", slowly)
+    beginning = asyncio.create_task(kept.start("p/b", "b", 1, AT))
+    await asyncio.sleep(0.01)  # the write is under way
+    kept.succeed("p/a", {"x": 1})
+    beginning.cancel()
+    await kept.close()
+    assert (await bay.steps(job))["p/a"] == ("Succeeded", 100)
+
+
+async def test_closing_does_not_wait_for_a_database_that_is_away(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = await held_job(bay)
+    kept = journal(bay, job)
+
+    async def away(*_: Any, **__: Any) -> None:
+        raise Unavailable("The database is away.")
+
+    monkeypatch.setattr(jobs, "write_journal", away)
+    kept.log(None, "info", "lost")
+    begun = asyncio.get_running_loop().time()
+    await kept.close()
+    assert asyncio.get_running_loop().time() - begun < 0.7
+
+
+async def test_a_step_that_is_computed_again_is_shown_as_before(bay: Bay) -> None:
+    """The trigger of the fixture refuses a status that goes back."""
+    job = await held_job(bay)
+    first = journal(bay, job)
+    first.note("p/a", "a", StepStatus.SUCCEEDED)
+    await first.start("p/b", "b", 1, AT)
+    first.progress("p/b", 70)
+    await first.close()
+    records = {
+        "p/a": StepRecord(StepStatus.SUCCEEDED, 1, AT, percent=100),
+        "p/b": StepRecord(StepStatus.EXECUTING, 1, AT, percent=70),
+    }
+    again = journal(bay, job, records=records)
+    again.note("p/a", "a", StepStatus.EXECUTING)
+    await again.start("p/b", "b", 1, AT)
+    assert await bay.steps(job) == {"p/a": ("Succeeded", 100), "p/b": ("Executing", 70)}
+    again.note("p/a", "a", StepStatus.SUCCEEDED)
+    again.progress("p/b", 10)
+    again.fail("p/b", "b", "in the end", 1)
+    await again.close()
+    assert await bay.steps(job) == {"p/a": ("Succeeded", 100), "p/b": ("Failed", 70)}
+    assert again.brief([["p/a", "a", "Requested", 0], ["p/b", "b", "Requested", 0], ["p/c", "c", "Requested", 0]]) == (
+        '[["p/a","a","Succeeded",100],["p/b","b","Failed",70],["p/c","c","Requested",0]]'
+    )
+
+
+async def test_percentages_and_log_lines_share_their_writes(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = await held_job(bay)
+    kept = journal(bay, job)
+    await kept.start("p/a", "a", 1, AT)
+    write, calls = jobs.write_journal, []
+
+    async def counted(*given: Any, **values: Any) -> Any:
+        calls.append(len(values["log_texts"]))
+        return await write(*given, **values)
+
+    monkeypatch.setattr(jobs, "write_journal", counted)
+    for percent in range(100):
+        kept.progress("p/a", percent)
+        kept.log("p/a", "info", f"{percent} %")
+    await bay.until("SELECT count(*) = 100 FROM log_lines WHERE job_id = %s", job, within_s=2)
+    assert calls == [100]
+    assert await bay.steps(job) == {"p/a": ("Executing", 99)}

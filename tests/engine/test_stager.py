@@ -1,0 +1,174 @@
+"""What falls due becomes jobs: once, in order, never early, whatever else goes wrong."""
+
+import asyncio
+
+from launchbay.store.pool import Database
+from tests.engine.bay import Bay
+
+COMMANDS = """
+    application:
+      interfaces: {act: {go: "bind(w#act.go)", other: "bind(w#act.other)"}}
+      components:
+        w:
+          type: workflow.Instance
+          interfaces: {act: {go: "receive-command(=> )", other: "receive-command(=> )"}}
+          configuration:
+            configuration.workflows:
+              go: {steps: [{s: {action: pass, parameters: {gate: go}}}]}
+              other: {steps: [{s: {action: effect}}]}
+"""
+
+
+async def names(bay: Bay, instance: str) -> list[str]:
+    """The names of an instance's jobs, oldest first."""
+    rows = await bay.rows("SELECT name FROM jobs WHERE instance_id = %s ORDER BY created_at, id", instance)
+    return [name for (name,) in rows]
+
+
+async def fire(bay: Bay, database: Database | None = None) -> None:
+    stager = bay.stager(database)
+    while await stager.fire_due():
+        pass
+
+
+async def test_what_is_due_is_fired_exactly_once_by_two_stagers(bay: Bay, other_database: Database) -> None:
+    instances = [await bay.instance(COMMANDS, "Running") for _ in range(60)]
+    for instance in instances:
+        await bay.schedule(instance, "act.other")
+    await asyncio.gather(fire(bay), fire(bay, other_database), fire(bay), fire(bay, other_database))
+    assert await bay.rows("SELECT count(*), count(DISTINCT instance_id) FROM jobs") == [(60, 60)]
+    assert await bay.one("SELECT count(*) FROM schedules") == 0
+    assert await bay.one("SELECT count(*) FROM procrastinate_jobs") == 60
+
+
+async def test_nothing_fires_early(bay: Bay) -> None:
+    instances = [await bay.instance(COMMANDS, "Running") for _ in range(5)]
+    for place, instance in enumerate(instances):
+        await bay.schedule(instance, "act.other", 0.1 + 0.05 * place)
+    due = dict(await bay.rows("SELECT instance_id, due_at FROM schedules"))
+    stager = bay.stager()
+    async with asyncio.timeout(5):
+        while await bay.one("SELECT count(*) FROM jobs") < 5:
+            await stager.fire_due()
+    for instance, created_at in await bay.rows("SELECT instance_id, created_at FROM jobs"):
+        assert 0 <= (created_at - due[instance]).total_seconds() < 1
+
+
+async def test_what_falls_due_during_a_job_waits_for_its_end_and_then_fires(bay: Bay) -> None:
+    instance = await bay.instance(COMMANDS, "Running")
+    async with bay.working():
+        first = await bay.command(instance, "act.go")
+        await bay.schedule(instance, "act.other")
+        await bay.until("SELECT blocked FROM schedules")
+        assert await names(bay, instance) == ["act.go"]
+        bay.world.gate("go").set()
+        await bay.ended(first)
+        await bay.until("SELECT count(*) = 2 FROM jobs WHERE status = 'Succeeded'")
+    assert await names(bay, instance) == ["act.go", "act.other"]
+    assert await bay.status(instance) == "Running"
+
+
+async def test_what_was_forgotten_in_a_crash_is_recalled(bay: Bay) -> None:
+    instance = await bay.instance(COMMANDS, "Running", work_waiting=True)
+    await bay.schedule(instance, "act.other")
+    await bay.change("UPDATE schedules SET blocked = true")
+    await fire(bay)
+    assert await names(bay, instance) == []
+    await bay.stager().recall_forgotten()
+    await fire(bay)
+    assert await names(bay, instance) == ["act.other"]
+
+
+async def test_after_a_downtime_what_is_overdue_runs_in_due_order(bay: Bay) -> None:
+    instance = await bay.instance(COMMANDS, "Running")
+    bay.world.gate("go").set()
+    wanted = ["act.go", "act.other", "act.other", "act.go", "act.other", "act.go"]
+    for place, name in reversed(list(enumerate(wanted))):
+        await bay.schedule(instance, name, -100 + place)
+    async with bay.working():
+        await bay.until("SELECT count(*) = 6 FROM jobs WHERE status = 'Succeeded'")
+    assert await names(bay, instance) == wanted
+
+
+async def test_due_order_holds_when_another_process_has_the_earlier_one(bay: Bay, other_database: Database) -> None:
+    instance = await bay.instance(COMMANDS, "Running")
+    earlier = await bay.schedule(instance, "act.go", -2)
+    await bay.schedule(instance, "act.other", -1)
+    async with other_database.transaction() as connection:
+        await connection.execute("SELECT id FROM schedules WHERE id = %s FOR UPDATE", [earlier])
+        await bay.stager().fire_due()
+        assert await names(bay, instance) == []
+    bay.world.gate("go").set()
+    async with bay.working():
+        await bay.until("SELECT count(*) = 2 FROM jobs WHERE status = 'Succeeded'")
+    assert await names(bay, instance) == ["act.go", "act.other"]
+
+
+async def test_a_schedule_that_cannot_be_carried_out_any_more_shows_as_a_failed_job(bay: Bay) -> None:
+    instance = await bay.instance(COMMANDS, "Running")
+    await bay.schedule(instance, "act.gone")
+    await fire(bay)
+    [(job,)] = await bay.rows("SELECT id FROM jobs")
+    await bay.runner().run_job(job)
+    status, error = await bay.ended(job)
+    assert status == "Failed"
+    assert error is not None
+    assert "Command is not supported: act.gone" in error
+    assert await bay.status(instance) == "Running"
+
+
+async def test_a_manifest_that_is_not_accepted_any_more_holds_up_no_other_schedule(bay: Bay) -> None:
+    broken = [await bay.instance(COMMANDS, "Running") for _ in range(25)]
+    await bay.change("UPDATE manifests SET content = 'application: ['")
+    fine = await bay.instance(COMMANDS, "Running")
+    for place, instance in enumerate(broken):
+        await bay.schedule(instance, "act.other", -100, "expiry" if place % 2 else "workflow")
+    await bay.schedule(fine, "act.other", -1)
+    await fire(bay)
+    assert await names(bay, fine) == ["act.other"]
+    jobs = [job for (job,) in await bay.rows("SELECT id FROM jobs WHERE instance_id = ANY(%s)", broken)]
+    assert len(jobs) == 25
+    await bay.runner().run_job(jobs[0])
+    status, error = await bay.ended(jobs[0])
+    assert status == "Failed"
+    assert error is not None
+    assert "This is not YAML" in error
+
+
+async def test_expiry_destroys_the_instance(bay: Bay) -> None:
+    instance = await bay.instance("destroy: {steps: [{down: {action: effect}}]}", "Running")
+    await bay.schedule(instance, "destroy", kind="expiry")
+    async with bay.working():
+        await bay.until("SELECT status = 'Destroyed' FROM instances WHERE id = %s", instance)
+    assert bay.world.paths() == ["workflow#destroy/down"]
+    assert await names(bay, instance) == ["destroy"]
+
+
+async def test_nothing_fires_on_a_destroyed_instance(bay: Bay) -> None:
+    instance = await bay.instance(COMMANDS, "Destroyed")
+    await bay.schedule(instance, "act.other")
+    await fire(bay)
+    assert await names(bay, instance) == []
+    assert await bay.one("SELECT count(*) FROM schedules") == 0
+
+
+async def test_hundreds_of_due_schedules_are_drained_quickly(bay: Bay) -> None:
+    instance = await bay.instance(COMMANDS, "Running")
+    await bay.change(
+        """
+        INSERT INTO instances (id, organization_id, application_id, environment_id, version, name, owner_id, status)
+        SELECT md5(n::text), organization_id, application_id, environment_id, 1, 'n', 'u', 'Running'
+        FROM instances, generate_series(1, 400) n WHERE id = %s
+        """,
+        instance,
+    )
+    await bay.change(
+        "INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)"
+        " SELECT id, id, 'workflow', 'act.other', 'u', now() FROM instances WHERE id <> %s",
+        instance,
+    )
+    begun = asyncio.get_running_loop().time()
+    await fire(bay)
+    elapsed_s = asyncio.get_running_loop().time() - begun
+    assert await bay.one("SELECT count(*) FROM jobs") == 400
+    assert 400 / elapsed_s >= 100, f"{400 / elapsed_s:.0f} a second"
