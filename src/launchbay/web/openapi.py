@@ -19,6 +19,8 @@ _FIELD_ERRORS: Schema = {
     "description": "Field name → messages; what belongs to no field stands under `errors`.",
     "additionalProperties": {"type": "array", "items": {"type": "string"}},
 }
+# Without a type: it would be that of the value that the document stands for, not of its text.
+_YAML_DOCUMENT: Schema = {"description": "A YAML document."}
 _EMPTY: Schema = {"type": "object", "additionalProperties": False, "example": {}}
 
 _REFUSALS: dict[int, tuple[str, str, str]] = {
@@ -152,7 +154,7 @@ def _request_body(endpoint: Endpoint, schemas: _Schemas) -> Schema:
     body = endpoint.body
     assert body is not None, "asked only for rows with a body"
     if isinstance(body, YamlBody):
-        content: Schema = {"schema": {"type": "string", "description": "A YAML document."}}
+        content: Schema = {"schema": dict(_YAML_DOCUMENT)}
         required = True
     else:
         content = {"schema": schemas.of(body.type)}
@@ -186,7 +188,7 @@ def _response(endpoint: Endpoint, status: int, schemas: _Schemas) -> Schema:
 def _success(endpoint: Endpoint, schemas: _Schemas) -> Schema:
     returns = endpoint.returns
     if returns.media_type == YAML:
-        content: Schema = {"schema": {"type": "string", "description": "A YAML document."}}
+        content: Schema = {"schema": dict(_YAML_DOCUMENT)}
     else:
         content = {"schema": _EMPTY if returns.type is None else schemas.of(returns.type)}
     if returns.example is not None:

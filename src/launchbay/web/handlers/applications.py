@@ -1,6 +1,6 @@
 """Applications and their launch (reference §4, Applications; api-decisions, "Beyond the reference")."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -31,16 +31,31 @@ class ApplicationDocument(msgspec.Struct):
     createdAt: int
 
 
-class LaunchBody(msgspec.Struct):
-    """A launch in the current form. The obsolete form puts the parameters beside the settings (reference §4)."""
-
-    revisionId: str | None = None
-    version: int | str | None = None
-    environmentId: str | None = None
-    destroyInterval: int | str | None = None
-    instanceName: str | None = None
-    parameters: dict[str, Any] | None = None
-    submodules: dict[str, Any] | None = None
+# Any object: the obsolete form puts the parameters beside the settings. `usecases/launch_request.py` reads both forms.
+LaunchBody = Annotated[
+    dict[str, Any],
+    msgspec.Meta(
+        description="All fields are optional, and null counts as left out. In the obsolete form the parameters stand "
+        "beside the other fields.",
+        extra_json_schema={
+            "properties": {
+                "revisionId": {"type": ["string", "null"], "description": "The revision to launch."},
+                "version": {
+                    "type": ["integer", "string", "null"],
+                    "description": "The manifest version; the newest by default. It wins over the revision's.",
+                },
+                "environmentId": {"type": ["string", "null"], "description": "By default the default environment."},
+                "destroyInterval": {
+                    "type": ["integer", "string", "null"],
+                    "description": "Milliseconds until the instance is destroyed; -1 is never, an hour the default.",
+                },
+                "instanceName": {"type": ["string", "null"], "description": "Generated when left out."},
+                "parameters": {"type": ["object", "null"], "description": "Name to value."},
+                "submodules": {"type": ["object", "null"], "description": "Submodule id to its configuration."},
+            }
+        },
+    ),
+]
 
 
 async def list_applications(call: Call[None, Paging]) -> Answer:
@@ -160,7 +175,7 @@ ENDPOINTS = (
         tags=_TAGS,
         permission="CreateInstance on the application and the environment",
         body=JsonBody(
-            dict[str, Any],
+            LaunchBody,
             required=False,
             media_optional=True,
             example={"instanceName": "demo", "parameters": {"input.size": 2}},

@@ -1,6 +1,6 @@
 """Running, scheduling and rescheduling workflows (reference §4, Application instances)."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,7 +18,10 @@ _ID = "5f" * 12
 class ScheduleBody(msgspec.Struct):
     """When to run a workflow, and with what. `interval` is milliseconds, as a number or as digits."""
 
-    interval: Any
+    interval: Annotated[
+        Any,
+        msgspec.Meta(extra_json_schema={"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[0-9]+$"}]}),
+    ]
     parameters: dict[str, Any] | None = None
 
 
