@@ -18,7 +18,9 @@ def configure_logs(level: str, form: str) -> None:
     renderer: Processor = structlog.processors.JSONRenderer()
     last: list[Processor] = [structlog.processors.format_exc_info, renderer]
     if form == "console":
-        last = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        # Without the local variables that structlog shows where rich is installed: they hold secrets (promise 10).
+        plain = structlog.dev.plain_traceback
+        last = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(number),
