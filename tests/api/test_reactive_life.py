@@ -70,6 +70,13 @@ async def test_a_changed_signal_runs_the_workflow_that_it_triggers(api: Api) -> 
     assert names(document) == ["hear", "actions.say", "launch"]
 
 
+async def test_nobody_sees_the_instance_idle_between_a_command_and_what_it_triggers(api: Api) -> None:
+    instance = await api.running(triggered())
+    document = await api.run(instance, "actions.say", word="second", tone="low")
+    assert names(document) == ["hear", "actions.say", "launch"]
+    assert document["returnValues"]["result.heard"] == "second low"
+
+
 async def test_two_changes_at_once_run_the_workflow_once(api: Api) -> None:
     instance = await api.running(triggered())
     await api.run(instance, "actions.say", word="other", tone="high")

@@ -12,10 +12,13 @@ from launchbay import limits
 from launchbay.engine.aftermath import NOTHING_FOLLOWS, Aftermath
 from launchbay.engine.journal import NOTHING_TO_WRITE, PostgresJournal, patiently
 from launchbay.engine.storable import storable
-from launchbay.errors import Fenced
+from launchbay.errors import BadRequest, Fenced
+from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, status_after_job
 from launchbay.model.job import JobStatus
 from launchbay.model.plan import Plan
+from launchbay.planning.accept import accept
+from launchbay.planning.commands import plan_trigger
 from launchbay.runtime.state import InstanceState
 from launchbay.store import jobs, schedules
 from launchbay.store.jobs import ClaimRow
@@ -38,6 +41,7 @@ class Outcome:
     return_values: str | None = None
     results: str | None = None
     follows: Aftermath = NOTHING_FOLLOWS
+    manifest: CompiledManifest | None = None  # to plan what follows
 
 
 class Ending:
@@ -85,7 +89,9 @@ class Ending:
             succeeded=succeeded,
             propagates=self._plan.propagates and outcome.propagates,
         )
-        async with self._database.transaction() if outcome.follows.pending else self._database.connection() as lent:
+        # A trigger that follows starts in the same transaction: nobody sees the instance idle between the two.
+        may_go_on = bool(outcome.follows.pending) or self._plan.kind == "trigger"
+        async with self._database.transaction() if may_go_on else self._database.connection() as lent:
             ended = await jobs.end(
                 lent,
                 job_id=self._job_id,
@@ -108,6 +114,8 @@ class Ending:
                 return await self._was_written(lent)
             if ended.work_waiting:
                 await schedules.unblock(lent, instance_id=self._claim.instance_id)
+            if may_go_on and outcome.manifest is not None and status is not InstanceStatus.DESTROYED:
+                await _go_on(lent, self._claim.instance_id, outcome.manifest, status)
         return True
 
     async def _delete_instance(self) -> bool:
@@ -119,3 +127,16 @@ class Ending:
         """Tell whether an earlier attempt, whose answer was lost, has ended the job after all."""
         outcome = await jobs.outcome(connection, job_id=self._job_id)
         return outcome is None or (outcome.fence == self._claim.fence and outcome.status != JobStatus.EXECUTING)
+
+
+async def _go_on(connection: Connection, instance_id: str, manifest: CompiledManifest, status: InstanceStatus) -> None:
+    """Accept the triggered workflow whose turn it is, if it is one's. What else is due is the stager's."""
+    due = await schedules.next_turn(connection, instance_id=instance_id)
+    if due is None or due.kind != "trigger":
+        return
+    try:
+        plan = plan_trigger(manifest, due.component, due.workflow, status)
+    except BadRequest:
+        return  # the stager refuses it where it shows
+    if await accept(connection, instance_id, due.owner_id, plan, manifest) is not None:
+        await schedules.remove(connection, schedule_id=due.id)

@@ -111,6 +111,10 @@ class _ClosedInstances:
     async def feed(self, link: Link, signals: Mapping[str, Any]) -> None:
         """Give nothing: no job of the other instance will begin."""
 
+    async def is_to_reconfigure(self, link: Link) -> bool:
+        """Tell whether the linked instance has a new configuration that no job has brought it to yet."""
+        return await self._others.is_to_reconfigure(link)
+
     async def offers(self, link: Link) -> frozenset[str]:
         """Return the keys of all pins of the linked instance's application."""
         return await self._others.offers(link)

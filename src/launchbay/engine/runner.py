@@ -128,9 +128,8 @@ class Runner:
         else:
             await recall(job, partial(self._cancel_inner, cancellation))
         values = return_values(job.manifest, job.state)
-        return replace(
-            outcome, return_values=_encoded(values), follows=self._follows(job, claim, values, outcome.error)
-        )
+        follows = self._follows(job, claim, values, outcome.error)
+        return replace(outcome, return_values=_encoded(values), follows=follows, manifest=job.manifest)
 
     def _follows(self, job: JobRun, claim: ClaimRow, values: Mapping[str, Any], error: str | None) -> Aftermath:
         if job.plan.kind == "destroy":

@@ -55,6 +55,7 @@ class ScheduleRow(NamedTuple):
 
 _sql = load("schedules")
 take_due = _sql.rows("take_due", DueRow)
+next_turn = _sql.row("next_turn", DueRow)
 lock_target = _sql.row("lock_target", TargetRow)
 block = _sql.change("block")
 unblock = _sql.change("unblock")

@@ -106,3 +106,9 @@ WITH seen AS (
 INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
 SELECT launchbay_new_id(), id, 'signals', '', owner_id, now() FROM fed
 ON CONFLICT DO NOTHING;
+
+-- name: next_turn
+-- What is due first on an instance, by the due times.
+SELECT id, instance_id, kind, workflow, parameters, owner_id, due_at, component FROM schedules
+WHERE instance_id = %(instance_id)s AND due_at <= now()
+ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED;
