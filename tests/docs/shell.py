@@ -16,6 +16,7 @@ from tests.docs.pages import Block
 WITHIN_S = 100.0
 _SAVE_AS = re.compile(r"\b[Ss]ave (?:this|it) as `([^`]+)`")
 _MARK = "@@@ tutorial @@@"
+_AFTER_EACH = f"_status=$?; echo; echo '{_MARK}' $_status; [ $_status = 0 ] || exit"
 _JOB_NOTICE = re.compile(r"^\S+ line \d+: +\d+ Killed .*\n", re.MULTILINE)  # of the shell, at some later command
 _ID = re.compile(r"\b[0-9a-f]{24}\b")
 
@@ -56,8 +57,8 @@ def commands_of(blocks: Sequence[Block], replaced: Mapping[str, str]) -> list[Co
 
 
 def run(commands: Sequence[Command], *, cwd: Path, home: Path) -> list[Outcome]:
-    """Run the commands in one shell and return what came of each; end every process that is left."""
-    marked = (f"{command.text}\necho; echo '{_MARK}' $?" for command in commands)
+    """Run the commands in one shell up to the first that fails; end every process that is left."""
+    marked = (f"{command.text}\n{_AFTER_EACH}" for command in commands)
     script = home.parent / "script.sh"
     script.write_text("exec 2>&1\n" + "\n".join(marked), "utf-8")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -82,7 +83,10 @@ def run(commands: Sequence[Command], *, cwd: Path, home: Path) -> list[Outcome]:
         Outcome(command, int(status), _JOB_NOTICE.sub("", text).strip())
         for command, text, status in zip(commands, parts[0::2], parts[1::2], strict=False)
     ]
-    assert len(outcomes) == len(commands), f"{commands[len(outcomes)]} did not end; it printed: {parts[-1]}"
+    has_failed = bool(outcomes) and outcomes[-1].status != 0
+    assert has_failed or len(outcomes) == len(commands), (
+        f"{commands[len(outcomes)]} did not end; it printed: {parts[-1]}"
+    )
     return outcomes
 
 
