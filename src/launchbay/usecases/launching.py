@@ -17,16 +17,17 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.application import Application
 from launchbay.model.environment import Environment
 from launchbay.model.environment_view import EnvironmentView
-from launchbay.model.instance import InstanceStatus
-from launchbay.planning.accept import job_columns
-from launchbay.planning.commands import plan_launch
 from launchbay.planning.environment import unmet_needs, view_of
-from launchbay.store import environments, jobs, manifests, revisions
+from launchbay.service_types.shared_instances import CATALOG
+from launchbay.store import environments, instances, manifests, revisions
 from launchbay.store.constraints import refuse_vanished
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launch_request import LaunchRequest, read_launch_request
+from launchbay.usecases.launch_tree import LaunchNode, TreePlanner
+from launchbay.usecases.launch_writing import write_launch
 from launchbay.usecases.revision_content import with_revision
+from launchbay.usecases.submodule_request import read_submodules
 
 
 async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[str, Any]) -> str:
@@ -45,40 +46,55 @@ async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[st
         version = await checked_version(connection, application, request.version)
         manifest = await desk.manifests.get(connection, application.id, version)
         view = view_of(environment)
-        _refuse_what_cannot_run(manifest, view, request.parameters)
-        plan = plan_launch({}, InstanceStatus.REQUESTED)
-        instance_id = new_id()
+        root = _root(application, request, version, manifest)
+        planner = TreePlanner(desk, connection, lookup, environment, await shared_instances(connection, environment))
+        await planner.plant(root, read_submodules(request.submodules))
+        for node in root.walk():
+            refuse_what_cannot_run(node, view)
         destroy_at = None
         if request.destroy_interval_ms != -1:
             destroy_at = desk.clock.now() + timedelta(milliseconds=request.destroy_interval_ms)
         with refuse_vanished("The application or its environment was deleted at the same moment."):
-            await jobs.accept_launch(
-                connection,
-                instance_id=instance_id,
-                organization_id=application.organization_id,
-                application_id=application.id,
-                environment_id=environment.id,
-                revision_id=request.revision_id,
-                version=version,
-                name=request.instance_name or f"{application.name} {instance_id[-6:]}",
-                owner_id=actor.user_id,
-                status=InstanceStatus.REQUESTED,
-                job_id=new_id(),
-                schedule_id=new_id(),
-                parameters=msgspec.json.encode(request.parameters).decode(),
-                components=components_text(manifest),
-                environment_view=view.to_text(),
-                destroy_at=destroy_at,
-                **job_columns(plan, manifest),
-            )
-    return instance_id
+            await write_launch(connection, root, environment, view, actor.user_id, destroy_at)
+        await desk.audit.record(
+            connection,
+            actor,
+            "launch_application",
+            str(resources.instance(application.id, root.instance_id)),
+            organization_id=application.organization_id,
+            after={
+                "name": root.name,
+                "version": version,
+                "revisionId": request.revision_id,
+                "environmentId": environment.id,
+                "destroyInterval": request.destroy_interval_ms,
+                "parameters": desk.audit.fingerprints(request.parameters),
+                "submodules": desk.audit.fingerprints(request.submodules),
+            },
+        )
+    return root.instance_id
 
 
-def components_text(manifest: CompiledManifest) -> str:
-    """Return the instance's components as the API shows them; none for manifests without components (reference §2)."""
-    if not manifest.is_component_manifest:
-        return "[]"
-    return msgspec.json.encode([{"name": path} for path in manifest.components]).decode()
+def _root(application: Application, request: LaunchRequest, version: int, manifest: CompiledManifest) -> LaunchNode:
+    instance_id = new_id()
+    return LaunchNode(
+        instance_id=instance_id,
+        application_id=application.id,
+        name=request.instance_name or f"{application.name} {instance_id[-6:]}",
+        version=version,
+        revision_id=request.revision_id,
+        parameters=request.parameters,
+        manifest=manifest,
+    )
+
+
+async def shared_instances(connection: Connection, environment: Environment) -> dict[str, str]:
+    """Return the running instances of the environment's catalogs by the revision that they stand for (language §8)."""
+    shared: dict[str, str] = {}
+    for catalog in await instances.shared_catalogs(connection, environment_id=environment.id):
+        for revision_id, instance_id in (msgspec.json.decode(catalog.parameters).get(CATALOG) or {}).items():
+            shared.setdefault(revision_id, instance_id)
+    return shared
 
 
 async def _with_revision(connection: Connection, application: Application, request: LaunchRequest) -> LaunchRequest:
@@ -136,14 +152,16 @@ async def checked_version(connection: Connection, application: Application, vers
     return version
 
 
-def _refuse_what_cannot_run(manifest: CompiledManifest, view: EnvironmentView, parameters: Mapping[str, Any]) -> None:
-    configure(manifest, parameters)
-    problems = [*unsupported_components(manifest), *unmet_needs(manifest, view)]
+def refuse_what_cannot_run(node: LaunchNode, view: EnvironmentView) -> None:
+    """Raise BadRequest with every reason why a node of a launch cannot run in the environment, or its parameters."""
+    configure(node.manifest, node.parameters)
+    where = f"Submodule {'.'.join(node.path)}: " if node.path else ""
+    problems = [*unsupported_components(node.manifest), *unmet_needs(node.manifest, view)]
     if problems:
-        raise BadRequest(*problems, code="CannotLaunch")
+        raise BadRequest(*(f"{where}{problem}" for problem in problems), code="CannotLaunch")
 
 
-_RUNNABLE = frozenset({"workflow.Instance", "cobalt.common.Constants", "reference.Service"})
+_RUNNABLE = frozenset({"workflow.Instance", "cobalt.common.Constants", "reference.Service", "reference.Submodule"})
 
 
 def unsupported_components(manifest: CompiledManifest) -> list[str]:
