@@ -240,8 +240,10 @@ class Api(Caller):
 
 
 @asynccontextmanager
-async def running_api(database_url: str, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Api]:
-    """Start the service on a database with the schema in it; its engine works until the end."""
+async def running_api(
+    database_url: str, clock: Clock | None = None, *, engine: bool = True, **settings: Any
+) -> AsyncIterator[Api]:
+    """Start the service on a database with the schema in it; its engine works until the end, unless told not to."""
     with tempfile.TemporaryDirectory() as directory:
         chosen = {
             "data_dir": Path(directory),
@@ -256,7 +258,7 @@ async def running_api(database_url: str, clock: Clock | None = None, **settings:
         }
         async with started(Settings(**chosen), clock) as parts:
             stop = asyncio.Event()
-            working = asyncio.create_task(parts.engine.run(stop))
+            working = asyncio.create_task(parts.engine.run(stop) if engine else stop.wait())
             passwords = Passwords()
             client = _client(parts, basic(EMAIL, PASSWORD))
             api = Api(parts, Settings(**chosen), passwords, client)

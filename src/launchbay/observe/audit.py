@@ -18,6 +18,7 @@ import msgspec
 
 from launchbay.access.actor import Actor
 from launchbay.access.secret_key import SecretKey
+from launchbay.ids import is_id
 from launchbay.limits import AUDIT_DOCUMENT_BYTES
 from launchbay.store import audit as store
 from launchbay.store.pool import Connection
@@ -79,7 +80,8 @@ class Audit:
             "address": actor.address,
             "operation": operation,
             "object": changed,
-            "object_id": changed.rpartition("/")[2],
+            # The last one: what is done with a workflow of an instance is done to the instance.
+            "object_id": next((segment for segment in reversed(changed.split("/")) if is_id(segment)), ""),
             "before": self._text(before),
             "after": self._text(after),
         }

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
+from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotFound, TooLarge
@@ -50,6 +51,15 @@ async def put_user_data(desk: Desk, actor: Actor, instance_id: str, data: Mappin
         if len(text) > limits.USER_DATA_BYTES:
             raise TooLarge(f"User data has {len(text)} bytes; at most {limits.USER_DATA_BYTES} are kept.")
         await store.set_user_data(connection, instance_id=record.id, user_data=text.decode())
+        await desk.audit.record(
+            connection,
+            actor,
+            "put_user_data",
+            str(resources.instance(record.application_id, record.id)),
+            organization_id=record.organization_id,
+            before=desk.audit.fingerprints(msgspec.json.decode(record.user_data)),
+            after=desk.audit.fingerprints(data),
+        )
 
 
 async def delete_instance(desk: Desk, actor: Actor, instance_id: str, *, force: bool) -> None:
@@ -77,7 +87,16 @@ async def delete_instance(desk: Desk, actor: Actor, instance_id: str, *, force: 
             )
         elif locked.plan is None or not read_plan(locked.plan).deletes_instance:
             await _destroy_and_delete(desk, connection, actor, record, status, locked.job_id)
-        # Else the deletion is under way. To begin it anew for everyone who asks would keep it from its end.
+        else:
+            return  # the deletion is under way; to begin it anew for everyone who asks would keep it from its end
+        await desk.audit.record(
+            connection,
+            actor,
+            "delete_instance",
+            str(resources.instance(record.application_id, record.id)),
+            organization_id=record.organization_id,
+            before={"name": record.name, "status": locked.status, "force": force},
+        )
 
 
 async def _destroy_and_delete(

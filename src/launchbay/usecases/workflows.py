@@ -7,13 +7,16 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
+from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
+from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import is_id, new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.instance_record import InstanceRecord
+from launchbay.observe.audit import Document
 from launchbay.planning.accept import accept, may_accept
 from launchbay.planning.commands import DESTROY, plan_run
 from launchbay.store import schedules as store
@@ -33,6 +36,7 @@ async def run_workflow(desk: Desk, actor: Actor, instance_id: str, workflow: str
         lookup = desk.lookups.on(connection, actor)
         record = await _for_running(lookup, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
         await _run(desk, connection, actor, record, workflow, parameters)
+        await _record(desk, connection, actor, "run_workflow", record, workflow, after=_given(desk, parameters))
     return record.id
 
 
@@ -46,6 +50,8 @@ async def schedule_workflow(
         interval_ms = checked_interval(interval)
         if interval_ms == 0:
             await _run(desk, connection, actor, record, workflow, parameters)
+            after = _given(desk, parameters, interval_ms)
+            await _record(desk, connection, actor, "schedule_workflow", record, workflow, after=after)
             return None
         if record.status is InstanceStatus.DESTROYED:
             raise _gone(record)
@@ -61,6 +67,8 @@ async def schedule_workflow(
             owner_id=actor.user_id,
             interval_ms=interval_ms,
         )
+        after = {"schedule": schedule_id, **_given(desk, parameters, interval_ms)}
+        await _record(desk, connection, actor, "schedule_workflow", record, workflow, after=after)
     return schedule_id
 
 
@@ -85,8 +93,10 @@ async def reschedule_workflow(
         record = await _for_running(lookup, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
         found = _only(fitting, schedule)
         interval_ms = checked_interval(interval)
+        before = {"schedule": found.id, "dueAt": to_ms(found.due_at)}
         if interval_ms == 0:
             await store.cancel(connection, schedule_id=found.id)
+            await _record(desk, connection, actor, "reschedule_workflow", record, found.workflow, before)
             return None
         if parameters is not None:
             manifest = await desk.manifests.get(connection, record.application_id, record.version)
@@ -99,6 +109,8 @@ async def reschedule_workflow(
         )
         if moved is None:
             raise BadRequest(f"The schedule {found.id} has just fired.", code="UnknownSchedule")
+        after = {"schedule": found.id, **_given(desk, parameters, interval_ms)}
+        await _record(desk, connection, actor, "reschedule_workflow", record, found.workflow, before, after)
     return found.id
 
 
@@ -155,6 +167,35 @@ async def _run(
         raise _busy()
     if await accept(connection, record.id, actor.user_id, plan, manifest) is None:
         raise _busy()
+
+
+async def _record(
+    desk: Desk,
+    connection: Connection,
+    actor: Actor,
+    operation: str,
+    record: InstanceRecord,
+    workflow: str,
+    before: Document | None = None,
+    after: Document | None = None,
+) -> None:
+    await desk.audit.record(
+        connection,
+        actor,
+        operation,
+        str(resources.workflow(record.application_id, record.id, workflow)),
+        organization_id=record.organization_id,
+        before=before,
+        after=after,
+    )
+
+
+def _given(desk: Desk, parameters: Mapping[str, Any] | None, interval_ms: int | None = None) -> Document:
+    """Return what the audit log shows of a request; a parameter may be a secret."""
+    shown: dict[str, Any] = {} if interval_ms is None else {"intervalMs": interval_ms}
+    if parameters is not None:
+        shown["parameters"] = desk.audit.fingerprints(parameters)
+    return shown
 
 
 def _fitting(pending: list[ScheduleRow], wanted: str) -> list[ScheduleRow]:
