@@ -19,6 +19,7 @@ from launchbay.clock import Clock
 from launchbay.engine.storable import storable
 from launchbay.errors import Fenced, Unavailable
 from launchbay.model.job import StepStatus, move_step, raise_percent
+from launchbay.model.step_path import is_own_step, step_name
 from launchbay.runtime.journal import StepRecord
 from launchbay.store import jobs
 from launchbay.store.pool import Database
@@ -190,9 +191,15 @@ class PostgresJournal:
                 self._put(path, row)
 
     def brief(self, planned: list[list[Any]]) -> str:
-        """Return the planned steps `[path, name, status, percent]` with what has become of them, in the stored form."""
-        now = []
-        for path, name, status, percent in planned:
+        """Return the planned steps `[path, name, status, percent]` with what has become of them, in the stored form.
+
+        Steps of the job's own workflows that could not be planned (a reconfiguration finds out what to run) follow.
+        """
+        now: list[list[Any]] = []
+        known = {path for path, *_ in planned}
+        unplanned = [path for path in dict.fromkeys((*self._records, *self._steps)) if path not in known]
+        found = [[path, step_name(path), "", 0] for path in unplanned if is_own_step(path)]
+        for path, name, status, percent in [*planned, *found]:
             row = self._steps.get(path)
             record = self._records.get(path)
             if row is not None:

@@ -11,7 +11,7 @@ import structlog
 from launchbay.clock import Clock
 from launchbay.engine.looking import look
 from launchbay.errors import BadRequest, InvalidManifest, Unavailable
-from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.plan import Plan
 from launchbay.model.quartz import next_due
@@ -118,17 +118,3 @@ class Stager:
             refusal = f"Launchbay broke while planning this job; its log tells more under {schedule.id}. Report it."
         workflow = schedule.workflow
         return manifest, Plan(kind="refused", workflow=workflow, prior_status=prior, propagates=False, refusal=refusal)
-
-
-NOTHING_COMPILED = CompiledManifest(
-    is_component_manifest=False,
-    components={},
-    order=(),
-    parameters={},
-    required_parameters=(),
-    results={},
-    commands={},
-    needs={},
-    configuration_pins={},
-    warnings=(),
-)

@@ -164,3 +164,18 @@ class CompiledManifest:
     needs: Mapping[str, ApplicationPin]
     configuration_pins: Mapping[str, Mapping[str, ConfigurationPin]]  # component path → `interface.pin`
     warnings: tuple[Finding, ...]
+
+
+# What there is where no manifest is.
+NOTHING_COMPILED = CompiledManifest(
+    is_component_manifest=False,
+    components={},
+    order=(),
+    parameters={},
+    required_parameters=(),
+    results={},
+    commands={},
+    needs={},
+    configuration_pins={},
+    warnings=(),
+)

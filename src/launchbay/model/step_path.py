@@ -14,6 +14,7 @@ import re
 PATH_CHARS = 600  # with four bytes each still less than a key of an index may have
 _HEAD_CHARS = 120
 
+_ESCAPED = re.compile(r"%([0-9A-F]{2})")
 _MARK = re.compile(r"[%/#>~\x00-\x1f\x7f]")
 
 
@@ -45,6 +46,16 @@ def attempt_path(step: str, attempt: int) -> str:
 def component_of(path: str) -> str:
     """Return the component, as `segment` writes it, whose workflow the job itself runs on this path."""
     return path.partition("#")[0]
+
+
+def is_own_step(path: str) -> bool:
+    """Tell whether the path is that of a step in a workflow that the job itself runs, not of one inside of a call."""
+    return path.count("/") == 1 and ">" not in path and "~" not in path
+
+
+def step_name(path: str) -> str:
+    """Return the name of the step with this path."""
+    return _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), path.rpartition("/")[2])
 
 
 def _bounded(path: str) -> str:

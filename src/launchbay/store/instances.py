@@ -73,6 +73,20 @@ class CatalogRow(NamedTuple):
     parameters: str
 
 
+class LinkedRow(NamedTuple):
+    """The instance behind a component; all but the link itself is None when it is gone."""
+
+    component: str
+    target_id: str
+    kind: str
+    application_id: str | None
+    version: int | None
+    revision_id: str | None
+    parameters: str | None
+    name: str | None
+    status: str | None
+
+
 _sql = load("instances")
 of_application = _sql.rows("of_application", SummaryRow)
 of_environment = _sql.rows("of_environment", SummaryRow)
@@ -84,3 +98,5 @@ delete = _sql.change("delete")
 insert_child = _sql.change("insert_child")
 insert_links = _sql.change("insert_links")
 shared_catalogs = _sql.rows("shared_catalogs", CatalogRow)
+linked = _sql.rows("linked", LinkedRow)
+change_configuration = _sql.change("change_configuration")

@@ -20,12 +20,29 @@ from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.model.environment import Environment
+from launchbay.model.instance import InstanceStatus
 from launchbay.model.links import Link, LinkKind
 from launchbay.model.pins import PinKind
-from launchbay.store import applications, manifests
+from launchbay.store import applications, instances, manifests
+from launchbay.store.instances import LinkedRow
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.submodule_request import SubmoduleRequest, for_components
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Former:
+    """What an instance that stays is like before a reconfiguration."""
+
+    version: int
+    revision_id: str | None
+    parameters: Mapping[str, Any]
+    links: Mapping[str, LinkedRow]
+
+    def link(self, path: str) -> Link | None:
+        """Return where a component has led so far."""
+        row = self.links.get(path)
+        return None if row is None else Link(row.target_id, LinkKind(row.kind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +57,7 @@ class LaunchNode:
     parameters: Mapping[str, Any]
     manifest: CompiledManifest
     path: tuple[str, ...] = ()
+    former: Former | None = None  # of an instance that is there already and stays
     links: dict[str, Link] = field(default_factory=dict)
     children: "dict[str, LaunchNode]" = field(default_factory=dict)
 
@@ -77,6 +95,10 @@ class TreePlanner:
             if request.revision_id is not None and request.revision_id in self._shared:
                 node.links[path] = Link(self._shared[request.revision_id], LinkKind.SHARED)
                 continue
+            stays = None if node.former is None else node.former.link(path)
+            if stays is not None and stays.kind is LinkKind.SHARED and request.revision_id is None:
+                node.links[path] = stays
+                continue
             given = self._given(node, component, configuration.get(path, {}), request)
             child = await self._child(node, component, given, request, above)
             node.children[path] = child
@@ -101,7 +123,8 @@ class TreePlanner:
         application = await self._lookup.application(
             application_id, Permission.CREATE_INSTANCE, resources.environment(self._environment.id)
         )
-        version = application.latest_version
+        present = await self._present(node, component.path, application.id)
+        version = application.latest_version if present is None else present.version
         inherited: Mapping[str, Any] = {}
         if request.revision_id is not None:
             version, inherited = await self._revision(request.revision_id, application.id, where)
@@ -125,15 +148,28 @@ class TreePlanner:
             configure(manifest, parameters)
         except BadRequest as error:
             raise BadRequest(*(f"Submodule {where}: {text}" for text in error.sentences), code=error.code) from error
+        row = None if present is None or node.former is None else node.former.links[component.path]
         return LaunchNode(
-            instance_id=new_id(),
+            instance_id=new_id() if row is None else row.target_id,
             application_id=application.id,
-            name=f"{node.name}.{component.path}",
+            name=f"{node.name}.{component.path}" if row is None or row.name is None else row.name,
             version=version,
-            revision_id=request.revision_id,
+            revision_id=request.revision_id or (None if present is None else present.revision_id),
             parameters=parameters,
             manifest=manifest,
             path=(*node.path, component.path),
+            former=present,
+        )
+
+    async def _present(self, node: LaunchNode, path: str, application_id: str) -> Former | None:
+        """Return what the submodule's instance is like now, when it stays: it is its own, lives, and is the same."""
+        row = None if node.former is None else node.former.links.get(path)
+        if row is None or row.kind != LinkKind.OWN or row.application_id != application_id:
+            return None
+        if row.status == InstanceStatus.DESTROYED:
+            return None
+        return await former_of(
+            self._connection, row.target_id, row.version or 0, row.revision_id, row.parameters or "{}"
         )
 
     def _given(
@@ -178,3 +214,16 @@ class TreePlanner:
                 code="UnknownRevision",
             )
         return revision.version, msgspec.json.decode(revision.parameters, type=dict[str, Any])
+
+
+async def former_of(
+    connection: Connection, instance_id: str, version: int, revision_id: str | None, parameters: str
+) -> Former:
+    """Return what an instance is like before a reconfiguration."""
+    rows = await instances.linked(connection, instance_id=instance_id)
+    return Former(
+        version=version,
+        revision_id=revision_id,
+        parameters=msgspec.json.decode(parameters),
+        links={row.component: row for row in rows},
+    )

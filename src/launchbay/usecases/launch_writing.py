@@ -8,6 +8,7 @@ from launchbay.ids import new_id
 from launchbay.model.environment import Environment
 from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.instance import InstanceStatus
+from launchbay.model.instance_record import InstanceRecord
 from launchbay.planning.accept import job_columns
 from launchbay.planning.commands import plan_launch
 from launchbay.store import instances, jobs
@@ -24,13 +25,7 @@ async def write_launch(
     destroy_at: datetime | None,
 ) -> None:
     """Write the root with its job and expiry, and below it the submodules, which its job will launch in their turn."""
-    shared = {
-        "organization_id": environment.organization_id,
-        "environment_id": environment.id,
-        "owner_id": owner_id,
-        "status": InstanceStatus.REQUESTED,
-        "environment_view": view.to_text(),
-    }
+    shared = _shared(environment.organization_id, environment.id, owner_id, view)
     await jobs.accept_launch(
         connection,
         **shared,
@@ -45,6 +40,20 @@ async def write_launch(
         for child in parent.children.values():
             await instances.insert_child(connection, **shared, **_columns(child), parent_id=parent.instance_id)
             await write_links(connection, child)
+
+
+async def write_child(
+    connection: Connection,
+    child: LaunchNode,
+    parent: LaunchNode,
+    of: InstanceRecord,
+    view: EnvironmentView,
+    owner_id: str,
+) -> None:
+    """Write a submodule that a reconfiguration brings; `of` is the instance that is reconfigured."""
+    shared = _shared(of.organization_id, of.environment_id, owner_id, view)
+    await instances.insert_child(connection, **shared, **_columns(child), parent_id=parent.instance_id)
+    await write_links(connection, child)
 
 
 async def write_links(connection: Connection, node: LaunchNode) -> None:
@@ -64,6 +73,16 @@ def components_text(node: LaunchNode) -> str:
     if not node.manifest.is_component_manifest:
         return "[]"
     return msgspec.json.encode([_component(node, path) for path in node.manifest.components]).decode()
+
+
+def _shared(organization_id: str, environment_id: str, owner_id: str, view: EnvironmentView) -> dict[str, object]:
+    return {
+        "organization_id": organization_id,
+        "environment_id": environment_id,
+        "owner_id": owner_id,
+        "status": InstanceStatus.REQUESTED,
+        "environment_view": view.to_text(),
+    }
 
 
 def _component(node: LaunchNode, path: str) -> dict[str, str]:

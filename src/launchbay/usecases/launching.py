@@ -1,6 +1,7 @@
 """Launching an application into an instance (reference §4, launch)."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -30,6 +31,17 @@ from launchbay.usecases.revision_content import with_revision
 from launchbay.usecases.submodule_request import read_submodules
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedLaunch:
+    """A launch with everything decided, and the view of the environment that every level gets."""
+
+    application: Application
+    environment: Environment
+    request: LaunchRequest
+    root: LaunchNode
+    view: EnvironmentView
+
+
 async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[str, Any]) -> str:
     """Launch an application and return the id of the new instance. The commit is the promise (promises 1 and 2).
 
@@ -39,23 +51,18 @@ async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[st
     do not fit, and for needs that the environment does not meet.
     """
     async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        application = await lookup.application(application_id, Permission.CREATE_INSTANCE)
-        request = await _with_revision(connection, application, read_launch_request(body))
-        environment = await _environment(connection, lookup, application, request.environment_id)
-        version = await checked_version(connection, application, request.version)
-        manifest = await desk.manifests.get(connection, application.id, version)
-        view = view_of(environment)
-        root = _root(application, request, version, manifest)
-        planner = TreePlanner(desk, connection, lookup, environment, await shared_instances(connection, environment))
-        await planner.plant(root, read_submodules(request.submodules))
-        for node in root.walk():
-            refuse_what_cannot_run(node, view)
+        planned = await plan_launch_tree(desk, connection, desk.lookups.on(connection, actor), application_id, body)
+        application, environment, request, root = (
+            planned.application,
+            planned.environment,
+            planned.request,
+            planned.root,
+        )
         destroy_at = None
         if request.destroy_interval_ms != -1:
             destroy_at = desk.clock.now() + timedelta(milliseconds=request.destroy_interval_ms)
         with refuse_vanished("The application or its environment was deleted at the same moment."):
-            await write_launch(connection, root, environment, view, actor.user_id, destroy_at)
+            await write_launch(connection, root, environment, planned.view, actor.user_id, destroy_at)
         await desk.audit.record(
             connection,
             actor,
@@ -64,7 +71,7 @@ async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[st
             organization_id=application.organization_id,
             after={
                 "name": root.name,
-                "version": version,
+                "version": root.version,
                 "revisionId": request.revision_id,
                 "environmentId": environment.id,
                 "destroyInterval": request.destroy_interval_ms,
@@ -73,6 +80,24 @@ async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[st
             },
         )
     return root.instance_id
+
+
+async def plan_launch_tree(
+    desk: Desk, connection: Connection, lookup: Lookup, application_id: str, body: Mapping[str, Any]
+) -> PlannedLaunch:
+    """Return what a launch brings at all levels, with everything looked up and checked. Writes nothing."""
+    application = await lookup.application(application_id, Permission.CREATE_INSTANCE)
+    request = await _with_revision(connection, application, read_launch_request(body))
+    environment = await _environment(connection, lookup, application, request.environment_id)
+    version = await checked_version(connection, application, request.version)
+    manifest = await desk.manifests.get(connection, application.id, version)
+    view = view_of(environment)
+    root = _root(application, request, version, manifest)
+    planner = TreePlanner(desk, connection, lookup, environment, await shared_instances(connection, environment))
+    await planner.plant(root, read_submodules(request.submodules))
+    for node in root.walk():
+        refuse_what_cannot_run(node, view)
+    return PlannedLaunch(application, environment, request, root, view)
 
 
 def _root(application: Application, request: LaunchRequest, version: int, manifest: CompiledManifest) -> LaunchNode:

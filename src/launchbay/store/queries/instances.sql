@@ -63,3 +63,23 @@ SELECT services.parameters
 FROM environment_services JOIN services ON services.id = environment_services.service_id
 WHERE environment_services.environment_id = %(environment_id)s AND services.type_id = 'builtin:shared_instances_catalog'
 ORDER BY services.id;
+
+-- name: linked
+-- The instances behind an instance's components.
+SELECT instance_links.component, instance_links.target_id, instance_links.kind, instances.application_id, instances.version,
+       instances.revision_id, instances.parameters, instances.name, instances.status
+FROM instance_links LEFT JOIN instances ON instances.id = instance_links.target_id
+WHERE instance_links.instance_id = %(instance_id)s;
+
+-- name: change_configuration
+-- The new configuration of an instance; a job brings it there from `before`.
+WITH removed_links AS (
+    DELETE FROM instance_links WHERE instance_id = %(instance_id)s
+), stopped_schedules AS (
+    -- The manifest's own schedules start anew with the end of the reconfiguration.
+    DELETE FROM schedules WHERE instance_id = %(instance_id)s AND kind = 'cron'
+)
+UPDATE instances
+SET version = %(version)s, revision_id = %(revision_id)s, parameters = %(parameters)s, components = %(components)s,
+    environment_view = %(environment_view)s, name = %(name)s, before = %(before)s
+WHERE id = %(instance_id)s;

@@ -1,0 +1,117 @@
+"""What a launch or reconfiguration would do, told without doing it (api-decisions, "Beyond the reference")."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from launchbay.access.actor import Actor
+from launchbay.errors import BadRequest
+from launchbay.manifest.configuration import configure
+from launchbay.manifest.difference import Change, ComponentChange, Configured, difference, triggered
+from launchbay.manifest.graph import NOTHING_COMPILED
+from launchbay.model.step_path import workflow_path
+from launchbay.planning.commands import DESTROY, LAUNCH
+from launchbay.store.pool import Connection
+from launchbay.usecases.desk import Desk
+from launchbay.usecases.launch_tree import LaunchNode
+from launchbay.usecases.launching import plan_launch_tree
+from launchbay.usecases.reconfiguring import plan_configuration
+
+
+class ParameterChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration pin whose value would change; `reset` says that it goes back to its default."""
+
+    name: str
+    before: Any = msgspec.field(name="from")
+    after: Any = msgspec.field(name="to")
+    reset: bool
+
+
+class PreviewedComponent(msgspec.Struct, frozen=True, kw_only=True):
+    """What would happen to a component; `path` leads through the submodules."""
+
+    path: str
+    change: str
+    parameters: list[ParameterChange]
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """What would happen. With errors nothing would: they are the reasons for a refusal."""
+
+    components: list[PreviewedComponent] = []
+    workflows: list[str] = []
+    errors: list[str] = []
+    warnings: list[str] = []
+
+
+async def preview_launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[str, Any]) -> Preview:
+    """Tell what a launch with this body would do."""
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        try:
+            planned = await plan_launch_tree(desk, connection, lookup, application_id, body)
+        except BadRequest as error:
+            return Preview(errors=list(error.sentences))
+        return await _preview(desk, connection, planned.root)
+
+
+async def preview_configuration(desk: Desk, actor: Actor, instance_id: str, body: Mapping[str, Any]) -> Preview:
+    """Tell what a reconfiguration with this body would do."""
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        try:
+            planned = await plan_configuration(desk, connection, lookup, instance_id, body)
+        except BadRequest as error:
+            return Preview(errors=list(error.sentences))
+        return await _preview(desk, connection, planned.root)
+
+
+async def _preview(desk: Desk, connection: Connection, root: LaunchNode) -> Preview:
+    components: list[PreviewedComponent] = []
+    workflows: list[str] = []
+    warnings: list[str] = []
+    for node in root.walk():
+        before = await _before(desk, connection, node)
+        configuration = configure(node.manifest, node.parameters)
+        after = Configured(node.manifest, configuration, node.links, frozenset(node.parameters))
+        changes = difference(before, after)
+        components += [_component(node, change) for change in changes]
+        workflows += _workflows(node, before, changes)
+        warnings += [_told(node, finding.message) for finding in node.manifest.warnings]
+    return Preview(components=components, workflows=workflows, warnings=list(dict.fromkeys(warnings)))
+
+
+async def _before(desk: Desk, connection: Connection, node: LaunchNode) -> Configured:
+    """Return the node's instance as it is; nothing at all for one that is to be launched."""
+    former = node.former
+    if former is None:
+        return Configured(NOTHING_COMPILED, {})
+    manifest = await desk.manifests.get(connection, node.application_id, former.version)
+    links = {path: link for path in former.links if (link := former.link(path)) is not None}
+    return Configured(manifest, configure(manifest, former.parameters), links, frozenset(former.parameters))
+
+
+def _component(node: LaunchNode, change: ComponentChange) -> PreviewedComponent:
+    parameters = [
+        ParameterChange(name=pin.pin, before=pin.before, after=pin.after, reset=pin.reset) for pin in change.pins
+    ]
+    return PreviewedComponent(
+        path=".".join((*node.path, change.path)), change=change.change.value, parameters=parameters
+    )
+
+
+def _workflows(node: LaunchNode, before: Configured, changes: list[ComponentChange]) -> list[str]:
+    """Return the workflows that would run, as `component#workflow`."""
+    runs: list[tuple[str, str]] = []
+    for change in changes:
+        if change.change is Change.STOPS and DESTROY in before.manifest.components[change.path].workflows:
+            runs.append((change.path, DESTROY))
+        if change.change is Change.STARTS and LAUNCH in node.manifest.components[change.path].workflows:
+            runs.append((change.path, LAUNCH))
+    runs += triggered(node.manifest, changes)
+    return [".".join((*node.path, workflow_path(component, workflow))) for component, workflow in runs]
+
+
+def _told(node: LaunchNode, message: str) -> str:
+    return f"Submodule {'.'.join(node.path)}: {message}" if node.path else message

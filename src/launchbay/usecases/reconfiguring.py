@@ -1,0 +1,168 @@
+"""Reconfiguring a live instance, and looking at what that would do (reference §4, configuration).
+
+Everything is decided and checked before anything is written, at every level of submodules; then the new configuration
+is written at all levels in one transaction, beside what each instance comes from, and one job carries it out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from launchbay.access.actor import Actor
+from launchbay.access.lookup import Lookup
+from launchbay.access.permissions import Permission
+from launchbay.errors import BadRequest, Conflict, NotAllowed
+from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.former_configuration import FormerConfiguration
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.instance_record import InstanceRecord
+from launchbay.planning.accept import accept, may_accept
+from launchbay.planning.commands import plan_reconfigure
+from launchbay.planning.environment import view_of
+from launchbay.store import instances, manifests, revisions
+from launchbay.store.pool import Connection
+from launchbay.usecases.configuration_request import ConfigurationRequest, read_configuration_request
+from launchbay.usecases.desk import Desk
+from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, former_of
+from launchbay.usecases.launch_writing import components_text, write_child, write_links
+from launchbay.usecases.launching import refuse_what_cannot_run, shared_instances
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedConfiguration:
+    """The whole new configuration, with the view of the environment that every level gets."""
+
+    record: InstanceRecord
+    root: LaunchNode
+    view: EnvironmentView
+
+
+async def reconfigure(desk: Desk, actor: Actor, instance_id: str, body: Mapping[str, Any]) -> None:
+    """Accept a new configuration; it takes effect some time after the answer.
+
+    Raises BadRequest for what makes no sense, NotAllowed for a submodule, and Conflict when a job is under way.
+    """
+    async with desk.database.transaction() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        planned = await plan_configuration(desk, connection, lookup, instance_id, body)
+        record, root = planned.record, planned.root
+        plan = plan_reconfigure(record.status)
+        if record.status is InstanceStatus.DESTROYED:
+            raise BadRequest("The instance is destroyed; it cannot be reconfigured.", code="InstanceDestroyed")
+        busy = record.job_id is not None or not may_accept(plan)
+        if busy or await accept(connection, record.id, actor.user_id, plan, root.manifest) is None:
+            raise Conflict("A workflow is running on the instance; try again when it has ended.", code="InstanceBusy")
+        await _write(connection, planned, actor.user_id)
+        await desk.audit.record(
+            connection,
+            actor,
+            "reconfigure_instance",
+            f"/applications/{record.application_id}/instances/{record.id}",
+            organization_id=record.organization_id,
+            before={"name": record.name, "version": record.version, "revisionId": record.revision_id},
+            after={
+                "name": root.name,
+                "version": root.version,
+                "revisionId": root.revision_id,
+                "parameters": desk.audit.fingerprints(root.parameters),
+            },
+        )
+
+
+async def plan_configuration(
+    desk: Desk, connection: Connection, lookup: Lookup, instance_id: str, body: Mapping[str, Any]
+) -> PlannedConfiguration:
+    """Return the new configuration at all levels, having looked the instance up. Writes nothing."""
+    record = await lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+    if record.parent_id is not None:
+        raise NotAllowed(
+            "The instance belongs to a submodule; reconfigure the instance that launched it.",
+            code="InstanceOfSubmodule",
+        )
+    request = read_configuration_request(body)
+    version, revision_id, parameters = await _target(connection, record, request)
+    manifest = await desk.manifests.get(connection, record.application_id, version)
+    environment = await lookup.environment(record.environment_id, None)
+    view = view_of(environment)
+    root = LaunchNode(
+        instance_id=record.id,
+        application_id=record.application_id,
+        name=request.instance_name or record.name,
+        version=version,
+        revision_id=revision_id,
+        parameters=parameters,
+        manifest=manifest,
+        former=await former_of(connection, record.id, record.version, record.revision_id, record.parameters),
+    )
+    planner = TreePlanner(desk, connection, lookup, environment, await shared_instances(connection, environment))
+    await planner.plant(root, request.submodules)
+    for node in root.walk():
+        refuse_what_cannot_run(node, view)
+    return PlannedConfiguration(record, root, view)
+
+
+async def _target(
+    connection: Connection, record: InstanceRecord, request: ConfigurationRequest
+) -> tuple[int, str | None, Mapping[str, Any]]:
+    """Return version, revision and parameters that the request leads to (reference §4, configuration)."""
+    version, revision_id, parameters = record.version, record.revision_id, request.parameters
+    if request.revision_id is not None:
+        revision = await revisions.one(
+            connection, revision_id=request.revision_id, application_id=record.application_id
+        )
+        if revision is None:
+            raise BadRequest(
+                f"The application has no revision {request.revision_id[:40]!r}; GET …/revisions lists them.",
+                code="UnknownRevision",
+            )
+        version, revision_id = revision.version, revision.id
+        parameters = {**msgspec.json.decode(revision.parameters), **parameters}
+    if request.manifest_version is not None:
+        version = request.manifest_version
+        known = 0 < version < 2**31 and await manifests.exists(
+            connection, application_id=record.application_id, version=version
+        )
+        if not known:
+            raise BadRequest(f"The application has no manifest version {version}.", code="InvalidManifestVersion")
+    return version, revision_id, parameters
+
+
+async def _write(connection: Connection, planned: PlannedConfiguration, owner_id: str) -> None:
+    for node in planned.root.walk():
+        if node.former is not None and (node is planned.root or _changes(node, planned)):
+            await instances.change_configuration(
+                connection,
+                instance_id=node.instance_id,
+                version=node.version,
+                revision_id=node.revision_id,
+                parameters=msgspec.json.encode(node.parameters).decode(),
+                components=components_text(node),
+                environment_view=planned.view.to_text(),
+                name=node.name,
+                before=_former_text(node),
+            )
+            await write_links(connection, node)
+    for parent in planned.root.walk():
+        for child in parent.children.values():
+            if child.former is None:
+                await write_child(connection, child, parent, planned.record, planned.view, owner_id)
+
+
+def _changes(node: LaunchNode, planned: PlannedConfiguration) -> bool:
+    """Tell whether anything changes for a submodule's instance, or for those below it."""
+    former = node.former
+    assert former is not None
+    same_links = {path: former.link(path) for path in former.links} == node.links
+    same = (former.version, dict(former.parameters)) == (node.version, dict(node.parameters))
+    same_view = planned.record.environment_view == planned.view.to_text()
+    below = any(child.former is None or _changes(child, planned) for child in node.children.values())
+    return below or not (same and same_links and same_view)
+
+
+def _former_text(node: LaunchNode) -> str:
+    former = node.former
+    assert former is not None
+    links = {path: (row.target_id, row.kind) for path, row in former.links.items()}
+    return FormerConfiguration(former.version, dict(former.parameters), links).to_text()

@@ -1,0 +1,80 @@
+"""Reconfiguration and previews (reference §4, configuration; api-decisions, "Beyond the reference")."""
+
+from typing import Any
+
+from launchbay.usecases import previewing, reconfiguring
+from launchbay.usecases.previewing import Preview
+from launchbay.web.answers import Answer, Empty, Json
+from launchbay.web.call import Call
+from launchbay.web.endpoint import Endpoint, JsonBody, Returns
+
+_EXAMPLE = {"parameters": {"input.size": 3}, "submodules": {"db": {"manifestVersion": 4}}}
+_PREVIEW = {
+    "components": [
+        {
+            "path": "web.workflow",
+            "change": "changes",
+            "parameters": [{"name": "input.size", "from": 1, "to": 3, "reset": False}],
+        }
+    ],
+    "workflows": ["web.workflow#resize"],
+    "errors": [],
+    "warnings": [],
+}
+
+
+async def reconfigure_instance(call: Call[dict[str, Any], None]) -> Answer:
+    """Accept a new configuration."""
+    await reconfiguring.reconfigure(call.services.desk, call.actor, call.path["id"], call.body)
+    return Empty()
+
+
+async def preview_configuration(call: Call[dict[str, Any], None]) -> Answer:
+    """Tell what a reconfiguration would do."""
+    return Json(await previewing.preview_configuration(call.services.desk, call.actor, call.path["id"], call.body))
+
+
+async def preview_launch(call: Call[dict[str, Any], None]) -> Answer:
+    """Tell what a launch would do."""
+    return Json(await previewing.preview_launch(call.services.desk, call.actor, call.path["appId"], call.body))
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="PUT",
+        path="/api/1/instances/{id}/configuration",
+        operation_id="reconfigure_instance",
+        handler=reconfigure_instance,
+        summary="Gives the instance a new configuration, which takes effect some time after the answer.",
+        tags=("Instances",),
+        permission="EditInstance; CreateInstance on applications of new submodules",
+        body=JsonBody(dict[str, Any], required=False, example=_EXAMPLE),
+        statuses=(403, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/1/instances/{id}/configuration/preview",
+        operation_id="preview_configuration",
+        handler=preview_configuration,
+        summary="Tells what a reconfiguration would do, and changes nothing.",
+        tags=("Instances",),
+        permission="EditInstance; CreateInstance on applications of new submodules",
+        body=JsonBody(dict[str, Any], required=False, example=_EXAMPLE),
+        returns=Returns(Preview, "What would happen.", _PREVIEW),
+        statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/1/applications/{appId}/launch/preview",
+        operation_id="preview_launch",
+        handler=preview_launch,
+        summary="Tells what a launch would do, and changes nothing.",
+        tags=("Applications",),
+        permission="CreateInstance on the application, its submodules and the environment",
+        body=JsonBody(dict[str, Any], required=False, example={"parameters": {"input.size": 3}}),
+        returns=Returns(Preview, "What would happen.", _PREVIEW),
+        statuses=(403,),
+        addition=True,
+    ),
+)
