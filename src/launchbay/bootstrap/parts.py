@@ -150,7 +150,7 @@ def _assemble(
             grace_s=settings.stop_grace_s,
         ),
         runner=Runner(database, surroundings, manifests, settings.destroy_timeout_s),
-        stager=Stager(database, manifests),
+        stager=Stager(database, manifests, clock),
         name=f"worker-{secrets.token_hex(4)}",
         concurrency=settings.engine_concurrency,
         stalled_after_s=settings.stalled_after_s,
