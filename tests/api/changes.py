@@ -303,6 +303,10 @@ async def delete_instance(stage: Stage) -> Call:
     return partial(stage.api.delete, f"instances/{await stage.settled('Destroyed')}")
 
 
+async def reconfigure_instance(stage: Stage) -> Call:
+    return partial(stage.api.put, f"instances/{await stage.settled()}/configuration", {"instanceName": "renamed"})
+
+
 async def cancel_job(stage: Stage) -> Call:
     instance = await stage.launched()
     return partial(stage.api.delete, f"instances/{instance}/jobs/{await stage.job(instance)}")
@@ -326,6 +330,6 @@ SCENARIOS: dict[str, Scenario] = {
         replace_policies, replace_markers, replace_properties, replace_environment_services,
         create_service, update_service, delete_service, run_service_command,
         launch_application, run_workflow, schedule_workflow, reschedule_workflow,
-        put_user_data, delete_instance, cancel_job, resume_job,
+        put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job,
     )
 }  # fmt: skip

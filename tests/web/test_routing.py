@@ -90,12 +90,12 @@ async def test_head_is_get_without_the_body(client: httpx.AsyncClient) -> None:
     assert head.headers["content-type"] == get.headers["content-type"]
 
 
-async def test_head_of_a_list_reads_no_row_and_claims_no_length(client: httpx.AsyncClient) -> None:
+async def test_head_of_a_list_reads_one_chunk_which_may_refuse_and_claims_no_length(client: httpx.AsyncClient) -> None:
     made = Streams.rows_made
     head = await client.head("/api/1/things?count=1000")
     assert (head.status_code, head.headers["content-type"]) == (200, "application/json")
     assert "content-length" not in head.headers
-    assert Streams.rows_made == made
+    assert Streams.rows_made - made == 100
 
 
 def row(path: str, method: str = "GET", name: str = "a") -> Endpoint:

@@ -24,7 +24,7 @@ RETURNING id, label, created_at, expires_at, last_used_at;
 SELECT id, label, created_at, expires_at, last_used_at
 FROM refresh_tokens
 WHERE user_id = %(user_id)s AND revoked_at IS NULL AND expires_at > now()
-ORDER BY id DESC;
+ORDER BY created_at DESC, id DESC;
 
 -- name: revoke
 UPDATE refresh_tokens SET revoked_at = now()

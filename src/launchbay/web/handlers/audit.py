@@ -52,7 +52,7 @@ class AuditEntryShape(AuditEntry):
     """An entry as the documentation describes it."""
 
     before: dict[str, Any] | None  # type: ignore[assignment] # a text of JSON is sent as it is stored
-    after: dict[str, Any] | None  # type: ignore[assignment] # the same
+    after: dict[str, Any] | None  # type: ignore[assignment] # a text of JSON is sent as it is stored
 
 
 async def list_audit_entries(call: Call[None, AuditQuery]) -> Answer:
