@@ -1,0 +1,118 @@
+"""`launchbay` with a known defect in it: `python -m tests.durability.seeded DEFECT serve …`.
+
+The suites must find each of them; otherwise they find nothing.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from types import TracebackType
+from typing import Any
+from unittest.mock import patch
+
+from launchbay.bootstrap.main import main
+from launchbay.engine.journal import PostgresJournal
+from launchbay.model.job import StepStatus, move_step
+from launchbay.store import jobs, pool
+from launchbay.store.pool import Connection
+from launchbay.store.statements import Value, load
+from launchbay.usecases import launching
+from launchbay.usecases.launch_writing import write_launch
+
+_background: set[asyncio.Task[Any]] = set()
+
+
+def answer_before_commit() -> None:
+    """Commit a launch a moment after the client was told of it."""
+    commit = pool._Transaction.__aexit__
+    launches: set[int] = set()
+
+    async def write_and_mark(connection: Connection, *given: Any) -> Any:
+        launches.add(id(connection))
+        return await write_launch(connection, *given)
+
+    async def later(
+        self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        connection = id(self._connection)
+        if error is not None or connection not in launches:
+            await commit(self, kind, error, trace)
+            return
+        launches.discard(connection)
+
+        async def in_a_moment() -> None:
+            await asyncio.sleep(0.3)
+            await commit(self, None, None, None)
+
+        task = asyncio.create_task(in_a_moment())
+        _background.add(task)
+        task.add_done_callback(_background.discard)
+
+    patch.object(launching, "write_launch", write_and_mark).start()
+    pool._Transaction.__aexit__ = later  # type: ignore[method-assign] # the defect
+
+
+def no_fence() -> None:
+    """Let whoever once held a job go on writing to it."""
+    texts = load("jobs")
+    for name in ("write_journal", "end_job"):
+        text = texts.text(name)
+        unfenced = text.replace(b"AND fence = %(fence)s", b"")
+        assert unfenced != text
+        if name == "write_journal":
+            jobs.write_journal = Value(name, unfenced)
+        else:
+            jobs.end._text = unfenced
+
+
+def next_step_before_the_record() -> None:
+    """Begin a step without waiting until its begin, and the end of the one before, are on record."""
+
+    async def start(self: Any, path: str, name: str, attempt: int, at: datetime) -> None:
+        row = self._row(path, name)
+        row.is_record = True
+        row.status = move_step(row.status, StepStatus.EXECUTING)
+        row.attempt = attempt
+        row.started_at = at
+        self._put(path, row)
+
+    def within(self: Any, _: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(0.6, self._write_now)
+
+    PostgresJournal.start = start  # type: ignore[method-assign] # the defect
+    PostgresJournal._write_within = within  # type: ignore[method-assign, assignment] # the defect
+
+
+def check_then_insert() -> None:
+    """Look whether the instance is free, and take it some time later, without the index that would notice."""
+
+    async def accept(connection: Connection, /, **given: Any) -> Any:
+        await connection.execute("DROP INDEX IF EXISTS jobs_one_under_way")
+        await connection.execute(
+            "UPDATE instances SET job_id = %(job_id)s, status = %(status)s WHERE id = %(instance_id)s", given
+        )
+        await connection.execute(
+            "INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps) VALUES (%(job_id)s,"
+            " %(instance_id)s, %(name)s, %(owner_id)s, %(job_status)s, %(plan)s, %(steps)s)",
+            given,
+        )
+        queued = await connection.execute(
+            "SELECT launchbay_defer('run_job', %(instance_id)s, jsonb_build_object('job_id', %(job_id)s::text))", given
+        )
+        return (await queued.fetchone() or [None])[0]
+
+    jobs.accept_work = accept  # type: ignore[assignment] # the defect
+
+
+DEFECTS: dict[str, Callable[[], None]] = {
+    "answer-before-commit": answer_before_commit,
+    "no-fence": no_fence,
+    "next-step-before-the-record": next_step_before_the_record,
+    "check-then-insert": check_then_insert,
+}
+
+if __name__ == "__main__":
+    DEFECTS[sys.argv.pop(1)]()
+    main()
