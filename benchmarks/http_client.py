@@ -47,6 +47,10 @@ class Client:
         assert status == 200, (path, status, body)
         return json.loads(body)
 
+    def another(self) -> "Client":
+        """Return a further connection with the same credentials."""
+        return Client(self._host, self._port, self._authorization)
+
     def close(self) -> None:
         """Close the connection."""
         if self._writer is not None:

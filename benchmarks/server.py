@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+
 from benchmarks.http_client import Client, basic
 
 PASSWORD = "benchmark-password"
@@ -31,6 +33,25 @@ class Server:
 
     def client(self) -> Client:
         return Client("127.0.0.1", self.port, basic(EMAIL, PASSWORD))
+
+    def refresh_token(self) -> str:
+        """Generate a refresh token as a person would, on the page."""
+        origin = f"http://127.0.0.1:{self.port}"
+        with httpx.Client(base_url=origin, trust_env=False, headers={"Origin": origin}) as browser:
+            browser.get("/refreshToken")
+            page = browser.post("/refreshToken", data={"email": EMAIL, "password": PASSWORD}, follow_redirects=True)
+        found = re.search(r"lbr_[\w-]+", page.text)
+        assert found, page.text
+        return found[0]
+
+    def bearer(self) -> Client:
+        """Return a client with a session token."""
+        token = httpx.post(
+            f"http://127.0.0.1:{self.port}/refreshToken/jwtBearer",
+            json={"refreshToken": self.refresh_token()},
+            trust_env=False,
+        ).json()["jwtBearer"]
+        return Client("127.0.0.1", self.port, f"Bearer {token}")
 
     def cpu_s(self) -> float:
         """Return the CPU time of the server and of its PostgreSQL, in seconds."""

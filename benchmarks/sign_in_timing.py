@@ -8,7 +8,6 @@ import asyncio
 import statistics
 import time
 
-from databases import Databases
 from launchbay.access.authorization import BasicCredentials
 from launchbay.access.basic import BasicAuthentication
 from launchbay.access.passwords import PARAMETERS, Passwords
@@ -18,6 +17,7 @@ from launchbay.errors import NotAuthenticated
 from launchbay.ids import new_id
 from launchbay.store import users
 from launchbay.store.pool import Database
+from tests.databases import Databases
 
 ROUNDS = 300
 KINDS = {

@@ -19,9 +19,9 @@ Tests that stop PostgreSQL, or look at durability, start one of their own: `Embe
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tests.databases import Databases
 
 from launchbay.store.pool import Database
+from tests.databases import Databases
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from access.world import make_user
-from clocks import HandClock
 from launchbay.access.actor import Method
 from launchbay.access.authenticator import Authenticator
 from launchbay.access.basic import BasicAuthentication
@@ -18,6 +16,8 @@ from launchbay.access.throttle import SignInThrottle
 from launchbay.errors import NotAuthenticated
 from launchbay.store import users
 from launchbay.store.pool import Database
+from tests.access.world import make_user
+from tests.clocks import HandClock
 
 HOME = "198.51.100.7"
 BASIC = "Basic " + b64encode(b"ann@example.org:pw").decode()

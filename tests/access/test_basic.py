@@ -6,8 +6,6 @@ from base64 import b64encode
 import pytest
 from argon2 import PasswordHasher
 
-from access.world import make_organization, make_user
-from clocks import HandClock
 from launchbay.access.actor import Actor, Method
 from launchbay.access.authorization import BasicCredentials
 from launchbay.access.basic import BasicAuthentication
@@ -18,6 +16,8 @@ from launchbay.errors import NotAuthenticated, TooManyRequests, Unavailable
 from launchbay.limits import VERIFIED_CREDENTIALS_S
 from launchbay.store import users
 from launchbay.store.pool import Database
+from tests.access.world import make_organization, make_user
+from tests.clocks import HandClock
 
 EMAIL = "Ann@Example.org"
 PASSWORD = "correct: horse ü"

@@ -6,9 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from access.forger import Forger, opened, part
-from access.world import make_user
-from clocks import HandClock
 from launchbay.access.actor import Method
 from launchbay.access.bearer import SessionTokens
 from launchbay.access.key_ring import KeyRing
@@ -19,6 +16,9 @@ from launchbay.ids import new_id
 from launchbay.model.user import User
 from launchbay.store import users
 from launchbay.store.pool import Database
+from tests.access.forger import Forger, opened, part
+from tests.access.world import make_user
+from tests.clocks import HandClock
 
 ISSUER = "https://launchbay.example.org"
 LIFETIME_S = 36_000

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from access.world import Organization, actor_for, counting, give_role, make_organization, make_user
 from launchbay.access import resources
 from launchbay.access.lookup import Lookup, Lookups
 from launchbay.access.permissions import Permission
@@ -14,6 +13,7 @@ from launchbay.ids import new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.store import roles, users
 from launchbay.store.pool import Connection, Database
+from tests.access.world import Organization, actor_for, counting, give_role, make_organization, make_user
 
 READ_ALL = "- Read: [/*]"
 READ = Permission.READ

@@ -2,8 +2,6 @@ import asyncio
 
 import pytest
 
-from access.world import make_user
-from clocks import HandClock
 from launchbay.access.refresh_tokens import Blocked, Generated, RefreshTokens, Verdict, verdict
 from launchbay.access.security_events import LoggedSecurityEvents, SecurityEvent, SecurityEventKind
 from launchbay.access.throttle import AddressThrottle
@@ -11,6 +9,8 @@ from launchbay.errors import NotAuthenticated, NotFound, TooManyRequests
 from launchbay.store import refresh_tokens as stored
 from launchbay.store import users
 from launchbay.store.pool import Database
+from tests.access.world import make_user
+from tests.clocks import HandClock
 
 HOME = "198.51.100.7"
 

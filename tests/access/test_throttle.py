@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clocks import HandClock
 from launchbay.access.throttle import PER_ACCOUNT_AND_ADDRESS, PER_ADDRESS, SignInThrottle, Throttle, address_block
 from launchbay.errors import TooManyRequests
+from tests.clocks import HandClock
 
 ANN = "ann@example.org"
 ATTACKER = "203.0.113.9"

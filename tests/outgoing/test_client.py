@@ -11,13 +11,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.outgoing.loopback import Answer, FakeResolver, LoopbackServer, Received, answer, loopback_server, redirect
 
 from launchbay import limits
 from launchbay.errors import OutgoingFailed
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.outgoing.transport import CheckedTransport
+from tests.outgoing.loopback import Answer, FakeResolver, LoopbackServer, Received, answer, loopback_server, redirect
 
 pytestmark = pytest.mark.anyio
 

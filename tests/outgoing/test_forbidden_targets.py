@@ -3,11 +3,11 @@
 import socket
 
 import pytest
-from tests.outgoing.loopback import FakeResolver, loopback_server, redirect
 
 from launchbay.errors import AddressRefused, OutgoingFailed
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
+from tests.outgoing.loopback import FakeResolver, loopback_server, redirect
 
 pytestmark = pytest.mark.anyio
 

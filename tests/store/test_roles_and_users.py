@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from access.world import Organization, give_role, make_organization, make_user
 from launchbay.model.role import RoleKind
 from launchbay.store import roles, users
 from launchbay.store.pool import Connection, Database
+from tests.access.world import Organization, give_role, make_organization, make_user
 
 
 async def stamp(connection: Connection, organization_id: str) -> int:

@@ -1,0 +1,47 @@
+"""What the machine itself can do, measured in the same run: the figures that the product's are compared with."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from benchmarks.http_client import Client
+from benchmarks.reads import hammer
+from launchbay.store.pool import conninfo
+
+
+@contextmanager
+def bare_application(url: str, instance: str) -> Iterator[int]:
+    """Run the bare ASGI application and give its port."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.bare", url, instance], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def bare_reads(url: str, instance: str, clients: int, seconds: float) -> tuple[float, float]:
+    """Return requests per second and the 99th percentile in ms of a bare endpoint with one indexed query."""
+    with bare_application(url, instance) as port:
+        time.sleep(0.3)
+        return asyncio.run(hammer(lambda: Client("127.0.0.1", port, ""), "/", clients, seconds))
+
+
+def commits_per_s(url: str, seconds: float = 2.0) -> float:
+    """Return how many single-row INSERT + COMMIT one client makes in a second: the disk's and the protocol's limit."""
+    with psycopg.connect(conninfo(url), autocommit=True) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS benchmark_commits (id bigserial PRIMARY KEY, text text)")
+        count, until = 0, time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            connection.execute("INSERT INTO benchmark_commits (text) VALUES ('x')")
+            count += 1
+        connection.execute("DROP TABLE benchmark_commits")
+    return count / seconds
