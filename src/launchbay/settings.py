@@ -39,6 +39,8 @@ class Settings:
     step_retry_longest_s: float = 30.0
     destroy_timeout_s: float = 1800.0
     retention_days: int = 30
+    machines: str = "none"
+    dry_run_answers: str = ""
 
     def __post_init__(self) -> None:
         """Refuse values that could only fail later."""

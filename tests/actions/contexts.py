@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from launchbay.actions.contract import Action, ActionCall, LogLevel, SignalsView, StepContext, idempotency_key
+from launchbay.actions.contract import (
+    Action,
+    ActionCall,
+    LogLevel,
+    SignalsView,
+    StepContext,
+    StepMachines,
+    idempotency_key,
+)
 from launchbay.errors import ActionFailed
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
@@ -57,6 +65,10 @@ class RecordingContext:
     naps: list[float] = field(default_factory=list)
     awaited: list[tuple[dict[str, int], float | None]] = field(default_factory=list)
     commands: list[tuple[str, str, dict[str, Any], float | None]] = field(default_factory=list)
+
+    @property
+    def machines(self) -> StepMachines:
+        raise ActionFailed("There is no machine provider.", retryable=False)
 
     @property
     def idempotency_key(self) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from launchbay.actions.registry import BUILT_IN, Registry
 from launchbay.clock import SystemClock
+from launchbay.machines.registry import Providers
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
@@ -40,6 +41,12 @@ class NoOthers:
     """Other instances, of which there are none."""
 
     async def look(self, link: Link) -> LinkedInstance:
+        raise WorkflowFailed(f"there is no instance {link.instance_id}.")
+
+    async def feed(self, link: Link, signals: Mapping[str, Any]) -> None:
+        raise WorkflowFailed(f"there is no instance {link.instance_id}.")
+
+    async def is_to_reconfigure(self, link: Link) -> bool:
         raise WorkflowFailed(f"there is no instance {link.instance_id}.")
 
     async def offers(self, link: Link) -> frozenset[str]:
@@ -123,7 +130,8 @@ def instance(text: str, world: World | None = None, **more: Any) -> Instance:
     world = world or World()
     actions = Registry([*(("launchbay", action) for action in BUILT_IN), *(("tests", a) for a in world.actions())])
     pacing = more.pop("pacing", QUICK)
-    surroundings = Surroundings(actions, BUILTIN, SystemClock(), OUTGOING, pacing)
+    machines = more.pop("machines", None) or Providers([])
+    surroundings = Surroundings(actions, BUILTIN, SystemClock(), OUTGOING, pacing, machines)
     manifest = compile_manifest(dedent(text).encode(), known_actions=frozenset(actions.names()))
     return Instance(manifest, world, surroundings, **more)
 

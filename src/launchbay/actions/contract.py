@@ -5,12 +5,13 @@ Third parties implement `Action` and name the class in the entry-point group `la
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from launchbay.clock import Clock
+from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
 from launchbay.outgoing.client import OutgoingHttp
 
 ENTRY_POINT_GROUP = "launchbay.actions"
@@ -36,6 +37,61 @@ class SignalsView(Protocol):
 
     def multi(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
         """Return `result[interface][peer id][signal]`."""
+        ...
+
+
+class Roles(Protocol):
+    """Which machines the component has; it changes only here, from the outputs of steps (`ChangesRoles`)."""
+
+    def joined(self, machines: Iterable[Machine]) -> None:
+        """Note that the component has these machines now, each in the role that it names."""
+        ...
+
+    def left(self, machines: Iterable[Machine]) -> None:
+        """Note that these machines are gone."""
+        ...
+
+
+class StepMachines(Protocol):
+    """The machines of the component whose workflow runs; the workflows and macros that it calls share them.
+
+    Reading it raises `ActionFailed` where there is no machine provider. So do the methods, for what the provider says.
+    """
+
+    def of_role(self, role: str) -> Sequence[Machine]:
+        """Return the component's own machines of a role, in their order; there may be none."""
+        ...
+
+    def own(self) -> Sequence[Machine]:
+        """Return all machines that belong to the component."""
+        ...
+
+    def to_reach(self, roles: Sequence[str] | None) -> Sequence[Machine]:
+        """Return the machines to do something on, each address once; None means every role of the component.
+
+        An interface of the component is a role too: of the machines that are bound to it. Raises `ActionFailed` for a
+        role without any.
+        """
+        ...
+
+    async def provision(self, role: str, count: int, spec: MachineSpec) -> Sequence[Machine]:
+        """Make so many machines; they are in the role when the step has succeeded."""
+        ...
+
+    async def adopt(self, role: str, addresses: Sequence[str], spec: MachineSpec) -> Sequence[Machine]:
+        """Take machines that are there; they are in the role when the step has succeeded."""
+        ...
+
+    async def release(self, machines: Sequence[Machine]) -> None:
+        """Take machines down, as many as can be; raises `ActionFailed` that names the others."""
+        ...
+
+    async def run(self, machine: Machine, command: RemoteCommand) -> CommandResult:
+        """Run a command to its end, whatever its exit code."""
+        ...
+
+    async def converge(self, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
+        """Run Chef and return the node's attributes."""
         ...
 
 
@@ -95,6 +151,11 @@ class StepContext(Protocol):
     @property
     def signals(self) -> SignalsView:
         """Consumed signals, as seen at the workflow's start and refreshed by `wait_peers`."""
+        ...
+
+    @property
+    def machines(self) -> StepMachines:
+        """The machines of the component. Raises `ActionFailed` where there is no machine provider."""
         ...
 
     def log(self, level: LogLevel, text: str) -> None:
@@ -176,6 +237,19 @@ class Action(Protocol):
         Raises `ActionFailed` with sentences for the author of the manifest; `retryable=False` where another attempt
         cannot help, as with a wrong parameter.
         """
+        ...
+
+
+@runtime_checkable
+class ChangesRoles(Protocol):
+    """An action after which the component has other machines.
+
+    `settle` says what a success means for the roles, from the outputs alone. It follows every run that succeeds, and a
+    recovery calls it with the recorded outputs in place of the run.
+    """
+
+    def settle(self, outputs: Mapping[str, Any], roles: Roles) -> None:
+        """Note in `roles` what the outputs tell."""
         ...
 
 

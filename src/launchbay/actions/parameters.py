@@ -78,6 +78,18 @@ def whole_number(value: Any, name: str, *, least: int, most: int) -> int:
     return number
 
 
+def optional_texts(parameters: Mapping[str, Any], name: str, expected: str) -> list[str] | None:
+    """Return a list of texts, or None where it is left out or null; a single text is a list of one."""
+    value = parameters.get(name)
+    if value is None:
+        return None
+    texts = [text_of(each) for each in (value if isinstance(value, list | tuple) else [value])]
+    found = [text for text in texts if text]
+    if len(found) < len(texts):
+        raise wrong_parameter(name, expected)
+    return found
+
+
 def optional_mapping(parameters: Mapping[str, Any], name: str, expected: str) -> Mapping[str, Any]:
     """Return a map with text keys, empty where it is left out or null."""
     value = parameters.get(name)

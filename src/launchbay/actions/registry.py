@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from launchbay.actions.chef import Chef
 from launchbay.actions.commands import CommandCall
 from launchbay.actions.contract import ENTRY_POINT_GROUP, Action, ActionParameter
+from launchbay.actions.execrun import ExecRun
 from launchbay.actions.instance_context import GetInstanceContext
 from launchbay.actions.logging_family import LOGGING_ACTIONS
-from launchbay.actions.machines import MACHINE_ACTIONS
 from launchbay.actions.peers import WaitPeers
+from launchbay.actions.provision import Provision
+from launchbay.actions.release import Release
 from launchbay.actions.restcall import RestCall
 from launchbay.actions.serialize import Serialize
 from launchbay.actions.signals import GetEnvironmentProperties, GetSignals
@@ -31,7 +34,14 @@ BUILT_IN: tuple[Action, ...] = (
     WaitPeers(),
     GetInstanceContext(),
     *LOGGING_ACTIONS,
-    *MACHINE_ACTIONS,
+    Provision("provisionVms"),
+    Provision("provisionAmazonVm"),
+    ExecRun(),
+    Chef("chefsolo"),
+    Chef("chefrun"),
+    Release("destroyVms", needs_choice=True),
+    Release("compute.shrink-all"),
+    Release("undeployEnv", parameters={}),
 )
 _BUILT_IN_PACKAGE = "launchbay"
 

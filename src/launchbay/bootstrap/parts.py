@@ -21,12 +21,14 @@ from launchbay.access.secret_key import read_secret_key
 from launchbay.access.security_events import LoggedSecurityEvents
 from launchbay.access.throttle import AddressThrottle, SignInThrottle
 from launchbay.actions.registry import Registry
+from launchbay.bootstrap.answers_file import read_answers_file
 from launchbay.clock import Clock, SystemClock
 from launchbay.engine.engine import Engine
 from launchbay.engine.queue import Queue
 from launchbay.engine.queue_schema import apply_schema
 from launchbay.engine.runner import Runner
 from launchbay.engine.stager import Stager
+from launchbay.machines.registry import Providers
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.observe.audit import Audit
@@ -120,12 +122,14 @@ def _assemble(
     secret = read_secret_key(Path(settings.secret_key_file or settings.data_dir / "secret.key"))
     keys = KeyRing(database, secret, clock, settings.session_lifetime_s)
     sessions = SessionTokens(keys, clock, settings.base_url or "launchbay", settings.session_lifetime_s)
+    providers = Providers.load(settings.machines, read_answers_file(settings.dry_run_answers))
     desk = Desk(
         database=database,
         lookups=Lookups(basic.forget),
         manifests=manifests,
         check=partial(check, known_actions=known_actions),
         clock=clock,
+        machines=providers,
         service_types=ServiceTypes.load(),
         secret_key=secret,
         outgoing=outgoing,
@@ -141,6 +145,7 @@ def _assemble(
         clock=clock,
         outgoing=outgoing,
         retry_pacing=RetryPacing(settings.step_retry_first_s, settings.step_retry_longest_s),
+        machines=providers,
     )
     engine = Engine(
         queue=Queue(

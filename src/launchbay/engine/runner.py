@@ -21,6 +21,7 @@ from launchbay.model.job import StepStatus
 from launchbay.model.plan import read_plan
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.journal import StepRecord
+from launchbay.runtime.machines import release_everything
 from launchbay.runtime.perform import perform
 from launchbay.runtime.results import return_values
 from launchbay.runtime.run import JobRun, Surroundings, WorkflowFailed
@@ -154,7 +155,8 @@ class Runner:
         except WorkflowFailed as failure:
             return Outcome(error=str(failure), propagates=failure.propagates)
         except TimeoutError:
-            return Outcome(error=f"The forced destroy took longer than {timeout_s:g} s and was broken off.")
+            sentence = f"The forced destroy took longer than {timeout_s:g} s and was broken off."
+            return Outcome(error=" ".join((sentence, *await release_everything(job))))
 
 
 async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> None:

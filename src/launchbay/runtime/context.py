@@ -1,28 +1,32 @@
 """What an action sees of the world around it: the runtime's side of `actions.contract.StepContext`."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from launchbay import limits
-from launchbay.actions.contract import Action, ActionCall, LogLevel, SignalsView, idempotency_key
+from launchbay.actions.contract import Action, ActionCall, ChangesRoles, LogLevel, SignalsView, idempotency_key
 from launchbay.clock import Clock
 from launchbay.errors import ActionFailed, Fenced
+from launchbay.machines.contract import Errand
+from launchbay.model.machine import Machine
 from launchbay.model.step_path import attempt_path
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands
+from launchbay.runtime.machines import ComponentMachines, errand, provider_of
 from launchbay.runtime.run import WorkflowFailed
 
 
 class RunningStep:
     """One step while it runs; implements StepContext for all of its attempts."""
 
-    def __init__(self, workflow: Caller, path: str, started_at: datetime) -> None:
+    def __init__(self, workflow: Caller, path: str, action: str, started_at: datetime) -> None:
         self._workflow = workflow
         self._job = workflow.job
         self._path = path
+        self._action = action
         self._started_at = started_at
         self._is_pure = False
         self.attempt = 1
@@ -31,7 +35,8 @@ class RunningStep:
         """Run the action once. Raises ActionFailed; a defect of a third party's action becomes one too."""
         self._is_pure = action.pure
         try:
-            return await action.run(ActionCall(parameters, self))
+            stood_in = self._stand_in(action, parameters)
+            return await action.run(ActionCall(parameters, self)) if stood_in is None else stood_in
         except (ActionFailed, WorkflowFailed, Fenced, KeyboardInterrupt):
             raise
         except asyncio.CancelledError as error:
@@ -42,6 +47,47 @@ class RunningStep:
         # An action is foreign code: whatever it raises, even SystemExit, fails the step and not the worker.
         except BaseException as error:
             raise ActionFailed(f"The action {action.name!r} broke: {_described(error)}") from error
+
+    def settle(self, action: Action | None, outputs: Mapping[str, Any]) -> None:
+        """Note what a step's success means for the component's machines, now or again after a crash.
+
+        Raises ActionFailed for outputs that the action cannot read.
+        """
+        if isinstance(action, ChangesRoles):
+            try:
+                action.settle(outputs, _Roles(self._workflow))
+            except Exception as error:
+                raise ActionFailed(
+                    f"The outputs of the action {self._action!r} do not tell its machines: {_described(error)}",
+                    retryable=False,
+                ) from error
+
+    def _stand_in(self, action: Action, parameters: Mapping[str, Any]) -> object:
+        """Return what a dry run answers in the action's place, None where the action shall run."""
+        if action.pure or getattr(action, "on_machines", False):
+            return None
+        provider = provider_of(self._job)
+        return None if provider is None else provider.stand_in(self._errand(), parameters)
+
+    def _errand(self) -> Errand:
+        def log(level: str, text: str) -> None:
+            self.log(level, text)
+
+        return errand(self._job, self._workflow.component.path, self._action, self._path, log)
+
+    @property
+    def machines(self) -> ComponentMachines:
+        """The machines of the component. Raises ActionFailed where there is no machine provider."""
+        provider = provider_of(self._job)
+        if provider is None:
+            raise ActionFailed(
+                f"The step {self._path} needs machines: {self._action!r} cannot run,"
+                " because this installation has no machine provider yet.",
+                "Set LAUNCHBAY_MACHINES, or the policy machines.provider of the environment; with dry-run it is tried"
+                " without machines.",
+                retryable=False,
+            )
+        return ComponentMachines(self._job, self._workflow.component.path, self._errand(), provider)
 
     @property
     def instance_id(self) -> str:
@@ -93,7 +139,7 @@ class RunningStep:
         """Consumed signals, as the workflow sees them."""
         return self._workflow.signals
 
-    def log(self, level: LogLevel, text: str) -> None:
+    def log(self, level: LogLevel | str, text: str) -> None:
         """Add lines to the step's log, each cut to the bound."""
         if self._workflow.is_over:
             return
@@ -155,6 +201,22 @@ class RunningStep:
                 "Split it, or declare it pure.",
                 retryable=False,
             )
+
+
+class _Roles:
+    """Implements `actions.contract.Roles` for the component of a workflow."""
+
+    def __init__(self, workflow: Caller) -> None:
+        self._state = workflow.job.state
+        self._component = workflow.component.path
+
+    def joined(self, machines: Iterable[Machine]) -> None:
+        """Note that the component has these machines now."""
+        self._state.join(self._component, machines)
+
+    def left(self, machines: Iterable[Machine]) -> None:
+        """Note that these machines are gone."""
+        self._state.leave(self._component, machines)
 
 
 def _described(error: BaseException) -> str:

@@ -1,19 +1,38 @@
-"""Taking an instance down: every component, those first that others do not need any more."""
+"""Taking an instance down: every component, those first that others do not need any more, and all machines."""
 
+from launchbay.manifest.graph import Component
+from launchbay.runtime.machines import release_component, release_everything
 from launchbay.runtime.run import JobRun, WorkflowFailed
 
 
 async def destroy(job: JobRun) -> None:
     """Destroy every component in the reverse of the launch order, the failed ones not stopping the others.
 
-    Raises WorkflowFailed that names each component that could not be taken down.
+    Machines are released always, whether or not the manifest has a workflow for it. Raises WorkflowFailed that names
+    each component that could not be taken down and each machine that is left.
     """
     failures: list[str] = []
     for path in reversed(job.manifest.order):
-        component = job.component(path)
         try:
+            component = job.component(path)
             await job.component_type(component).destroy(job, component)
         except WorkflowFailed as failure:
             failures.append(f"Component {path!r}: {failure}")
+    failures += await release_everything(job)
+    if failures:
+        raise WorkflowFailed(" ".join(failures))
+
+
+async def take_down(job: JobRun, component: Component) -> None:
+    """Destroy one component of an instance that lives on, and release its machines even if that fails.
+
+    Raises WorkflowFailed with what is left.
+    """
+    failures: list[str] = []
+    try:
+        await job.component_type(component).destroy(job, component)
+    except WorkflowFailed as failure:
+        failures.append(str(failure))
+    failures += await release_component(job, component.path)
     if failures:
         raise WorkflowFailed(" ".join(failures))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from launchbay.manifest.difference import Change, ComponentChange, Configured, difference, triggered
 from launchbay.runtime.components.workflow_instance import run_triggered
+from launchbay.runtime.destroy import take_down
 from launchbay.runtime.launch import launch
 from launchbay.runtime.run import JobRun, WorkflowFailed
 
@@ -61,7 +62,7 @@ async def _stop(job: JobRun, before: Configured, stops: list[ComponentChange]) -
     for change in stops:
         component = before.manifest.components[change.path]
         try:
-            await job.component_type(component).destroy(former, component)
+            await take_down(former, component)
         except WorkflowFailed as failure:
             failures.append(f"Component {change.path!r} could not be taken down: {failure}")
         else:

@@ -8,6 +8,7 @@ from launchbay import limits
 from launchbay.actions.contract import Action
 from launchbay.actions.registry import Registry
 from launchbay.clock import Clock
+from launchbay.machines.registry import Providers
 from launchbay.manifest.difference import Configured
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.model.environment_view import EnvironmentView
@@ -148,6 +149,7 @@ class Surroundings:
     clock: Clock
     outgoing: OutgoingHttp
     retry_pacing: RetryPacing
+    machines: Providers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,18 +14,21 @@ from typing import Any
 import msgspec
 
 from launchbay.manifest.graph import Target
+from launchbay.model.machine import Machine, joined, without
 
 
 class ComponentState(msgspec.Struct):
     """One component. `signals` is interface → pin → value; `variables` are values returned by its earlier workflows.
 
     `seen` holds, for consumed signals with a trigger, the values by peer that were seen last (`runtime/triggers.py`).
+    `machines` are those that its steps made or adopted, each in a role, in the order of their numbers.
     """
 
     launched: bool = False
     signals: dict[str, dict[str, Any]] = {}
     variables: dict[str, Any] = {}
     seen: dict[str, dict[str, Any]] = {}
+    machines: list[Machine] = []
 
 
 class InstanceState:
@@ -38,6 +41,7 @@ class InstanceState:
         self._news: set[str] = set()
         self._given_up: set[str] = set()
         self._awaited: Counter[tuple[str, str]] = Counter()
+        self._machine_number = max((each.number for _, each in self.machines()), default=0)
 
     @classmethod
     def from_text(cls, text: str) -> "InstanceState":
@@ -99,6 +103,27 @@ class InstanceState:
     def remember(self, path: str, values: Mapping[str, Any]) -> None:
         """Keep values that a workflow returned; later workflows of the component see them as variables."""
         self.component(path).variables.update(values)
+
+    def machines(self) -> list[tuple[str, Machine]]:
+        """Return all machines of the instance, each with the path of the component that it belongs to."""
+        return [(path, machine) for path, state in self._components.items() for machine in state.machines]
+
+    def number_machines(self, count: int) -> list[int]:
+        """Return numbers for so many new machines; none is given out twice."""
+        first = self._machine_number + 1
+        self._machine_number += count
+        return list(range(first, first + count))
+
+    def join(self, path: str, machines: Iterable[Machine]) -> None:
+        """Note that a component has these machines now."""
+        state = self.component(path)
+        state.machines = joined(state.machines, machines)
+        self._machine_number = max((self._machine_number, *(machine.number for machine in state.machines)))
+
+    def leave(self, path: str, machines: Iterable[Machine]) -> None:
+        """Note that machines of a component are gone."""
+        state = self.component(path)
+        state.machines = without(state.machines, machines)
 
     def is_given_up(self, path: str) -> bool:
         """Tell whether the component will not be launched any more: its launch failed, or was not begun in time."""

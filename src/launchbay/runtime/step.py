@@ -42,13 +42,14 @@ class _Execution:
         self.running = RunningStep(
             workflow,
             self.path,
+            step.action,
             self.job.surroundings.clock.now() if self.earlier is None else self.earlier.started_at,
         )
 
     async def run(self) -> Mapping[str, Any]:
         earlier = self.earlier
         if earlier is not None and earlier.status is StepStatus.SUCCEEDED and earlier.outputs is not None:
-            return dict(earlier.outputs)
+            return self._recalled(earlier.outputs)
         ignored = False
         try:
             self.job.budget.take()
@@ -64,6 +65,14 @@ class _Execution:
                 self.job.journal.fail(self.path, self.step.name, message, self.running.attempt)
             raise StepFailed(message, ignored=ignored) from error
         return outputs
+
+    def _recalled(self, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Take a recorded success as it was, with what it means for the instance's machines."""
+        try:
+            self.running.settle(self.action, outputs)
+        except ActionFailed as error:
+            raise StepFailed(str(error), ignored=False) from error
+        return dict(outputs)
 
     def _setting(self, name: str, template: Template | None, policies: Mapping[str, Any]) -> Any:
         """Return a parameter that is for the runtime; it is read first, so that it counts for wrong parameters too."""
@@ -112,7 +121,7 @@ class _Execution:
             return
         past = self.workflow.past()
         for attempt in range(1, attempts + 1):
-            running = RunningStep(past, self.path, self.running.started_at)
+            running = RunningStep(past, self.path, self.step.action, self.running.started_at)
             running.attempt = attempt
             try:
                 await self._perform(past, running, parameters)
@@ -139,6 +148,7 @@ class _Execution:
         if self.workflow.is_over:
             return
         if self.has_effect:
+            self.running.settle(self.action, outputs)
             self.job.journal.succeed(self.path, outputs)
         else:
             self.job.journal.note(self.path, self.step.name, StepStatus.SUCCEEDED)

@@ -10,6 +10,7 @@ from launchbay.access.passwords import Passwords
 from launchbay.access.refresh_tokens import RefreshTokens
 from launchbay.access.secret_key import SecretKey
 from launchbay.clock import Clock
+from launchbay.machines.registry import Providers
 from launchbay.model.findings import Finding
 from launchbay.observe.audit import Audit
 from launchbay.outgoing.client import OutgoingHttp
@@ -28,6 +29,7 @@ class Desk:
     check: Callable[[bytes], list[Finding]]
     clock: Clock
     service_types: ServiceTypes
+    machines: Providers
     secret_key: SecretKey
     outgoing: OutgoingHttp
     audit: Audit

@@ -11,9 +11,11 @@ from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotFound, TooLarge
+from launchbay.model.environment_view import read_environment_view
 from launchbay.model.instance import InstanceStatus, is_active
 from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.job import JobStatus
+from launchbay.model.machine import DRY_RUN
 from launchbay.model.plan import read_plan
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import available_workflows, plan_destroy
@@ -30,6 +32,7 @@ class InstanceView(msgspec.Struct, frozen=True):
     record: InstanceRecord
     detail: DetailRow
     available_workflows: list[str]
+    is_dry_run: bool
 
 
 async def read_instance(desk: Desk, actor: Actor, instance_id: str) -> InstanceView:
@@ -40,7 +43,8 @@ async def read_instance(desk: Desk, actor: Actor, instance_id: str) -> InstanceV
         if detail is None:
             raise NotFound(f"The instance {record.id} has just been deleted.")
         manifest = await desk.manifests.get(connection, record.application_id, detail.version)
-    return InstanceView(record, detail, available_workflows(manifest))
+    provider = desk.machines.name_for(read_environment_view(record.environment_view).policies)
+    return InstanceView(record, detail, available_workflows(manifest), provider == DRY_RUN)
 
 
 async def put_user_data(desk: Desk, actor: Actor, instance_id: str, data: Mapping[str, Any]) -> None:

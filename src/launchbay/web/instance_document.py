@@ -74,9 +74,10 @@ class _InstanceDocument(TypedDict):
 
 
 class InstanceDocument(_InstanceDocument, total=False):
-    """An instance in detail; `workflow` is there while a job runs."""
+    """An instance in detail; `workflow` is there while a job runs, `dryRun` where its machines are dry-run ones."""
 
     workflow: WorkflowDocument
+    dryRun: bool
 
 
 def summary_document(row: SummaryRow) -> SummaryDocument:
@@ -116,6 +117,8 @@ def instance_document(view: InstanceView) -> dict[str, Any]:
     running = next((job for job in history if job["status"] == JobStatus.EXECUTING), None)
     if running is not None:
         document["workflow"] = {name: running[name] for name in ("name", "status", "ownerId", "steps")}
+    if view.is_dry_run:
+        document["dryRun"] = True
     return document
 
 

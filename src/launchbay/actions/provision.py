@@ -1,0 +1,114 @@
+"""`provisionVms`, also `provisionAmazonVm`: machines for a role, made or adopted (manifest-language §9)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from launchbay import limits
+from launchbay.actions.contract import ActionCall, ActionParameter, Roles
+from launchbay.actions.parameters import optional_text, optional_texts, whole_number
+from launchbay.model.machine import Machine, MachineSpec, joined
+
+DEFAULT_ROLE = "default"
+_ADDRESSES = "a list of addresses"
+_SPEC = {
+    "hardwareId": "hardware",
+    "imageId": "image",
+    "vmIdentity": "login",
+    "jcloudsRegions": "location",
+    "jcloudsNodeNamePrefix": "name_prefix",
+}
+_OWN = frozenset(("roleName", "staticIps", "targetQuantity", "quantity", *_SPEC))
+
+
+_PARAMETERS = {
+    "roleName": ActionParameter(f"The role of the machines; '{DEFAULT_ROLE}' where it is left out.", type="string"),
+    "hardwareId": ActionParameter("The size of a machine.", type="string"),
+    "imageId": ActionParameter("The image of a machine.", type="string"),
+    "vmIdentity": ActionParameter("The login.", type="string"),
+    "staticIps": ActionParameter("Hosts to adopt; none is made then.", type="list<string>"),
+    "targetQuantity": ActionParameter("How many machines the role shall have at least.", type="int"),
+    "quantity": ActionParameter("How many machines to add; 1 where nothing says how many.", type="int"),
+    "providerSettings": ActionParameter("What the provider knows beside.", type="map<string,object>"),
+}
+_OUTPUTS = {
+    "ips": "The addresses of all machines of the role.",
+    "privateips": "Their inner addresses.",
+    "machines": "The machines that this step made or adopted.",
+}
+
+
+@dataclass(frozen=True)
+class Provision:
+    """Brings machines into a role: adopts those of `staticIps`, or makes what `targetQuantity` or `quantity` say.
+
+    The same work under two names.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    pure: bool = False
+    on_machines: bool = True
+
+    @property
+    def parameters(self) -> Mapping[str, ActionParameter]:
+        """The documented parameters by name."""
+        return _PARAMETERS
+
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """The outputs by name."""
+        return _OUTPUTS
+
+    async def run(self, call: ActionCall) -> Mapping[str, Any]:
+        """Make or adopt the machines."""
+        machines, parameters = call.context.machines, call.parameters
+        role = optional_text(parameters, "roleName", "the name of a role") or DEFAULT_ROLE
+        addresses = optional_texts(parameters, "staticIps", _ADDRESSES)
+        spec = _spec(parameters)
+        if addresses is None:
+            missing = _missing(call, role, len(machines.of_role(role)))
+            made = await machines.provision(role, missing, spec) if missing else []
+        else:
+            known = {machine.host for machine in machines.of_role(role)}
+            new = [address for address in dict.fromkeys(addresses) if address not in known]
+            made = await machines.adopt(role, new, spec) if new else []
+        everyone = joined(machines.of_role(role), made)
+        return {
+            "ips": [machine.host for machine in everyone],
+            "privateips": [machine.inner_host for machine in everyone],
+            "machines": [msgspec.to_builtins(machine) for machine in made],
+        }
+
+    def settle(self, outputs: Mapping[str, Any], roles: Roles) -> None:
+        """Note the new machines."""
+        roles.joined(msgspec.convert(outputs["machines"], list[Machine]))
+
+
+def _missing(call: ActionCall, role: str, present: int) -> int:
+    """Return how many machines to make."""
+    parameters = call.parameters
+    target = parameters.get("targetQuantity")
+    if target is not None:
+        wanted = whole_number(target, "targetQuantity", least=0, most=limits.ROLE_MACHINES)
+        if wanted < present:
+            call.context.log(
+                "info",
+                f"The role {role!r} has {present} machines, more than the {wanted} that are wanted at least. "
+                "The action destroyVms takes machines away.",
+            )
+        return max(0, wanted - present)
+    added = parameters.get("quantity")
+    room = max(0, limits.ROLE_MACHINES - present)
+    return 1 if added is None else whole_number(added, "quantity", least=0, most=room)
+
+
+def _spec(parameters: Mapping[str, Any]) -> MachineSpec:
+    texts = {
+        field: "" if parameters.get(name) in (None, "") else optional_text(parameters, name, "a text") or ""
+        for name, field in _SPEC.items()
+    }
+    settings = {name: value for name, value in parameters.items() if name not in _OWN}
+    return MachineSpec(**texts, settings=settings)

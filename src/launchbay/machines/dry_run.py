@@ -1,0 +1,232 @@
+"""Machines that are not there: every call is told in the step's log and answered, and nothing is done.
+
+So any manifest can be tried, and tested, without a machine. Answers are the same for the same instance and step, in
+every attempt and after every crash: made of their names, or configured (`answers.py`). Addresses are of networks that
+are reserved for documentation and lead nowhere.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+import msgspec
+
+from launchbay.errors import ActionFailed
+from launchbay.machines.answers import POLICY_PREFIX, Answers
+from launchbay.machines.contract import Errand
+from launchbay.model.machine import DRY_RUN, ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
+from launchbay.model.masking import Masking
+
+DOMAIN = "dry-run.example"
+_NETWORK = 254  # addresses of a network of documentation
+_OVERFLOW = 250  # addresses that are used of each /24 of the network for benchmarks
+_PUBLIC, _PRIVATE = "192.0.2", "198.51.100"
+_PUBLIC_OVERFLOW, _PRIVATE_OVERFLOW = "198.18", "198.19"
+_NOWHERE = ("192.0.2.", "198.51.100.", "203.0.113.", "198.18.", "198.19.", "2001:db8:")
+_LINE_CHARS = 120
+_NAME = re.compile(r"[^a-z0-9-]+")
+_REST_CALL = "restcall"
+_MASKING = Masking()
+
+
+def first_place(instance_id: str) -> int:
+    """Return where the addresses of an instance begin, so that those of different instances are mostly different."""
+    return int.from_bytes(hashlib.sha256(instance_id.encode()).digest()[:4], "big") % _NETWORK
+
+
+class DryRun:
+    """The provider. `place` tells where in the networks the addresses of an instance begin."""
+
+    name = DRY_RUN
+
+    def __init__(self, answers: Answers | None = None, place: Callable[[str], int] = first_place) -> None:
+        self._answers = answers or Answers()
+        self._place = place
+
+    async def provision(
+        self, errand: Errand, role: str, numbers: Sequence[int], spec: MachineSpec
+    ) -> Sequence[Machine]:
+        """Make nothing, and return machines with addresses of documentation."""
+        given = self._given(errand, role=role)
+        machines = [self._machine(errand, role, number, spec, given, place) for place, number in enumerate(numbers)]
+        like = ", ".join(filter(None, (spec.hardware, spec.image, spec.location))) or "of no given kind"
+        hosts = ", ".join(machine.host for machine in machines)
+        _tell(errand, f"{len(machines)} machines for the role {role!r} ({like}): {hosts}")
+        return machines
+
+    async def adopt(
+        self, errand: Errand, role: str, addresses: Mapping[int, str], spec: MachineSpec
+    ) -> Sequence[Machine]:
+        """Take the addresses as they are; nobody looks whether anything answers there."""
+        self._given(errand, role=role)
+        _tell(errand, f"adopts {', '.join(addresses.values())} for the role {role!r}")
+        return [
+            Machine(
+                id=f"adopted:{address}",
+                role=role,
+                provider=self.name,
+                number=number,
+                public_ip=address,
+                private_ip=address,
+                host_name=address,
+                login=spec.login,
+                adopted=True,
+            )
+            for number, address in addresses.items()
+        ]
+
+    async def release(self, errand: Errand, machine: Machine) -> None:
+        """Take nothing down, unless an answer says that it fails."""
+        self._given(errand, role=machine.role, host=machine.host)
+        _tell(errand, f"releases {machine.host}, role {machine.role!r}")
+
+    async def strays(self, errand: Errand) -> Sequence[Machine]:  # noqa: ARG002 - contract
+        """Find none: nothing was ever made."""
+        return ()
+
+    async def run(self, errand: Errand, machine: Machine, command: RemoteCommand) -> CommandResult:
+        """Run nothing, and return the configured output or one word that is nobody else's."""
+        _tell(errand, f"on {_named(machine)}{' with sudo' if command.sudo else ''}: {_brief(command.line)}")
+        given = self._given(errand, role=machine.role, host=machine.host, command=command.line)
+        stdout = given.get("stdout", f"dry-run-{_digest(errand, machine)}")
+        return CommandResult(_text(stdout), _text(given.get("stderr", "")), _exit_code(given.get("exitCode", 0)))
+
+    async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
+        """Run no recipe, and return the attributes that were given, those of every node, and the configured ones."""
+        about = f" of {_brief(chef.recipe_url)}" if chef.recipe_url else ""
+        _tell(errand, f"on {_named(machine)}: {', '.join(chef.run_list)}{about}")
+        given = self._given(errand, role=machine.role, host=machine.host, command=",".join(chef.run_list))
+        node = {
+            "fqdn": machine.host_name,
+            "hostname": machine.host_name.partition(".")[0],
+            "ipaddress": machine.inner_host,
+            "run_list": list(chef.run_list),
+        }
+        return _merged(_merged(node, chef.attributes), given.get("chefState", {}))
+
+    async def put_file(self, errand: Errand, machine: Machine, name: str, content: bytes) -> None:
+        """Write nothing."""
+        _tell(errand, f"puts {len(content)} bytes into {name} on {_named(machine)}")
+        self._given(errand, role=machine.role, host=machine.host, command=name)
+
+    async def get_file(self, errand: Errand, machine: Machine, name: str) -> bytes:
+        """Read nothing, and return the configured content or a line that names the file."""
+        _tell(errand, f"gets {name} from {_named(machine)}")
+        given = self._given(errand, role=machine.role, host=machine.host, command=name)
+        return _text(given.get("content", f"dry run: {name} of {machine.host}\n")).encode()
+
+    def stand_in(self, errand: Errand, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Answer for an action that has configured outputs, and for calls to addresses that lead nowhere."""
+        command = parameters.get("command")
+        asked = command if isinstance(command, str) else ""
+        given = self._given(errand, command=asked)
+        if errand.action == _REST_CALL:
+            everything = errand.policies.get(f"{POLICY_PREFIX}{_REST_CALL}") is True
+            return _call(errand, parameters, given) if given or everything or _leads_nowhere(asked) else None
+        if not given:
+            return None
+        _tell(errand, f"the action {errand.action!r} is not run; its outputs are configured")
+        return given
+
+    def _given(self, errand: Errand, *, role: str = "", host: str = "", command: str = "") -> dict[str, Any]:
+        """Return the configured outputs. Raises the configured failure."""
+        given = self._answers.of(errand, role=role, host=host, command=command)
+        error = given.pop("error", None)
+        if error is not None:
+            _fail(errand, _text(error), retryable=given.get("retryable") is not False)
+        return given
+
+    def _machine(
+        self, errand: Errand, role: str, number: int, spec: MachineSpec, given: Mapping[str, Any], place: int
+    ) -> Machine:
+        public, private = _addresses(self._place(errand.instance_id), number)
+        name = _NAME.sub("-", (spec.name_prefix or role).lower()).strip("-") or "machine"
+        return Machine(
+            id=f"{DRY_RUN}:{errand.instance_id}:{number}",
+            role=role,
+            provider=self.name,
+            number=number,
+            public_ip=_configured(given.get("ips"), place, public),
+            private_ip=_configured(given.get("privateips"), place, private),
+            host_name=f"{name}-{number}.{DOMAIN}",
+            login=spec.login,
+        )
+
+
+def _addresses(begin: int, number: int) -> tuple[str, str]:
+    """Return the public and the private address of an instance's so-many-th machine, from 1."""
+    if number <= _NETWORK:
+        place = (begin + number - 1) % _NETWORK + 1
+        return f"{_PUBLIC}.{place}", f"{_PRIVATE}.{place}"
+    block, place = divmod(number - _NETWORK - 1, _OVERFLOW)
+    return f"{_PUBLIC_OVERFLOW}.{block}.{place + 1}", f"{_PRIVATE_OVERFLOW}.{block}.{place + 1}"
+
+
+def _configured(addresses: Any, place: int, otherwise: str) -> str:
+    if isinstance(addresses, list) and place < len(addresses):
+        return str(addresses[place])
+    return otherwise
+
+
+def _call(errand: Errand, parameters: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    method, url = str(parameters.get("method") or "GET").upper(), _brief(str(parameters.get("command")))
+    status = _exit_code(given.get("status", 200))
+    _tell(errand, f"{method} {url} is not sent; the answer is {status}")
+    expected = parameters.get("expectedStatus", status if 200 <= status <= 299 else None)
+    if status not in (expected if isinstance(expected, list) else [expected]):
+        _fail(errand, f"{method} {url} answered {status}.", retryable=not 300 <= status <= 499)
+    return {"content": given.get("content", {}), "status": status, "headers": given.get("headers", {})}
+
+
+def _leads_nowhere(url: str) -> bool:
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return host.startswith(_NOWHERE) or host == DOMAIN or host.endswith(f".{DOMAIN}")
+
+
+def _tell(errand: Errand, text: str) -> None:
+    errand.log("info", f"dry run: {errand.action} {_MASKING.text(text)}.")
+
+
+def _fail(errand: Errand, text: str, *, retryable: bool) -> NoReturn:
+    raise ActionFailed(f"dry run: {errand.action} fails, as it is configured: {text}", retryable=retryable)
+
+
+def _named(machine: Machine) -> str:
+    return f"{machine.host}, role {machine.role!r}"
+
+
+def _brief(text: str) -> str:
+    """Return the first line of a command, and how many there are."""
+    lines = text.strip().splitlines() or [""]
+    first = lines[0] if len(lines[0]) <= _LINE_CHARS else f"{lines[0][:_LINE_CHARS]}…"
+    return first if len(lines) == 1 else f"{first} … ({len(lines)} lines)"
+
+
+def _digest(errand: Errand, machine: Machine) -> str:
+    return hashlib.sha256(f"{errand.instance_id}\n{errand.path}\n{machine.host}".encode()).hexdigest()[:8]
+
+
+def _text(value: Any) -> str:
+    """Return a configured output as the text that a machine would print."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _exit_code(value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ActionFailed(f"dry run: {value!r} is configured where a number belongs.", retryable=False) from None
+
+
+def _merged(under: Mapping[str, Any], over: Any) -> dict[str, Any]:
+    """Return a map with what another one says laid over it, inside of maps too."""
+    merged = dict(under)
+    for name, value in (over if isinstance(over, Mapping) else {}).items():
+        known = merged.get(name)
+        merged[name] = _merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+    return merged

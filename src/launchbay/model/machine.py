@@ -1,0 +1,111 @@
+"""Machines and what is done on them: what actions, machine providers and an instance's state have in common. Pure.
+
+A machine belongs to a *role* of a component: the name under which the component's workflows, and the macros that they
+call, address its machines (manifest-language §9).
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+DRY_RUN = "dry-run"
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One machine of a role.
+
+    `id` is its name with its provider. `number` is its place among all machines that the instance ever had, so that
+    the order in a role does not depend on which of two parallel steps ended first. An `adopted` machine was there
+    before, and to release it is to forget it.
+    """
+
+    id: str
+    role: str
+    provider: str
+    number: int
+    public_ip: str = ""
+    private_ip: str = ""
+    host_name: str = ""
+    login: str = ""
+    adopted: bool = False
+
+    @property
+    def host(self) -> str:
+        """Return the one address that outputs name it by: an element of `ips`."""
+        return self.public_ip or self.private_ip or self.host_name
+
+    @property
+    def inner_host(self) -> str:
+        """Return its address inside of its network: an element of `privateips`."""
+        return self.private_ip or self.public_ip or self.host_name
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return what tells it from the other machines of its component. One machine may be in two roles."""
+        return self.role, self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineSpec:
+    """What a machine shall be like. `settings` is everything else that the manifest says, for the provider to know."""
+
+    hardware: str = ""
+    image: str = ""
+    login: str = ""
+    location: str = ""
+    name_prefix: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteCommand:
+    """A command for a machine's shell. `line` may be a whole script; `timeout_s` None is the provider's own bound."""
+
+    line: str
+    sudo: bool = False
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """How a command ended, with its output as text."""
+
+    stdout: str
+    stderr: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChefRun:
+    """What Chef shall do on a machine: the recipes, where their archive is, and the attributes of the node."""
+
+    run_list: Sequence[str]
+    recipe_url: str = ""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    version: str = ""
+    solo: bool = True
+    sudo: bool = True
+
+
+def shell_line(command: Sequence[str]) -> str:
+    """Return a command as one line for a shell: the first element as it is, the others as one argument each.
+
+    One element is a line or a script, and more are a program with its arguments (manifest-language §9). A first element
+    with shell in it and arguments after it, as public manifests have, means the same then as it did there.
+    """
+    return " ".join((*command[:1], *map(shlex.quote, command[1:])))
+
+
+def joined(machines: Iterable[Machine], newcomers: Iterable[Machine]) -> list[Machine]:
+    """Return the machines with the newcomers, in the order of their numbers; one that was there is replaced."""
+    found = {machine.key: machine for machine in (*machines, *newcomers)}
+    return sorted(found.values(), key=lambda machine: (machine.number, machine.key))
+
+
+def without(machines: Iterable[Machine], leavers: Iterable[Machine]) -> list[Machine]:
+    """Return the machines without those that left."""
+    gone = {machine.key for machine in leavers}
+    return [machine for machine in machines if machine.key not in gone]

@@ -1,0 +1,256 @@
+"""The machines of a component, as its steps see them and as its end releases them (manifest-language §9).
+
+Which machines there are is part of the instance's state. It changes only by the outputs of recorded steps, so a job
+that is repeated after a crash comes to the same machines without making one twice.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from launchbay import limits
+from launchbay.actions.contract import idempotency_key
+from launchbay.errors import ActionFailed
+from launchbay.machines.contract import Errand, MachineProvider
+from launchbay.machines.registry import UnknownProvider
+from launchbay.manifest.component_types import COMPUTE
+from launchbay.manifest.graph import Peer
+from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
+from launchbay.model.step_path import workflow_path
+from launchbay.runtime.peers import named_peers
+from launchbay.runtime.run import JobRun
+
+NETWORKS = "networks"
+_PUBLIC, _PRIVATE, _IP = "public", "eth0", "ip"
+_RELEASE = "release"
+
+
+def provider_of(job: JobRun) -> MachineProvider | None:
+    """Return the provider that makes this instance's machines, None where none is chosen. Raises ActionFailed."""
+    try:
+        return job.surroundings.machines.chosen_for(job.environment.policies)
+    except UnknownProvider as error:
+        raise ActionFailed(str(error), retryable=False) from None
+
+
+def errand(job: JobRun, component: str, action: str, path: str, log: Callable[[str, str], None]) -> Errand:
+    """Return what a provider is told about who asks: a step at `path` of the plan, or a component by itself."""
+    return Errand(
+        organization_id=job.organization_id,
+        environment_id=job.environment_id,
+        instance_id=job.instance_id,
+        component=component,
+        action=action,
+        step=path.rpartition("/")[2],
+        path=path,
+        tag=idempotency_key(job.job_id, path),
+        log=log,
+        policies=job.environment.policies,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentMachines:
+    """Implements `actions.contract.StepMachines` for one step of a component; components use it for themselves too."""
+
+    job: JobRun
+    component: str
+    errand: Errand
+    provider: MachineProvider
+
+    def of_role(self, role: str) -> Sequence[Machine]:
+        """Return the component's own machines of a role."""
+        return [machine for machine in self.own() if machine.role == role]
+
+    def own(self) -> Sequence[Machine]:
+        """Return all machines that belong to the component."""
+        return list(self.job.state.component(self.component).machines)
+
+    def to_reach(self, roles: Sequence[str] | None) -> Sequence[Machine]:
+        """Return the machines of these roles, each address once. Raises ActionFailed for a role without any."""
+        names = self._role_names() if roles is None else list(dict.fromkeys(roles))
+        if not names:
+            raise ActionFailed(
+                f"Component {self.component!r} has no machines; provisionVms makes some.", retryable=False
+            )
+        found: dict[str, Machine] = {}
+        for role in names:
+            machines = self.of_role(role) or self._bound(role)
+            if not machines:
+                raise ActionFailed(self._empty(role), retryable=False)
+            for machine in machines:
+                found.setdefault(machine.host, machine)
+        return list(found.values())
+
+    async def provision(self, role: str, count: int, spec: MachineSpec) -> Sequence[Machine]:
+        """Make so many machines."""
+        numbers = self.job.state.number_machines(count)
+        return await self.provider.provision(self.errand, role, numbers, spec)
+
+    async def adopt(self, role: str, addresses: Sequence[str], spec: MachineSpec) -> Sequence[Machine]:
+        """Take machines that are there."""
+        numbers = self.job.state.number_machines(len(addresses))
+        return await self.provider.adopt(self.errand, role, dict(zip(numbers, addresses, strict=True)), spec)
+
+    async def release(self, machines: Sequence[Machine]) -> None:
+        """Take machines down, as many as can be. Raises ActionFailed that names the others."""
+        _, failures = await release(self.job, self.errand, machines)
+        if failures:
+            raise ActionFailed(*failures)
+
+    async def run(self, machine: Machine, command: RemoteCommand) -> CommandResult:
+        """Run a command to its end, whatever its exit code."""
+        return await self._maker(machine).run(self.errand, machine, command)
+
+    async def converge(self, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
+        """Run Chef and return the node's attributes."""
+        return await self._maker(machine).converge(self.errand, machine, chef)
+
+    async def put_file(self, machine: Machine, name: str, content: bytes) -> None:
+        """Write a file."""
+        await self._maker(machine).put_file(self.errand, machine, name, content)
+
+    async def get_file(self, machine: Machine, name: str) -> bytes:
+        """Read a file."""
+        return await self._maker(machine).get_file(self.errand, machine, name)
+
+    def _maker(self, machine: Machine) -> MachineProvider:
+        """Return the provider that the machine is of: another one may be chosen since."""
+        return _maker(self.job, machine)
+
+    def _role_names(self) -> list[str]:
+        return list(dict.fromkeys(machine.role for machine in self.own()))
+
+    def _empty(self, role: str) -> str:
+        known = ", ".join(self._role_names()) or "none"
+        return (
+            f"The role {role!r} has no machines in component {self.component!r}; roles with machines: {known}. "
+            "Provision it before, or correct the name."
+        )
+
+    def _bound(self, interface: str) -> list[Machine]:
+        """Return the machines at the other end of an interface of this name (language §4, `compute.Instance`)."""
+        component = self.job.component(self.component)
+        machines: list[Machine] = []
+        for place, (_, peer) in enumerate(named_peers(component, interface)):
+            machines.extend(self._own_of(peer) or self._told_by(peer, interface, place))
+        return machines
+
+    def _own_of(self, peer: Peer) -> list[Machine]:
+        """Return the machine of a component of this instance that stands for one."""
+        paths = dict.fromkeys(target.component for target in peer.pins.values())
+        return [
+            machine
+            for path in paths
+            if self.job.component(path).type == COMPUTE
+            for machine in self.job.state.component(path).machines
+        ]
+
+    def _told_by(self, peer: Peer, role: str, place: int) -> list[Machine]:
+        """Return the machine of another instance, of which its signal `networks` tells."""
+        if NETWORKS not in peer.pins:
+            return []
+        _, networks = self.job.state.signal(peer.pins[NETWORKS])
+        public, private = _address(networks, _PUBLIC), _address(networks, _PRIVATE)
+        if not (public or private):
+            return []
+        machine = Machine(
+            id=f"bound:{public or private}",
+            role=role,
+            provider=self.provider.name,
+            number=place,
+            public_ip=public,
+            private_ip=private,
+            adopted=True,
+        )
+        return [machine]
+
+
+def networks(machine: Machine) -> dict[str, dict[str, str]]:
+    """Return what a `compute.Instance` publishes about its machine (language §4)."""
+    return {_PUBLIC: {_IP: machine.host}, _PRIVATE: {_IP: machine.inner_host}}
+
+
+async def release(job: JobRun, on_errand: Errand, machines: Iterable[Machine]) -> tuple[list[Machine], list[str]]:
+    """Release machines and return those that are gone, and a sentence for each that is not.
+
+    An adopted machine was there before and stays; it is only let go.
+    """
+    machines = list(machines)
+    turn = asyncio.Semaphore(limits.RELEASES_AT_ONCE)
+
+    async def let_go(machine: Machine) -> str | None:
+        if machine.adopted:
+            return None
+        try:
+            async with turn:
+                await _maker(job, machine).release(on_errand, machine)
+        except Exception as error:  # noqa: BLE001 - a provider is foreign code; the other machines must go all the same
+            return f"The machine {machine.host} ({machine.id}, role {machine.role!r}) is left: {_told(error)}"
+        return None
+
+    outcomes = await asyncio.gather(*(let_go(machine) for machine in machines))
+    gone = [machine for machine, failure in zip(machines, outcomes, strict=True) if failure is None]
+    return gone, [failure for failure in outcomes if failure is not None]
+
+
+async def release_component(job: JobRun, path: str) -> list[str]:
+    """Release all machines of a component that is taken down, and return a sentence for each that is left."""
+    gone, left = await release(job, _errand_of_end(job, path), job.state.component(path).machines)
+    job.state.leave(path, gone)
+    return left
+
+
+async def release_everything(job: JobRun) -> list[str]:
+    """Release all machines of an instance that ends, those too that no record tells of; bounded in time.
+
+    Returns a sentence for each that is left.
+    """
+    try:
+        async with asyncio.timeout(limits.RELEASE_S):
+            failures = [
+                f"Component {path!r}: {failure}"
+                for path in dict.fromkeys(path for path, _ in job.state.machines())
+                for failure in await release_component(job, path)
+            ]
+            return failures + await _release_strays(job)
+    except TimeoutError:
+        left = ", ".join(f"{machine.host} ({machine.id})" for _, machine in job.state.machines()) or "unknown"
+        return [f"Machines could not be released within {limits.RELEASE_S:g} s; left are: {left}."]
+
+
+async def _release_strays(job: JobRun) -> list[str]:
+    """Release what was made and never recorded: its step was interrupted and did not come to its end again."""
+    try:
+        provider = provider_of(job)
+        if provider is None:
+            return []
+        on_errand = _errand_of_end(job, "")
+        known = {machine.id for _, machine in job.state.machines()}
+        strays = [machine for machine in await provider.strays(on_errand) if machine.id not in known]
+        return (await release(job, on_errand, strays))[1]
+    except Exception as error:  # noqa: BLE001 - a provider is foreign code; the instance's end goes on
+        return [f"Machines without a record could not be looked for: {_told(error)}"]
+
+
+def _errand_of_end(job: JobRun, component: str) -> Errand:
+    path = workflow_path(component, _RELEASE)
+    return errand(job, component, _RELEASE, path, lambda level, text: job.journal.log(None, level, text))
+
+
+def _maker(job: JobRun, machine: Machine) -> MachineProvider:
+    try:
+        return job.surroundings.machines.named(machine.provider)
+    except UnknownProvider as error:
+        raise ActionFailed(str(error), retryable=False) from None
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, ActionFailed) else f"{type(error).__name__}: {error}"
+
+
+def _address(networks: Any, name: str) -> str:
+    network = networks.get(name) if isinstance(networks, Mapping) else None
+    address = network.get(_IP) if isinstance(network, Mapping) else None
+    return address if isinstance(address, str) else ""
