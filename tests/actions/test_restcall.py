@@ -7,13 +7,13 @@ from urllib.parse import parse_qsl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.actions.contexts import RecordingContext, run
-from tests.outgoing.loopback import LoopbackServer, Received, answer, loopback_server, redirect
 
 from launchbay import limits
 from launchbay.actions.restcall import RestCall
 from launchbay.errors import ActionFailed
 from launchbay.outgoing.client import OutgoingHttp
+from tests.actions.contexts import RecordingContext, run
+from tests.outgoing.loopback import LoopbackServer, Received, answer, loopback_server, redirect
 
 pytestmark = pytest.mark.anyio
 

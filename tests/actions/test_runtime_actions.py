@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from tests.actions.contexts import RecordingContext, Signals, run
 
 from launchbay.actions.commands import CommandCall
 from launchbay.actions.contract import idempotency_key
@@ -12,6 +11,7 @@ from launchbay.actions.logging_family import LOGGING_ACTIONS, WithoutEffect
 from launchbay.actions.peers import WaitPeers
 from launchbay.actions.signals import GetEnvironmentProperties, GetSignals
 from launchbay.errors import ActionFailed
+from tests.actions.contexts import RecordingContext, Signals, run
 
 pytestmark = pytest.mark.anyio
 

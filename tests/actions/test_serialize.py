@@ -7,11 +7,11 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.actions.contexts import run
 
 from launchbay import limits
 from launchbay.actions.serialize import Serialize
 from launchbay.errors import ActionFailed
+from tests.actions.contexts import run
 
 pytestmark = pytest.mark.anyio
 

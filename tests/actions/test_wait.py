@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.actions.contexts import START, RecordingContext, SteppedClock, run
 
 from launchbay.actions.wait import Wait
 from launchbay.errors import ActionFailed
+from tests.actions.contexts import START, RecordingContext, SteppedClock, run
 
 pytestmark = pytest.mark.anyio
 
