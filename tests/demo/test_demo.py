@@ -15,14 +15,16 @@ import pytest
 
 from launchbay.demo.processes import HOST, is_free
 from tests.demo import terminal
+from tests.demo.places import place
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
+def directory() -> Iterator[Path]:
     """A data directory, whose demo is stopped after the test."""
-    yield tmp_path / "demo"
-    terminal.run("--data-dir", str(tmp_path / "demo"), "--stop")
-    assert terminal.processes_of(tmp_path) == [], "a stopped demo leaves nothing running"
+    with place() as parent:
+        yield parent / "demo"
+        terminal.run("--data-dir", str(parent / "demo"), "--stop")
+        assert terminal.processes_of(parent) == [], "a stopped demo leaves nothing running"
 
 
 def notes(directory: Path) -> dict[str, str]:

@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx
 
+from tests.demo.places import place
+
 EMAIL = "admin@launchbay.local"
 PASSWORD = "of the documentation"
 WITHIN_S = 60.0
@@ -65,21 +67,32 @@ class Bay:
             time.sleep(0.05)
         return seen
 
+    def returning(self, instance: str, values: object) -> None:
+        """Wait until the instance returns these values and nothing is under way on it."""
+        deadline = time.monotonic() + WITHIN_S
+        while (seen := self.call("GET", f"instances/{instance}"))["returnValues"] != values or seen["status"] in BUSY:
+            assert time.monotonic() < deadline, f"the instance is {seen['status']} with {seen['returnValues']}"
+            time.sleep(0.05)
+
 
 @contextmanager
-def served(directory: Path) -> Iterator[Bay]:
-    """Start a server with its data in the directory, and end it after use."""
-    command = [sys.executable, "-m", "launchbay.bootstrap.main", "serve", "--port", "0", "--data-dir", str(directory)]
-    log = directory / "serve.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=output, env=_environment(LAUNCHBAY_ADMIN_PASSWORD=PASSWORD)
-        )
-    try:
-        yield Bay(_address(log, process))
-    finally:
-        process.terminate()
-        process.wait(timeout=WITHIN_S)
+def served() -> Iterator[Bay]:
+    """Start a server on an empty directory, and end it after use."""
+    with place() as directory:
+        log = directory / "serve.log"
+        command = [sys.executable, "-m", "launchbay.bootstrap.main", "serve", "--port", "0", "--data-dir"]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*command, str(directory / "data")],
+                stdout=output,
+                stderr=output,
+                env=_environment(LAUNCHBAY_ADMIN_PASSWORD=PASSWORD),
+            )
+        try:
+            yield Bay(_address(log, process))
+        finally:
+            process.terminate()
+            process.wait(timeout=WITHIN_S)
 
 
 def _environment(**settings: str) -> dict[str, str]:

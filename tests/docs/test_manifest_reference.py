@@ -22,8 +22,10 @@ _GIVEN = re.compile(r"Given `(\{.*\})`:$", re.DOTALL)
 _ENVIRONMENT = re.compile(r"In the environment `(\{.*\})`:$", re.DOTALL)
 _REFUSED = re.compile(r"Refused with\s`(\w+)`:$")
 _WARNED = re.compile(r"[Ww]arned of with\s`(\w+)`[:;]")
-_AFTER = re.compile(r"After `([^`]+)` with `(\{.*\})`:$")
+_AFTER = re.compile(r"After `([^`]+)` with `(\{.*\})`(?:, a moment later)?:$")
 _TYPE = re.compile(r"^\| `([\w.]+)` \| .* \| (yes|no) \|$", re.MULTILINE)
+RECONFIGURATION = "PUT configuration"
+SOON = "a moment later:"
 FAILS = "ends as `Failed`:"
 NOT_LAUNCHED = re.compile(r"does not launch\sit yet:$")
 _NAMED = re.compile(r"The application `(\w+)`:$")
@@ -80,8 +82,8 @@ def _findings(example: Example) -> list[Finding]:
 
 
 @pytest.fixture(scope="module")
-def bay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bay]:
-    with served(tmp_path_factory.mktemp("reference")) as running:
+def bay() -> Iterator[Bay]:
+    with served() as running:
         for example in EXAMPLES:
             name = example.found(_NAMED)
             if name is not None:
@@ -104,13 +106,19 @@ def test_a_manifest_of_the_page_is_launched_with_the_values_that_the_page_shows(
         request["environmentId"] = bay.environment(_name(example), json.loads(offers))
     application = bay.application(_name(example), example.text)
     instance = bay.call("POST", f"applications/{application}/launch", request)["id"]
+    if SOON in example.before:
+        bay.returning(instance, example.values)
+        return
     seen = bay.settled(instance)
     assert seen["status"] == ("Failed" if FAILS in example.before else "Running"), seen["errorMessage"]
     if example.values is not None:
         assert seen["returnValues"] == example.values
     for command, parameters, values in example.commands:
-        bay.call("POST", f"instances/{instance}/{command}", parameters)
-        assert bay.settled(instance)["returnValues"] == values
+        if command == RECONFIGURATION:
+            bay.call("PUT", f"instances/{instance}/configuration", parameters)
+        else:
+            bay.call("POST", f"instances/{instance}/{command}", parameters)
+        bay.returning(instance, values)
 
 
 def test_what_the_page_calls_not_launched_is_refused_at_launch(bay: Bay) -> None:

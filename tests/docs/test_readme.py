@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 from tests.docs.pages import ROOT, blocks
 from tests.docs.served import served
@@ -17,14 +16,14 @@ def test_every_make_command_of_the_readme_exists() -> None:
     assert set(used) <= TARGETS
 
 
-def test_the_example_answers_what_the_readme_shows(tmp_path: Path) -> None:
+def test_the_example_answers_what_the_readme_shows() -> None:
     (manifest,) = (block.text for block in blocks(PAGE) if block.language == "yaml")
     (calls,) = (block.text for block in blocks(PAGE) if "/launch" in block.text and block.language == "console")
     sent = re.search(r"-d '(\{.*\})'", calls)
     shown = re.search(r'"status":"(\w+)","returnValues":(\{.*?\})', calls)
     assert sent is not None
     assert shown is not None
-    with served(tmp_path) as bay:
+    with served() as bay:
         application = bay.application("greeter", manifest)
         launched = bay.call("POST", f"applications/{application}/launch", json.loads(sent[1]))
         seen = bay.settled(launched["id"])

@@ -1,7 +1,11 @@
 """The tutorial does what it says: every command and every file of it, in one shell, on a fresh server."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
+from tests.demo.places import place
 from tests.demo.terminal import await_true, processes_of
 from tests.docs import shell
 from tests.docs.pages import DOCS, ROOT, blocks
@@ -12,10 +16,15 @@ PORTS = ("8080", "9000")
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[shell.Outcome]:
-    directory = tmp_path_factory.mktemp("tutorial")
+def directory() -> Iterator[Path]:
+    with place() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def outcomes(directory: Path) -> list[shell.Outcome]:
     home = directory / "home"
-    home.mkdir()
+    home.mkdir(mode=0o711)
     replaced = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
     return shell.run(shell.commands_of(list(blocks(PAGE)), replaced), cwd=ROOT, home=home)
 
@@ -36,12 +45,9 @@ def test_every_output_of_the_tutorial_is_the_real_one(outcomes: list[shell.Outco
     assert not wrong, "\n\n".join(wrong)
 
 
-def test_the_tutorial_leaves_nothing_running(
-    outcomes: list[shell.Outcome], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    directory = tmp_path_factory.getbasetemp()
+def test_the_tutorial_leaves_nothing_running(outcomes: list[shell.Outcome], directory: Path) -> None:
     assert outcomes
-    await_true(lambda: not any("harbour" in command for command in processes_of(directory)))
+    await_true(lambda: processes_of(directory) == [])
 
 
 def test_every_block_of_the_tutorial_is_run_or_saved() -> None:
