@@ -37,6 +37,7 @@ class Aftermath:
     def columns(self) -> dict[str, Any]:
         """Return the parameters of the statement that ends a job."""
         return {
+            "has_follow_up": bool(self.pending or self.signals_changed or self.feeds),
             "next_kinds": [each.kind for each in self.pending],
             "next_components": [each.component for each in self.pending],
             "next_workflows": [each.workflow for each in self.pending],

@@ -107,6 +107,7 @@ class Ending:
                 results=outcome.results,
                 is_gone=status is InstanceStatus.DESTROYED,
                 ends_reconfiguration=self._plan.kind == "reconfigure",
+                has_journal=bool(journal["paths"] or journal["log_texts"]),
                 **journal,
                 **outcome.follows.columns(),
             )

@@ -47,10 +47,11 @@ class OutcomeRow(NamedTuple):
 
 
 class EndRow(NamedTuple):
-    """Whether something fell due on the instance while the job ran; `written` is the journal's, without meaning."""
+    """Whether something fell due on the instance while the job ran; the others have no meaning."""
 
     work_waiting: bool
     written: object
+    followed: object
 
 
 _sql = load("jobs")

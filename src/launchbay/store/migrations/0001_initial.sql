@@ -199,12 +199,15 @@ CREATE TABLE log_lines (
 CREATE INDEX log_lines_instance ON log_lines (instance_id, id);
 
 -- One flush of a job's journal. The caller holds the job's row, so that no other worker writes at the same time.
+-- In PL/pgSQL, because that keeps the plans of its statements from call to call.
 CREATE FUNCTION launchbay_write_journal(
     of_job text, of_instance text,
     paths text[], names text[], statuses text[], percents smallint[], are_records boolean[], attempts integer[],
     outputs text[], errors text[], started timestamptz[], finished timestamptz[],
     log_steps text[], log_levels text[], log_texts text[], log_times timestamptz[]
-) RETURNS void LANGUAGE sql AS $$
+) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+BEGIN
     INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, error_message, started_at,
                        finished_at)
     SELECT of_job, step.*
@@ -216,6 +219,7 @@ CREATE FUNCTION launchbay_write_journal(
     INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
     SELECT of_instance, of_job, line.*
     FROM unnest(log_steps, log_levels, log_texts, log_times) AS line;
+END
 $$;
 
 -- Everything that falls due: scheduled workflows, and the expiry of instances.

@@ -97,39 +97,12 @@ WITH ended AS (
     RETURNING instances.id, instances.work_waiting, instances.owner_id
 ), cleared AS (
     DELETE FROM schedules USING freed WHERE schedules.instance_id = freed.id AND %(is_gone)s
-), pending AS (
-    -- What the job's end brings about: triggered workflows, and the manifest's own schedules.
-    INSERT INTO schedules (id, instance_id, kind, workflow, component, owner_id, due_at)
-    SELECT launchbay_new_id(), freed.id, next.kind, next.workflow, next.component, freed.owner_id,
-           coalesce(next.due_at, now())
-    FROM freed, unnest(%(next_kinds)s::text[], %(next_components)s::text[], %(next_workflows)s::text[],
-                       %(next_times)s::timestamptz[]) AS next (kind, component, workflow, due_at)
-    ON CONFLICT DO NOTHING
-), told AS (
-    -- Instances that stand on this one look at its signals again, except for the one whose job has just run this.
-    INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
-    SELECT DISTINCT ON (consumer.id) launchbay_new_id(), consumer.id, 'signals', '', consumer.owner_id, now()
-    FROM freed
-    JOIN instance_links ON instance_links.target_id = freed.id
-    JOIN instances consumer ON consumer.id = instance_links.instance_id
-    WHERE %(signals_changed)s AND consumer.status NOT IN ('Destroying', 'Destroyed')
-      AND (%(parent_job_id)s::text IS NULL OR consumer.job_id IS DISTINCT FROM %(parent_job_id)s)
-    ON CONFLICT DO NOTHING
-), fed AS (
-    -- What the submodules get from their peers here.
-    UPDATE instances SET fed_signals = given.signals
-    FROM freed, unnest(%(fed_ids)s::text[], %(fed_signals)s::text[]) AS given (id, signals)
-    WHERE instances.id = given.id AND instances.fed_signals <> given.signals
-      AND instances.status NOT IN ('Destroying', 'Destroyed')
-    RETURNING instances.id, instances.owner_id
-), fed_news AS (
-    INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
-    SELECT launchbay_new_id(), id, 'signals', '', owner_id, now() FROM fed
-    ON CONFLICT DO NOTHING
 )
-SELECT freed.work_waiting, launchbay_write_journal(%(job_id)s, freed.id,
+SELECT freed.work_waiting, CASE WHEN %(has_journal)s THEN launchbay_write_journal(%(job_id)s, freed.id,
            %(paths)s, %(names)s, %(statuses)s, %(percents)s, %(are_records)s, %(attempts)s, %(outputs)s, %(errors)s, %(started)s,
-           %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s) AS written
+           %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s) END AS written,
+       CASE WHEN %(has_follow_up)s THEN launchbay_follow_up(freed.id, freed.owner_id, %(parent_job_id)s, %(signals_changed)s,
+           %(next_kinds)s, %(next_components)s, %(next_workflows)s, %(next_times)s, %(fed_ids)s, %(fed_signals)s) END AS followed
 FROM freed;
 
 -- name: end_job_and_delete_instance

@@ -81,31 +81,10 @@ SELECT id, return_values FROM instances WHERE id = ANY (%(instance_ids)s::text[]
 WITH seen AS (
     UPDATE instances SET state = %(state)s, return_values = %(return_values)s WHERE id = %(instance_id)s
     RETURNING id, owner_id
-), pending AS (
-    INSERT INTO schedules (id, instance_id, kind, workflow, component, owner_id, due_at)
-    SELECT launchbay_new_id(), seen.id, next.kind, next.workflow, next.component, seen.owner_id,
-           coalesce(next.due_at, now())
-    FROM seen, unnest(%(next_kinds)s::text[], %(next_components)s::text[], %(next_workflows)s::text[],
-                      %(next_times)s::timestamptz[]) AS next (kind, component, workflow, due_at)
-    ON CONFLICT DO NOTHING
-), told AS (
-    INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
-    SELECT DISTINCT ON (consumer.id) launchbay_new_id(), consumer.id, 'signals', '', consumer.owner_id, now()
-    FROM seen
-    JOIN instance_links ON instance_links.target_id = seen.id
-    JOIN instances consumer ON consumer.id = instance_links.instance_id
-    WHERE %(signals_changed)s AND consumer.status NOT IN ('Destroying', 'Destroyed')
-    ON CONFLICT DO NOTHING
-), fed AS (
-    UPDATE instances SET fed_signals = given.signals
-    FROM seen, unnest(%(fed_ids)s::text[], %(fed_signals)s::text[]) AS given (id, signals)
-    WHERE instances.id = given.id AND instances.fed_signals <> given.signals
-      AND instances.status NOT IN ('Destroying', 'Destroyed')
-    RETURNING instances.id, instances.owner_id
 )
-INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
-SELECT launchbay_new_id(), id, 'signals', '', owner_id, now() FROM fed
-ON CONFLICT DO NOTHING;
+SELECT launchbay_follow_up(id, owner_id, NULL, %(signals_changed)s, %(next_kinds)s, %(next_components)s,
+                           %(next_workflows)s, %(next_times)s, %(fed_ids)s, %(fed_signals)s)
+FROM seen;
 
 -- name: next_turn
 -- What is due first on an instance, by the due times.
