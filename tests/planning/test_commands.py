@@ -1,0 +1,96 @@
+"""Which workflows there are, and what a call of one means."""
+
+import pytest
+
+from launchbay.errors import BadRequest
+from launchbay.model.instance import InstanceStatus
+from launchbay.planning.accept import may_accept
+from launchbay.planning.commands import available_workflows, plan_destroy, plan_launch, plan_run, planned_steps
+from tests.manifest.compiling import compiled
+
+RUNNING = InstanceStatus.RUNNING
+V1 = """
+    launch: {steps: [{a: {action: wait, parameters: {delay: 0}}}, {"b/c": {action: wait, parameters: {delay: 0}}}]}
+    scale:
+      parameters: [size: {type: int}, name: {}]
+      steps: [{s: {action: wait, parameters: {delay: 0}}}]
+    .hidden: {steps: []}
+"""
+V2 = """
+    application:
+      interfaces: {act: {grow: "bind(web.w#act.grow)", ping: "bind(web.w#act.ping)"}}
+      components:
+        web:
+          components:
+            w:
+              type: workflow.Instance
+              interfaces:
+                act:
+                  grow: "receive-command(int by, list<string> names => int size)"
+                  ping: "receive-command(=> )"
+              configuration:
+                configuration.propagateStatus: [grow]
+                configuration.workflows:
+                  launch: {steps: [{s: {action: wait, parameters: {delay: 0}}}]}
+                  grow: {steps: [{s: {action: wait, parameters: {delay: 0}}}]}
+                  ping: {steps: []}
+"""
+
+
+def refusal(manifest: str, workflow: str, **parameters: object) -> str:
+    with pytest.raises(BadRequest) as refused:
+        plan_run(compiled(manifest), workflow, parameters, RUNNING)
+    return str(refused.value)
+
+
+def test_every_instance_offers_launch_destroy_and_its_commands() -> None:
+    assert available_workflows(compiled(V1)) == ["launch", "scale", "destroy"]
+    assert available_workflows(compiled(V2)) == ["launch", "act.grow", "act.ping", "destroy"]
+
+
+def test_an_unknown_workflow_is_refused_with_those_that_there_are() -> None:
+    assert refusal(V2, "grow") == ("Command is not supported: grow. Available: launch, act.grow, act.ping, destroy.")
+    assert "Command is not supported: .hidden" in refusal(V1, ".hidden")
+
+
+def test_parameters_are_texts_that_become_their_declared_types() -> None:
+    plan = plan_run(compiled(V2), "act.grow", {"by": "3", "names": '["a", "b"]'}, RUNNING)
+    assert (plan.component, plan.component_workflow) == ("web.w", "grow")
+    assert plan.arguments == {"by": 3, "names": ["a", "b"]}
+    assert plan_run(compiled(V2), "act.grow", {"by": 3}, RUNNING).arguments == {"by": 3}
+    assert plan_run(compiled(V1), "scale", {"size": "4", "name": "x"}, RUNNING).arguments == {"size": 4, "name": "x"}
+
+
+def test_values_that_do_not_fit_are_refused_by_name() -> None:
+    assert refusal(V2, "act.grow", by="many").startswith("Parameter by of workflow act.grow: ")
+    assert refusal(V2, "act.grow", names="[1").startswith("Parameter names of workflow act.grow: ")
+
+
+def test_undeclared_parameters_are_refused_for_component_manifests_and_taken_for_workflow_manifests() -> None:
+    told = refusal(V2, "act.grow", by="1", more="x")
+    assert told == "The workflow act.grow has no parameter more. Its parameters: by, names."
+    assert plan_run(compiled(V1), "scale", {"more": "x"}, RUNNING).arguments == {"more": "x"}
+
+
+def test_only_listed_workflows_and_launch_propagate_their_status() -> None:
+    manifest = compiled(V2)
+    assert plan_run(manifest, "act.grow", {}, RUNNING).propagates
+    assert not plan_run(manifest, "act.ping", {}, RUNNING).propagates
+    assert plan_run(manifest, "launch", {}, RUNNING).propagates
+
+
+def test_planned_steps_have_the_paths_that_the_journal_uses() -> None:
+    manifest = compiled(V1)
+    assert planned_steps(manifest, plan_launch({}, RUNNING)) == [
+        ["workflow#launch/a", "a", "Requested", 0],
+        ["workflow#launch/b%2Fc", "b/c", "Requested", 0],
+    ]
+    grow = plan_run(compiled(V2), "act.grow", {}, RUNNING)
+    assert planned_steps(compiled(V2), grow) == [["web.w#grow/s", "s", "Requested", 0]]
+
+
+@pytest.mark.parametrize("status", list(InstanceStatus))
+def test_what_is_busy_or_gone_accepts_no_work(status: InstanceStatus) -> None:
+    assert may_accept(plan_launch({}, status)) == (status in {InstanceStatus.RUNNING, InstanceStatus.FAILED})
+    busy_or_gone = {InstanceStatus.EXECUTING, InstanceStatus.DESTROYING, InstanceStatus.DESTROYED}
+    assert may_accept(plan_destroy(status)) == (status not in busy_or_gone)
