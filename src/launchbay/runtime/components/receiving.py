@@ -1,0 +1,53 @@
+"""A command that comes during the instance's launch waits until its receiver has been launched."""
+
+import asyncio
+
+from launchbay import limits
+from launchbay.manifest.graph import Component
+from launchbay.planning.commands import LAUNCH
+from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
+from launchbay.runtime.signals import required_components
+
+
+async def wait_for_launch(job: JobRun, component: Component, call: CommandCall) -> None:
+    """Wait until the receiver of a command has been launched. Raises WorkflowFailed when it will not be."""
+    state, path = job.state, component.path
+    if job.plan.kind != LAUNCH or state.is_launched(path) or call.sender is None or call.sender == path:
+        return
+    if call.sender in _waited_for(job, path):
+        raise WorkflowFailed(
+            f"component {call.sender!r} sends {call.command!r} to {path!r}, whose own launch waits for "
+            f"{call.sender!r}; send the command after the launch, or drop the interface from `required`."
+        )
+    try:
+        with state.awaiting_launch(call.sender, path):
+            async with asyncio.timeout(limits.COMMAND_WAITS_FOR_LAUNCH_S):
+                while not state.is_launched(path):
+                    if state.is_given_up(path) or (call.is_over and not _was_begun(job, call)):
+                        raise WorkflowFailed(f"component {path!r} was not launched, so it cannot run {call.command!r}.")
+                    await state.changed()
+    except TimeoutError:
+        raise WorkflowFailed(
+            f"component {path!r} was not launched within {limits.COMMAND_WAITS_FOR_LAUNCH_S:g} s, "
+            f"so it cannot run {call.command!r}."
+        ) from None
+
+
+def _was_begun(job: JobRun, call: CommandCall) -> bool:
+    """Tell whether a call that is over got through to its receiver, so that the receiver had been launched then."""
+    return any(path.startswith(call.path) for path in job.journal.traces())
+
+
+def _waited_for(job: JobRun, path: str) -> set[str]:
+    """Return every component that must be launched before this one is.
+
+    Those are the ones it requires, and the ones whose launch its commands wait for.
+    """
+    found: set[str] = set()
+    open_paths = [path]
+    while open_paths:
+        each = open_paths.pop()
+        for provider in (required_components(job.component(each)) | job.state.awaited_by(each)) - found:
+            found.add(provider)
+            open_paths.append(provider)
+    return found
