@@ -112,6 +112,13 @@ class Lookup:
             raise _foreign()
         return found
 
+    async def default_environment(self, organization_id: str) -> Environment:
+        """Return the default environment of an organization that the caller belongs to."""
+        found, stamp = await self._find(lookups.default_environment, organization_id)
+        if not (await self._grants_in(found.organization_id, stamp)).member:
+            raise _foreign()
+        return found
+
     async def service(self, service_id: str, permission: Permission, *touching: Resource) -> Service:
         """Return a service instance."""
         found, stamp = await self._find(lookups.service, service_id)

@@ -20,7 +20,7 @@ from launchbay.model.environment import Environment
 from launchbay.model.environment_view import EnvironmentView
 from launchbay.planning.environment import unmet_needs, view_of
 from launchbay.service_types.shared_instances import CATALOG
-from launchbay.store import environments, instances, manifests, revisions
+from launchbay.store import instances, manifests, revisions
 from launchbay.store.constraints import refuse_vanished
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
@@ -93,7 +93,9 @@ async def plan_launch_tree(
     manifest = await desk.manifests.get(connection, application.id, version)
     view = view_of(environment)
     root = _root(application, request, version, manifest)
-    planner = TreePlanner(desk, connection, lookup, environment, await shared_instances(connection, environment))
+    # Shared instances are asked for by name only, so most launches need not know them.
+    shared = await shared_instances(connection, environment) if request.submodules else {}
+    planner = TreePlanner(desk, connection, lookup, environment, shared)
     await planner.plant(root, read_submodules(request.submodules))
     for node in root.walk():
         refuse_what_cannot_run(node, view)
@@ -139,16 +141,17 @@ async def _environment(
     connection: Connection, lookup: Lookup, application: Application, environment_id: str | None
 ) -> Environment:
     """Fetch the environment to launch in, the default one if none is named; the permission is for the two together."""
-    if environment_id is None:
-        environment_id = await environments.default_id(connection, organization_id=application.organization_id)
+    try:
+        if environment_id is None:
+            environment = await lookup.default_environment(application.organization_id)
+        else:
+            environment = await lookup.environment(environment_id, None)
+    except NotFound:
         if environment_id is None:
             raise BadRequest(
                 "The organization has no default environment; give environmentId, or make one the default.",
                 code="NoEnvironment",
-            )
-    try:
-        environment = await lookup.environment(environment_id, None)
-    except NotFound:
+            ) from None
         # The addressed object is the application: 404 would say that it does not exist (reference §4, launch).
         raise BadRequest(
             f"environmentId: there is no environment {environment_id[:80]!r}.", code="UnknownEnvironment"

@@ -38,6 +38,15 @@ FROM users u
 LEFT JOIN (environments e JOIN organizations o ON o.id = e.organization_id) ON e.id = %(id)s
 WHERE u.id = %(caller_id)s;
 
+-- name: default_environment
+-- By the organization's id.
+SELECT u.access_stamp AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+       e.id, e.organization_id, e.name, e.is_default, e.policies, e.markers, e.properties, e.created_at
+FROM users u
+LEFT JOIN (environments e JOIN organizations o ON o.id = e.organization_id)
+    ON e.organization_id = %(id)s AND e.is_default
+WHERE u.id = %(caller_id)s;
+
 -- name: service
 SELECT u.access_stamp AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        s.id, s.organization_id, s.zone_id, s.name, s.type_id, s.parameters, s.status, s.status_pending, s.created_at
