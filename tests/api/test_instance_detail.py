@@ -169,7 +169,7 @@ async def test_a_long_history_shows_the_newest_jobs(api: Api, instance: str) -> 
     async with api.database.transaction() as connection:
         await connection.execute(
             """INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, created_at)
-               SELECT 'bbbbbbbb' || lpad(to_hex(n), 16, '0'), %s, 'job ' || n, 'nobody', 'Succeeded', '{}',
+               SELECT left(md5(n::text), 24), %s, 'job ' || n, 'nobody', 'Succeeded', '{}',
                       clock_timestamp() + n * interval '1 second'
                FROM generate_series(1, 1000) AS n""",
             [instance],
