@@ -1,6 +1,6 @@
 """Launching an application into an instance (reference §4, launch)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -88,7 +88,7 @@ async def plan_launch_tree(
     """Return what a launch brings at all levels, with everything looked up and checked. Writes nothing."""
     application = await lookup.application(application_id, Permission.CREATE_INSTANCE)
     request = await _with_revision(connection, application, read_launch_request(body))
-    environment = await _environment(connection, lookup, application, request.environment_id)
+    environment = await _environment(lookup, application, request.environment_id)
     version = await checked_version(connection, application, request.version)
     manifest = await desk.manifests.get(connection, application.id, version)
     view = view_of(environment)
@@ -98,7 +98,7 @@ async def plan_launch_tree(
     planner = TreePlanner(desk, connection, lookup, environment, shared)
     await planner.plant(root, read_submodules(request.submodules))
     for node in root.walk():
-        refuse_what_cannot_run(node, view)
+        refuse_what_cannot_run(node, view, desk.runnable_types)
     return PlannedLaunch(application, environment, request, root, view)
 
 
@@ -137,9 +137,7 @@ async def _with_revision(connection: Connection, application: Application, reque
     return with_revision(request, revision)
 
 
-async def _environment(
-    connection: Connection, lookup: Lookup, application: Application, environment_id: str | None
-) -> Environment:
+async def _environment(lookup: Lookup, application: Application, environment_id: str | None) -> Environment:
     """Fetch the environment to launch in, the default one if none is named; the permission is for the two together."""
     try:
         if environment_id is None:
@@ -180,22 +178,19 @@ async def checked_version(connection: Connection, application: Application, vers
     return version
 
 
-def refuse_what_cannot_run(node: LaunchNode, view: EnvironmentView) -> None:
+def refuse_what_cannot_run(node: LaunchNode, view: EnvironmentView, runnable: Collection[str]) -> None:
     """Raise BadRequest with every reason why a node of a launch cannot run in the environment, or its parameters."""
     configure(node.manifest, node.parameters)
     where = f"Submodule {'.'.join(node.path)}: " if node.path else ""
-    problems = [*unsupported_components(node.manifest), *unmet_needs(node.manifest, view)]
+    problems = [*unsupported_components(node.manifest, runnable), *unmet_needs(node.manifest, view)]
     if problems:
         raise BadRequest(*(f"{where}{problem}" for problem in problems), code="CannotLaunch")
 
 
-_RUNNABLE = frozenset({"workflow.Instance", "cobalt.common.Constants", "reference.Service", "reference.Submodule"})
-
-
-def unsupported_components(manifest: CompiledManifest) -> list[str]:
-    """Return a sentence for each component whose type is known but cannot be run by this version yet."""
+def unsupported_components(manifest: CompiledManifest, runnable: Collection[str]) -> list[str]:
+    """Return a sentence for each component of a type that nothing here runs."""
     return [
         f"Component {path!r}: components of type {component.type!r} are not supported yet."
         for path, component in manifest.components.items()
-        if component.type not in _RUNNABLE
+        if component.type not in runnable
     ]
