@@ -21,6 +21,7 @@ class Lab:
     standing: dict[str, tuple[str, str, Machine]] = field(default_factory=dict)
     ran: list[tuple[str, str]] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
+    specs: list[MachineSpec] = field(default_factory=list)
     refusals: dict[str, set[str]] = field(default_factory=dict)
     results: dict[str, CommandResult] = field(default_factory=dict)
     most_at_once: int = 0
@@ -32,6 +33,7 @@ class Lab:
     ) -> Sequence[Machine]:
         self._refuse("provision", role)
         self.tags.append(errand.tag)
+        self.specs.append(spec)
         found = [machine for tag, _, machine in self.standing.values() if tag == errand.tag]
         for number in numbers[len(found) :]:
             await asyncio.sleep(0)

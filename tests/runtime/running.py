@@ -22,7 +22,7 @@ from launchbay.model.plan import Plan
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.commands import plan_destroy, plan_launch, plan_run
-from launchbay.runtime.components.builtin import BUILTIN
+from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.perform import perform
 from launchbay.runtime.results import return_values
 from launchbay.runtime.run import Budget, JobRun, LinkedInstance, RetryPacing, Surroundings, WorkflowFailed
@@ -131,8 +131,10 @@ def instance(text: str, world: World | None = None, **more: Any) -> Instance:
     actions = Registry([*(("launchbay", action) for action in BUILT_IN), *(("tests", a) for a in world.actions())])
     pacing = more.pop("pacing", QUICK)
     machines = more.pop("machines", None) or Providers([])
-    surroundings = Surroundings(actions, BUILTIN, SystemClock(), OUTGOING, pacing, machines)
-    manifest = compile_manifest(dedent(text).encode(), known_actions=frozenset(actions.names()))
+    types = more.pop("component_types", None) or ComponentTypes()
+    surroundings = Surroundings(actions, types.running, SystemClock(), OUTGOING, pacing, machines)
+    known_actions = frozenset(actions.names())
+    manifest = compile_manifest(dedent(text).encode(), known_actions=known_actions, known_types=types.definitions)
     return Instance(manifest, world, surroundings, **more)
 
 

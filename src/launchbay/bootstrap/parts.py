@@ -30,12 +30,11 @@ from launchbay.engine.runner import Runner
 from launchbay.engine.stager import Stager
 from launchbay.machines.registry import Providers
 from launchbay.manifest.compiler import check, compile_manifest
-from launchbay.manifest.graph import CompiledManifest
 from launchbay.observe.audit import Audit
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.manifests import CompiledManifests
-from launchbay.runtime.components.builtin import BUILTIN
+from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.run import RetryPacing, Surroundings
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
@@ -117,7 +116,9 @@ def _assemble(
 ) -> Parts:
     actions = Registry.load()
     known_actions = frozenset(actions.names())
-    manifests = CompiledManifests(partial(_compile_stored, known_actions))
+    component_types = ComponentTypes.load()
+    known_types = component_types.definitions
+    manifests = CompiledManifests(partial(compile_manifest, known_actions=known_actions, known_types=known_types))
     basic = BasicAuthentication(database, passwords, SignInThrottle(clock), clock)
     secret = read_secret_key(Path(settings.secret_key_file or settings.data_dir / "secret.key"))
     keys = KeyRing(database, secret, clock, settings.session_lifetime_s)
@@ -127,7 +128,8 @@ def _assemble(
         database=database,
         lookups=Lookups(basic.forget),
         manifests=manifests,
-        check=partial(check, known_actions=known_actions),
+        check=partial(check, known_actions=known_actions, known_types=known_types),
+        runnable_types=frozenset(component_types.running),
         clock=clock,
         machines=providers,
         service_types=ServiceTypes.load(),
@@ -141,13 +143,21 @@ def _assemble(
     )
     surroundings = Surroundings(
         actions=actions,
-        component_types=BUILTIN,
+        component_types=component_types.running,
         clock=clock,
         outgoing=outgoing,
         retry_pacing=RetryPacing(settings.step_retry_first_s, settings.step_retry_longest_s),
         machines=providers,
     )
-    engine = Engine(
+    engine = _engine(settings, database, surroundings, manifests)
+    services = Services(desk=desk, ready=partial(_ready, database), base_url=settings.base_url)
+    return Parts(create_app(ENDPOINTS, Authenticator(basic, sessions), services), engine, database, administrator)
+
+
+def _engine(
+    settings: Settings, database: Database, surroundings: Surroundings, manifests: CompiledManifests
+) -> Engine:
+    return Engine(
         queue=Queue(
             database.pool,
             conninfo(database.url),
@@ -161,12 +171,6 @@ def _assemble(
         stalled_after_s=settings.stalled_after_s,
         stager_interval_s=settings.stager_interval_ms / 1000,
     )
-    services = Services(desk=desk, ready=partial(_ready, database), base_url=settings.base_url)
-    return Parts(create_app(ENDPOINTS, Authenticator(basic, sessions), services), engine, database, administrator)
-
-
-def _compile_stored(known_actions: frozenset[str], data: bytes) -> CompiledManifest:
-    return compile_manifest(data, known_actions=known_actions)
 
 
 async def _ready(database: Database) -> None:

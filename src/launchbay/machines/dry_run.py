@@ -53,7 +53,8 @@ class DryRun:
         machines = [self._machine(errand, role, number, spec, given, place) for place, number in enumerate(numbers)]
         like = ", ".join(filter(None, (spec.hardware, spec.image, spec.location))) or "of no given kind"
         hosts = ", ".join(machine.host for machine in machines)
-        _tell(errand, f"{len(machines)} machines for the role {role!r} ({like}): {hosts}")
+        count = "one machine" if len(machines) == 1 else f"{len(machines)} machines"
+        _tell(errand, f"{count} for the role {role!r} ({like}): {hosts}")
         return machines
 
     async def adopt(

@@ -19,6 +19,7 @@ from launchbay.manifest.graph import CompiledManifest, Component, ConfigurationP
 from launchbay.manifest.hints import Hints
 from launchbay.manifest.layout import Layout, Leaf
 from launchbay.manifest.reader import read
+from launchbay.manifest.relays import Relays
 from launchbay.manifest.requirements import launch_order, providers
 from launchbay.manifest.scope_rules import ScopeRules
 from launchbay.manifest.syntax import ManifestSyntax
@@ -83,11 +84,13 @@ class _Compilation:
     def compile(self) -> CompiledManifest:
         """Return the graph; what is wrong is in the findings afterwards."""
         layout = lay_out(self._manifest.application, self._types, self._findings)
-        peers = Connector(layout, self._findings).connect()
+        bound = Connector(layout, self._findings).connect()
+        relays = Relays(layout, bound)
+        peers = relays.peers(bound)
         pins = application_pins(layout, plain_names=not self._manifest.is_component_manifest)
         configuration = configuration_pins(layout, pins.parameter_by_target(), self._findings)
         checker = ComponentChecker(layout, self._types, self._findings, self._hints)
-        checker.check(peers, pins.needed_targets())
+        checker.check(bound, pins.needed_targets())
         components = {path: self._component(leaf, peers, configuration[path]) for path, leaf in layout.leaves.items()}
         order = self._order(layout, peers)
         return CompiledManifest(
@@ -96,7 +99,7 @@ class _Compilation:
             order=tuple(order),
             parameters=pins.parameters,
             required_parameters=required_parameters(pins.parameters, layout, configuration),
-            results=pins.results,
+            results=relays.pins(pins.results),
             commands=pins.commands,
             needs=pins.needs,
             configuration_pins=configuration,

@@ -21,12 +21,16 @@ from launchbay.store.pool import Database
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
-    """What a use case may reach. `check` returns the findings of a manifest text."""
+    """What a use case may reach.
+
+    `check` returns the findings of a manifest text; `runnable_types` are the component types that live instances run.
+    """
 
     database: Database
     lookups: Lookups
     manifests: CompiledManifests
     check: Callable[[bytes], list[Finding]]
+    runnable_types: frozenset[str]
     clock: Clock
     service_types: ServiceTypes
     machines: Providers

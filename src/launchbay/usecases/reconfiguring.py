@@ -99,7 +99,7 @@ async def plan_configuration(
     planner = TreePlanner(desk, connection, lookup, environment, await shared_instances(connection, environment))
     await planner.plant(root, request.submodules)
     for node in root.walk():
-        refuse_what_cannot_run(node, view)
+        refuse_what_cannot_run(node, view, desk.runnable_types)
     return PlannedConfiguration(record, root, view)
 
 

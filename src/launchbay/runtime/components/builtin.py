@@ -1,7 +1,9 @@
 """The component types that this program runs by itself."""
 
+from launchbay.runtime.components.compute_instance import ComputeInstance
 from launchbay.runtime.components.constants import Constants
 from launchbay.runtime.components.environment_reference import EnvironmentReference
+from launchbay.runtime.components.http_endpoint import HttpEndpoint
 from launchbay.runtime.components.submodule import Submodule
 from launchbay.runtime.components.workflow_instance import WorkflowInstance
 from launchbay.runtime.run import ComponentType
@@ -9,6 +11,8 @@ from launchbay.runtime.run import ComponentType
 BUILTIN: dict[str, ComponentType] = {
     "workflow.Instance": WorkflowInstance(),
     "cobalt.common.Constants": Constants(),
+    "cobalt.common.HttpEndpoint": HttpEndpoint(),
+    "compute.Instance": ComputeInstance(),
     "reference.Service": EnvironmentReference(),
     "reference.Submodule": Submodule(),
 }

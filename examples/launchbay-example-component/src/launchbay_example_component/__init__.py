@@ -1,0 +1,1 @@
+"""An example of a component type in a package of its own."""

@@ -1,0 +1,56 @@
+"""`example.Port`: picks a port number once and keeps it; a command picks another one."""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from launchbay.errors import ActionFailed
+from launchbay.manifest.component_types import ComponentType
+from launchbay.manifest.graph import Component
+from launchbay.model.step_path import step_path, workflow_path
+from launchbay.runtime.recorded import recorded
+from launchbay.runtime.run import CommandCall, JobRun
+
+_FIRST, _LAST = 20_000, 29_999
+
+
+class Port:
+    """Publishes `port.number`, one of `range.from` to `range.to`."""
+
+    definition = ComponentType(
+        "example.Port",
+        {
+            "range": {"from": "configuration(int)", "to": "configuration(int)"},
+            "port": {"number": "publish-signal(int)", "change": "receive-command( => int number)"},
+        },
+    )
+
+    async def launch(self, job: JobRun, component: Component) -> None:
+        """Pick a port. Raises WorkflowFailed."""
+        path = step_path(workflow_path(component.path, "launch"), "pick")
+        _publish(job, component, await recorded(job, path, "pick", lambda: _picked(job, component)))
+
+    async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
+        """Pick another port. Raises WorkflowFailed."""
+        path = step_path(call.path, "pick")
+        outputs = await recorded(job, path, "pick", lambda: _picked(job, component), is_over=call.is_over)
+        _publish(job, component, outputs)
+        return outputs
+
+    async def reconfigure(self, job: JobRun, component: Component) -> None:
+        """Keep the port: another range counts for the next one."""
+
+    async def destroy(self, job: JobRun, component: Component) -> None:
+        """Hold nothing, release nothing."""
+
+
+async def _picked(job: JobRun, component: Component) -> Mapping[str, Any]:
+    configured = job.configuration.get(component.path, {})
+    first, last = configured.get("range.from", _FIRST), configured.get("range.to", _LAST)
+    if first > last:
+        raise ActionFailed(f"The range from {first} to {last} is empty; correct 'range.from' or 'range.to'.")
+    return {"number": first + secrets.randbelow(last - first + 1)}
+
+
+def _publish(job: JobRun, component: Component, outputs: Mapping[str, Any]) -> None:
+    job.state.publish(component.path, "port", "number", outputs["number"])

@@ -1,0 +1,139 @@
+"""`compute.Instance`: one machine, made at launch and released with the instance (manifest-language §4)."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from launchbay.actions.durations import parse_duration_s
+from launchbay.errors import ActionFailed
+from launchbay.manifest.graph import Component
+from launchbay.model.machine import Machine, MachineSpec, RemoteCommand
+from launchbay.model.step_path import step_path, workflow_path
+from launchbay.model.values import PinKind
+from launchbay.planning.commands import LAUNCH
+from launchbay.runtime.components.receiving import wait_for_launch
+from launchbay.runtime.machines import NETWORKS, ComponentMachines, errand, networks, provider_of
+from launchbay.runtime.recorded import recorded
+from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
+
+ROLE = "compute"
+_PROVISION = "provision"
+_CONFIGURATION = "configuration"
+EXEC, PUT_FILE, GET_FILE = "exec", "put-file", "get-file"
+
+
+class ComputeInstance:
+    """Provides a machine, publishes its `networks`, and runs commands on it.
+
+    Its machine is in the role that the interface of whoever is bound to it names (`runtime/machines.py`), and is
+    released with all others of the instance, so `destroy` has nothing to do.
+    """
+
+    async def launch(self, job: JobRun, component: Component) -> None:
+        """Make the machine, unless there is one from an earlier launch. Raises WorkflowFailed."""
+        if not job.state.component(component.path).machines:
+            path = step_path(workflow_path(component.path, LAUNCH), _PROVISION)
+            outputs = await recorded(job, path, _PROVISION, lambda: _provision(job, component, path))
+            job.state.join(component.path, msgspec.convert(outputs["machines"], list[Machine]))
+        _publish(job, component)
+
+    async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
+        """Run a command, or put or get a file. Raises WorkflowFailed."""
+        work = _COMMANDS.get(call.command)
+        if work is None:
+            known = ", ".join(_COMMANDS)
+            raise WorkflowFailed(f"component {component.path!r} has no command {call.command!r}; it has {known}.")
+        await wait_for_launch(job, component, call)
+        path = step_path(call.path, call.command)
+
+        async def run() -> Mapping[str, Any]:
+            machines = job.state.component(component.path).machines
+            if not machines:
+                raise ActionFailed(f"Component {component.path!r} has no machine; launch it first.", retryable=False)
+            return await work(_machines(job, component, call.command, path), machines[0], call.arguments)
+
+        return await recorded(job, path, call.command, run, is_over=call.is_over)
+
+    async def reconfigure(self, job: JobRun, component: Component) -> None:
+        """Keep the machine: another size, image or login counts for the next one that is made."""
+        _publish(job, component)
+
+    async def destroy(self, job: JobRun, component: Component) -> None:
+        """Leave the machine to the release of all machines."""
+
+
+async def _provision(job: JobRun, component: Component, path: str) -> Mapping[str, Any]:
+    configured = job.configuration.get(component.path, {})
+    spec = MachineSpec(
+        hardware=str(configured.get(f"{_CONFIGURATION}.hardwareId") or ""),
+        image=str(configured.get(f"{_CONFIGURATION}.imageId") or ""),
+        login=str(configured.get(f"{_CONFIGURATION}.login") or ""),
+        location=str(configured.get(f"{_CONFIGURATION}.locationId") or ""),
+        name_prefix=component.path,
+        settings={key.partition(".")[2]: value for key, value in configured.items()},
+    )
+    made = await _machines(job, component, component.type, path).provision(ROLE, 1, spec)
+    return {"machines": [msgspec.to_builtins(machine) for machine in made]}
+
+
+async def _exec(machines: ComponentMachines, machine: Machine, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    timeout = arguments.get("timeout")
+    try:
+        timeout_s = None if timeout is None else parse_duration_s(timeout)
+    except ValueError as error:
+        raise ActionFailed(f"The argument 'timeout' is wrong: {error}", retryable=False) from None
+    command = RemoteCommand(line=_text(arguments, "command"), timeout_s=timeout_s)
+    result = await machines.run(machine, command)
+    return {"stdOut": result.stdout, "stdErr": result.stderr, "exitCode": result.exit_code}
+
+
+async def _put_file(machines: ComponentMachines, machine: Machine, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        content = base64.b64decode(_text(arguments, "payload"), validate=True)
+    except ValueError:
+        raise ActionFailed("The argument 'payload' must be bytes, written as base64.", retryable=False) from None
+    await machines.put_file(machine, _text(arguments, "filename"), content)
+    return {}
+
+
+async def _get_file(machines: ComponentMachines, machine: Machine, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    content = await machines.get_file(machine, _text(arguments, "filename"))
+    return {"payload": base64.b64encode(content).decode()}
+
+
+_COMMANDS = {EXEC: _exec, PUT_FILE: _put_file, GET_FILE: _get_file}
+
+
+def _text(arguments: Mapping[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str):
+        raise ActionFailed(f"The argument {name!r} must be a text.", retryable=False)
+    return value
+
+
+def _machines(job: JobRun, component: Component, action: str, path: str) -> ComponentMachines:
+    """Return the way to the component's machines. Raises ActionFailed where there is no provider."""
+    provider = provider_of(job)
+    if provider is None:
+        raise ActionFailed(
+            f"Component {component.path!r} needs machines, and this installation has no machine provider yet.",
+            "Set LAUNCHBAY_MACHINES, or the policy machines.provider of the environment; with dry-run it is tried"
+            " without machines.",
+            retryable=False,
+        )
+
+    def log(level: str, text: str) -> None:
+        job.journal.log(path, level, text)
+
+    return ComponentMachines(job, component.path, errand(job, component.path, action, path, log), provider)
+
+
+def _publish(job: JobRun, component: Component) -> None:
+    machines = job.state.component(component.path).machines
+    if not machines:
+        return
+    for pin in component.pins.values():
+        if pin.type.kind is PinKind.PUBLISH_SIGNAL and pin.name == NETWORKS:
+            job.state.publish(component.path, pin.interface, pin.name, networks(machines[0]))
