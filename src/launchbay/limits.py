@@ -49,6 +49,14 @@ HISTORY_JOBS = 100  # newest jobs shown in workflowHistory
 JOBS_CHUNK = 50  # of the list of jobs that are read at once; each has up to JOB_STEPS steps
 JOB_OUTPUTS_SHOWN_BYTES = 1 * MIB  # of all steps of one job together
 
+# Live events of instances.
+EVENT_STREAMS_PER_USER = 20  # open at the same time, in one process
+EVENT_STREAMS = 1_000  # of one process
+EVENTS_CHUNK = 500  # that one look brings
+EVENT_LOOK_PAUSE_S = 0.05  # between two looks of a stream, however often it is notified
+EVENT_HEARTBEAT_S = 15.0
+EVENTS_KEPT_DAYS = 7
+
 # Running workflows.
 STEP_RETRIES_MAX = 100
 STEP_OUTPUT_BYTES = 4 * MIB

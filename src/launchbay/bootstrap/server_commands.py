@@ -43,6 +43,7 @@ def serve(config: Path | None, no_engine: bool, **given: Any) -> None:  # noqa: 
                 if not no_engine:
                     tasks.create_task(parts.engine.run(stop), name="engine")
                 tasks.create_task(serve_http(parts.app, settings, stop, started=_announce), name="web")
+                tasks.create_task(_end_streams(parts, stop), name="end of streams")
 
     _run(settings, run)
 
@@ -118,6 +119,12 @@ def _flat(group: ExceptionGroup[CannotStart]) -> list[CannotStart]:
     for error in group.exceptions:
         found.extend(_flat(error) if isinstance(error, ExceptionGroup) else [error])
     return found
+
+
+async def _end_streams(parts: Parts, stop: asyncio.Event) -> None:
+    """End the event streams with the begin of the stop: they would take up all of the grace time."""
+    await stop.wait()
+    await parts.feed.close()
 
 
 def _greet(parts: Parts) -> None:

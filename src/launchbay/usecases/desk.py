@@ -16,6 +16,7 @@ from launchbay.observe.audit import Audit
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.service_types.registry import ServiceTypes
+from launchbay.store.event_feed import EventFeed
 from launchbay.store.pool import Database
 
 
@@ -32,6 +33,7 @@ class Desk:
     check: Callable[[bytes], list[Finding]]
     runnable_types: frozenset[str]
     clock: Clock
+    feed: EventFeed
     service_types: ServiceTypes
     machines: Providers
     secret_key: SecretKey

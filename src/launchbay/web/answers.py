@@ -3,7 +3,7 @@
 Pages for people are the exception: they show what went wrong themselves, so an Html brings its own status.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 JSON = "application/json"
 YAML = "application/x-yaml"
 HTML = "text/html; charset=utf-8"
+EVENTS = "text/event-stream"
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -40,6 +41,12 @@ class JsonList(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
+class EventStream(msgspec.Struct, frozen=True):
+    """Server-sent events, for as long as the client listens. Each chunk holds whole events (`web/event_stream.py`)."""
+
+    chunks: AsyncGenerator[bytes, None]
+
+
 class Yaml(msgspec.Struct, frozen=True):
     """A YAML document."""
 
@@ -61,4 +68,5 @@ class Empty(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
-Answer = Json | RawJson | JsonList | Yaml | Html | Empty
+WholeAnswer = Json | RawJson | Yaml | Html | Empty
+Answer = WholeAnswer | JsonList | EventStream

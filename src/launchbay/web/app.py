@@ -7,17 +7,19 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from launchbay.errors import NotFound
 from launchbay.ids import is_id
 from launchbay.web import encode
-from launchbay.web.answers import JSON, Answer, Headers, Html, JsonList
+from launchbay.web.answers import JSON, Answer, EventStream, Headers, Html, JsonList, WholeAnswer
 from launchbay.web.asgi import App, Receive, Scope, Send
 from launchbay.web.authentication import Authenticator
 from launchbay.web.call import Call
 from launchbay.web.decode import header_map, read_body, read_query
 from launchbay.web.endpoint import Endpoint, is_id_parameter
+from launchbay.web.event_stream import write_events
 from launchbay.web.incoming import ClientGone, IncomingBody
 from launchbay.web.middleware.access_log import AccessLog
 from launchbay.web.middleware.request_id import RequestId
@@ -58,7 +60,11 @@ class Frame:
             state["operation"] = endpoint.operation_id
             answer = await self._answer(scope, headers, incoming, endpoint, path)
             await incoming.discard()
-            await _write(answer, scope["method"], receive, send)
+            if isinstance(answer, EventStream):
+                still_allowed = partial(self._authenticator.authenticate, headers, _address(scope))
+                await write_events(answer, scope["method"], receive, send, still_allowed)
+            else:
+                await _write(answer, scope["method"], receive, send)
         except ClientGone:
             state["client_gone"] = True
         except Exception as error:  # noqa: BLE001 - the last place where an exception can become an answer
@@ -76,8 +82,7 @@ class Frame:
         endpoint: Endpoint,
         path: Mapping[str, str],
     ) -> Answer:
-        client = scope.get("client")
-        address = client[0] if client else ""
+        address = _address(scope)
         caller = None
         if not endpoint.public:
             caller = await self._authenticator.authenticate(headers, address)
@@ -101,6 +106,11 @@ class Frame:
         return await endpoint.handler(call)
 
 
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
 async def _refuse(
     error: Exception, state: Mapping[str, Any], endpoint: Endpoint | None, incoming: IncomingBody, send: Send
 ) -> None:
@@ -116,7 +126,7 @@ def _check_ids(path: Mapping[str, str]) -> None:
             raise NotFound(f"No object has the id {text[:60]!r}; an id is 24 hexadecimal digits, in lower case.")
 
 
-async def _write(answer: Answer, method: str, receive: Receive, send: Send) -> None:
+async def _write(answer: WholeAnswer | JsonList, method: str, receive: Receive, send: Send) -> None:
     if not isinstance(answer, JsonList):
         media_type, data = encode.whole(answer)
         status = answer.status if isinstance(answer, Html) else 200

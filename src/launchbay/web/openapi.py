@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from launchbay import __version__
-from launchbay.web.answers import HTML, JSON, YAML
+from launchbay.web.answers import EVENTS, HTML, JSON, YAML
 from launchbay.web.endpoint import Endpoint, JsonBody, YamlBody, is_id_parameter
 from launchbay.web.problems import ErrorBody
 
@@ -189,6 +189,8 @@ def _success(endpoint: Endpoint, schemas: _Schemas) -> Schema:
     returns = endpoint.returns
     if returns.media_type == YAML:
         content: Schema = {"schema": dict(_YAML_DOCUMENT)}
+    elif returns.media_type == EVENTS:
+        content = {"schema": {"type": "string", "description": "Server-sent events; each one's data is JSON."}}
     else:
         content = {"schema": _EMPTY if returns.type is None else schemas.of(returns.type)}
     if returns.example is not None:

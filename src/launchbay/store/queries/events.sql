@@ -1,0 +1,65 @@
+-- name: since
+-- What has happened to an instance after a number, in order: events, the newest state of steps, log lines.
+WITH events AS (
+    SELECT * FROM instance_events WHERE instance_id = %(instance_id)s AND id > %(after)s ORDER BY id LIMIT %(count)s
+), told AS (
+    SELECT events.id, events.kind, jobs.id AS job_id, events.subject AS status, jobs.status AS job_status, jobs.name, NULL AS path,
+           NULL::smallint AS percent, NULL::integer AS attempt, NULL AS level,
+           CASE events.kind
+               WHEN 'signal' THEN (SELECT return_values FROM instances WHERE id = %(instance_id)s)
+               WHEN 'ended' THEN jobs.error_message
+           END AS text, events.at
+    FROM events LEFT JOIN jobs ON jobs.id = events.subject AND events.kind IN ('begun', 'ended')
+), touched AS (
+    SELECT job_id AS id FROM instances WHERE id = %(instance_id)s
+    UNION SELECT subject FROM events WHERE kind IN ('begun', 'ended')
+), moved AS (
+    SELECT changed, 'step', job_id, status, NULL, name, path, percent, attempt, NULL, error_message, coalesce(finished_at, started_at)
+    FROM steps WHERE job_id IN (SELECT id FROM touched) AND changed > %(after)s ORDER BY changed LIMIT %(count)s
+), said AS (
+    SELECT id, 'log', job_id, NULL, NULL, NULL, step, NULL::smallint, NULL::integer, level, text, at
+    FROM log_lines WHERE instance_id = %(instance_id)s AND id > %(after)s ORDER BY id LIMIT %(count)s
+)
+SELECT * FROM told UNION ALL SELECT * FROM moved UNION ALL SELECT * FROM said
+ORDER BY id LIMIT %(count)s;
+
+-- name: now
+-- Where an instance stands, and the number of the last thing that led there: its status, the job under way and its steps.
+WITH job AS (
+    SELECT jobs.* FROM instances JOIN jobs ON jobs.id = instances.job_id WHERE instances.id = %(instance_id)s
+), last AS (
+    SELECT greatest(
+        (SELECT max(id) FROM instance_events WHERE instance_id = %(instance_id)s),
+        (SELECT max(id) FROM log_lines WHERE instance_id = %(instance_id)s),
+        (SELECT max(changed) FROM steps WHERE job_id IN (SELECT id FROM job)),
+        0
+    ) AS id
+)
+SELECT last.id, 'status' AS kind, NULL AS job_id, status, NULL AS job_status, NULL AS name, NULL AS path, NULL::smallint AS percent,
+       NULL::integer AS attempt, NULL AS level, return_values AS text, now() AS at
+FROM instances, last WHERE instances.id = %(instance_id)s
+UNION ALL
+SELECT last.id, 'begun', job.id, NULL, status, name, NULL, NULL, NULL, NULL, NULL, created_at FROM job, last
+UNION ALL
+(SELECT last.id, 'step', job.id, steps.status, NULL, steps.name, path, percent, attempt, NULL, steps.error_message, steps.started_at
+ FROM job JOIN steps ON steps.job_id = job.id, last ORDER BY changed);
+
+-- name: watch
+INSERT INTO event_watches (instance_id, process_id) SELECT unnest(%(instance_ids)s::text[]), %(process_id)s
+ON CONFLICT (instance_id, process_id) DO UPDATE SET seen_at = now();
+
+-- name: unwatch
+DELETE FROM event_watches WHERE instance_id = %(instance_id)s AND process_id = %(process_id)s;
+
+-- name: forget_watches
+-- Of processes that have not renewed them.
+DELETE FROM event_watches WHERE seen_at < now() - %(seconds)s * interval '1 second';
+
+-- name: forget_events
+DELETE FROM instance_events WHERE at < now() - %(days)s * interval '1 day';
+
+-- name: log_page
+SELECT id, at, level, job_id, step, text FROM log_lines
+WHERE instance_id = %(instance_id)s AND id > %(after)s
+  AND (%(job_id)s::text IS NULL OR job_id = %(job_id)s) AND (%(step)s::text IS NULL OR step = %(step)s)
+ORDER BY id LIMIT %(count)s;

@@ -1,0 +1,162 @@
+"""What happens to an instance, live, and its log (api-decisions, "Beyond the reference")."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from launchbay import limits
+from launchbay.access.actor import Actor
+from launchbay.access.permissions import Permission
+from launchbay.clock import to_ms
+from launchbay.model.instance_record import InstanceRecord
+from launchbay.model.job import StepStatus
+from launchbay.model.masking import Masking
+from launchbay.store import events as store
+from launchbay.store.events import EventRow, LogRow
+from launchbay.usecases.desk import Desk
+
+# Whatever was about to commit when the watch began was announced to nobody; by then it has.
+SECOND_LOOK_S = 1.0
+
+
+class Happening(msgspec.Struct, frozen=True):
+    """One event. Who has the number `id` has everything up to it; without one the next event belongs to this."""
+
+    name: str
+    data: dict[str, Any]
+    id: int | None = None
+
+
+async def watch_instance(
+    desk: Desk, actor: Actor, instance_id: str, after: int | None
+) -> AsyncGenerator[list[Happening], None]:
+    """Stream what happens to an instance: `status, job, step, log, signal`, in order; an empty list says "still here".
+
+    `after` is the number of the last event that the caller has; without it the stream begins with where the instance
+    stands. The caller's permission is looked at with every look at the instance. Ends when the process shuts down;
+    raises NotFound when the instance is deleted, and whatever else a look at it raises.
+    """
+    async with desk.database.connection() as connection:
+        await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
+    async with desk.feed.watching(instance_id, actor.user_id) as bell:
+        telling = _Telling()
+        patience_s = SECOND_LOOK_S
+        while not desk.feed.closing.is_set():
+            async with desk.database.connection() as connection:
+                record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
+                if after is None:
+                    rows = await store.now(connection, instance_id=instance_id)
+                else:
+                    rows = await store.since(
+                        connection, instance_id=instance_id, after=after, count=limits.EVENTS_CHUNK
+                    )
+            if rows:
+                told = telling.tell(record, rows, is_first=after is None)
+                after = rows[-1].id
+                if told:
+                    yield told
+            if len(rows) >= limits.EVENTS_CHUNK:
+                continue
+            if not await bell.rung(patience_s) and patience_s == limits.EVENT_HEARTBEAT_S:
+                yield []
+            patience_s = limits.EVENT_HEARTBEAT_S
+            await asyncio.sleep(limits.EVENT_LOOK_PAUSE_S)
+
+
+async def log_of(
+    desk: Desk,
+    actor: Actor,
+    instance_id: str,
+    *,
+    job_id: str | None,
+    step: str | None,
+    after: int,
+    limit: int | None,
+) -> AsyncIterator[list[LogRow]]:
+    """Stream the lines of an instance's log after the one with the number `after`, with secrets covered."""
+    async with desk.database.connection() as connection:
+        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
+    masking = _masking(record)
+    left = limit
+    while left is None or left > 0:
+        count = limits.LIST_CHUNK_ROWS if left is None else min(left, limits.LIST_CHUNK_ROWS)
+        async with desk.database.connection() as connection:
+            rows = await store.log_page(
+                connection, instance_id=record.id, job_id=job_id, step=step, after=after, count=count
+            )
+        yield [row._replace(text=masking.text(row.text)) for row in rows]
+        if len(rows) < count:
+            return
+        after = rows[-1].id
+        left = None if left is None else left - count
+
+
+class _Telling:
+    """Turns rows into events. It remembers the return values that it has told, to tell those that change."""
+
+    def __init__(self) -> None:
+        self._signals: dict[str, Any] | None = None
+        self._secrets = ""
+        self._masking = Masking()
+
+    def tell(self, record: InstanceRecord, rows: Sequence[EventRow], *, is_first: bool) -> list[Happening]:
+        """Return the events of some rows. With `is_first` they are where the instance stands."""
+        secrets = record.parameters + record.environment_view
+        if secrets != self._secrets:
+            self._secrets, self._masking = secrets, _masking(record)
+        if is_first:
+            self._signals = msgspec.json.decode(rows[0].text or "{}")
+        told = [(row.id, name, data) for row in rows for name, data in self._of(row)]
+        numbers = [number for number, _, _ in told]
+        # A number stands at the last event that has it: a client that was cut off before gets all of them again.
+        last = {number: place for place, number in enumerate(numbers)}
+        return [
+            Happening(name, data, number if last[number] == place else None)
+            for place, (number, name, data) in enumerate(told)
+        ]
+
+    def _of(self, row: EventRow) -> Iterator[tuple[str, dict[str, Any]]]:
+        at = None if row.at is None else to_ms(row.at)
+        match row.kind:
+            case "status":
+                yield "status", {"status": row.status, "at": at}
+            case "begun" | "ended" if row.job_id is not None:
+                status = "Executing" if row.kind == "begun" else row.job_status
+                error = None if row.text is None else self._masking.text(row.text)
+                yield (
+                    "job",
+                    {"job": row.job_id, "name": row.name, "status": status, "errorMessage": error, "at": at},
+                )
+            case "step" if "/" in (row.path or ""):
+                yield "step", self._step(row, at)
+            case "log":
+                text = self._masking.text(row.text or "")
+                yield "log", {"at": at, "level": row.level, "job": row.job_id, "step": row.path, "text": text}
+            case "signal":
+                yield from self._changed(row, at)
+
+    def _step(self, row: EventRow, at: int | None) -> dict[str, Any]:
+        return {
+            "job": row.job_id,
+            "path": row.path,
+            "name": row.name,
+            "status": row.status,
+            "percentComplete": 100 if row.status == StepStatus.SUCCEEDED else row.percent,
+            "attempt": row.attempt,
+            "errorMessage": None if row.text is None else self._masking.text(row.text),
+            "at": at,
+        }
+
+    def _changed(self, row: EventRow, at: int | None) -> Iterator[tuple[str, dict[str, Any]]]:
+        values: dict[str, Any] = msgspec.json.decode(row.text or "{}")
+        before = self._signals
+        for name, value in values.items():
+            if before is None or name not in before or before[name] != value:
+                yield "signal", {"name": name, "value": self._masking.value({name: value})[name], "at": at}
+        self._signals = values
+
+
+def _masking(record: InstanceRecord) -> Masking:
+    return Masking([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])

@@ -1,0 +1,331 @@
+"""Live events of an instance: what is told, in which order, from where on, to whom, and at what cost."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from tests.api.manifests import WORKFLOWS
+from tests.api.people import person
+from tests.api.running import UNKNOWN, Api, accepted, basic, refused, running_api, served
+from tests.api.streams import stream
+from tests.databases import Databases
+
+SIGNALS = """
+launch:
+  steps: []
+  return: {size: {value: 1}, dbPassword: {value: "first one"}, label: {value: same}}
+grow:
+  steps: []
+  return: {size: {value: 2}, dbPassword: {value: "second one"}, label: {value: same}}
+destroy: {steps: []}
+"""
+
+
+@pytest.fixture
+async def instance(api: Api) -> str:
+    return await api.running(WORKFLOWS, parameters={"label": "x"})
+
+
+async def test_a_stream_begins_with_where_the_instance_stands(api: Api, port: int, instance: str) -> None:
+    async with stream(port, instance) as events:
+        assert events.response.status_code == 200
+        assert events.response.headers["content-type"] == "text/event-stream"
+        assert events.response.headers["cache-control"] == "no-store"
+        first = await events.next()
+        assert first is not None
+        assert (first.name, first.data["status"]) == ("status", "Running")
+        assert first.id is not None
+        assert events.retry_ms == 2000
+
+
+async def test_a_stream_of_a_busy_instance_begins_with_its_job_and_steps(api: Api, port: int, instance: str) -> None:
+    accepted(await api.post(f"instances/{instance}/pause", {"seconds": "60"}))
+    async with stream(port, instance) as events:
+        await events.until("step", name="rest", status="Executing")
+        assert events.of("status")[0]["status"] == "Executing"
+        [job] = events.of("job")
+        assert (job["name"], job["status"], job["errorMessage"]) == ("pause", "Executing", None)
+        assert {step["name"] for step in events.of("step")} == {"first", "rest"}
+        assert {step["job"] for step in events.of("step")} == {job["job"]}
+    accepted(await api.delete(f"instances/{instance}?force=1"))
+
+
+async def test_what_happens_is_told_in_its_order(api: Api, port: int, instance: str) -> None:
+    async with stream(port, instance) as events:
+        await events.next()
+        accepted(await api.post(f"instances/{instance}/pause", {"seconds": "0"}))
+        await events.until("status", status="Running")
+        assert [job["status"] for job in events.of("job")] == ["Executing", "Succeeded"]
+        assert [each["status"] for each in events.of("status")] == ["Running", "Executing", "Running"]
+        last = {step["name"]: (step["status"], step["percentComplete"]) for step in events.of("step")}
+        assert last == {"first": ("Succeeded", 100), "rest": ("Succeeded", 100)}
+        names = [event.name for event in events.seen]
+        assert names.index("job") < names.index("step") < len(names) - 1
+        assert events.seen[-2].data["status"] == "Succeeded", "the job's end comes before the instance's new status"
+        numbers = [event.id for event in events.seen if event.id is not None]
+        assert numbers == sorted(set(numbers))
+
+
+async def test_a_failed_job_tells_its_error_and_the_log_line(api: Api, port: int, instance: str) -> None:
+    async with stream(port, instance) as events:
+        accepted(await api.post(f"instances/{instance}/break", {}))
+        ended = await events.until("job", status="Failed")
+        assert "not a URL" in ended.data["errorMessage"] or "URL" in ended.data["errorMessage"]
+        assert any(step["status"] == "Failed" and step["errorMessage"] for step in events.of("step"))
+        lines = events.of("log")
+        assert {"at", "level", "job", "step", "text"} == set(lines[0])
+        assert {line["level"] for line in lines} == {"error"}
+
+
+async def test_a_signal_is_told_when_its_value_has_changed(api: Api, port: int) -> None:
+    instance = await api.running(SIGNALS)
+    async with stream(port, instance) as events:
+        await events.next()
+        accepted(await api.post(f"instances/{instance}/grow", {}))
+        await events.until("status", status="Running")
+        told = {signal["name"]: signal["value"] for signal in events.of("signal")}
+        assert told == {"size": 2, "dbPassword": "********"}
+        accepted(await api.post(f"instances/{instance}/grow", {}))
+        await events.until("status", status="Running")
+        assert len(events.of("signal")) == 2, "the same values again are no news"
+
+
+async def test_a_stream_goes_on_where_the_last_one_was_cut(api: Api, port: int, instance: str) -> None:
+    async with stream(port, instance) as events:
+        await events.next()
+        accepted(await api.post(f"instances/{instance}/pause", {"seconds": "0"}))
+        await events.until("job", status="Executing")
+        cut = events.last_id
+        told = len(events.seen)
+    await api.settled(instance)
+    for text in ("one", "two"):
+        await api.run(instance, "echo", text=text)
+    async with stream(port, instance, after=cut) as events:
+        for _ in range(3):
+            await events.until("status", status="Running")
+        assert [job["name"] for job in events.of("job")] == ["pause", "echo", "echo", "echo", "echo"]
+        assert [each["status"] for each in events.of("status")][-5:] == ["Running", *["Executing", "Running"] * 2]
+        assert {signal["value"] for signal in events.of("signal")} == {"two"}
+    async with stream(port, instance, query=f"?after={cut}") as again:
+        first = await again.next()
+        assert first is not None
+        assert first.id is not None
+        assert cut is not None
+        assert first.id > cut
+    assert told >= 2
+
+
+async def test_no_line_of_the_log_is_lost_or_told_twice_by_a_client_that_comes_and_goes(
+    api: Api, port: int, instance: str
+) -> None:
+    async with stream(port, instance) as events:
+        await events.next()
+        start = last = events.last_id
+
+    async def runs() -> None:
+        for _ in range(8):
+            await api.run(instance, "break")
+
+    running, told = asyncio.create_task(runs()), 0
+    lines: list[Any] = []
+    while not running.done() or told < 60:
+        async with stream(port, instance, after=last) as events:
+            for _ in range(5):
+                event = await events.next()
+                assert event is not None
+                told += 1
+                lines += [(event.id, event.data["text"])] if event.name == "log" else []
+            last = events.last_id
+    await running
+    log = accepted(await api.get(f"instances/{instance}/log", after=start))
+    assert len(lines) > 8
+    assert lines == [(line["id"], line["text"]) for line in log][: len(lines)]
+
+
+@pytest.mark.parametrize("number", ["abc", "-1", "9" * 30, "", "1.5"])
+async def test_a_number_that_is_none_of_ours_begins_anew(api: Api, port: int, instance: str, number: str) -> None:
+    async with stream(port, instance, after=number) as events:
+        first = await events.next()
+        assert first is not None
+        assert (first.name, first.data["status"]) == ("status", "Running")
+
+
+async def test_who_may_not_read_the_instance_gets_no_stream(api: Api, instance: str) -> None:
+    refused(await api.get(f"instances/{UNKNOWN}/events"), 404, "NotFound")
+    refused(await (await api.member()).get(f"instances/{instance}/events"), 403, "NotAllowed")
+    refused(await (await api.outsider())[0].get(f"instances/{instance}/events"), 403, "NotAllowed")
+    refused(await api.caller(None).get(f"instances/{instance}/events"), 401, "NotAuthenticated")
+    refused(await api.get(f"instances/{instance}/events?after=x"), 400)
+
+
+async def test_head_answers_at_once(api: Api, instance: str) -> None:
+    answer = await api.head(f"instances/{instance}/events")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream")
+
+
+async def test_the_stream_of_a_deleted_instance_ends(api: Api, port: int, instance: str) -> None:
+    async with stream(port, instance) as events:
+        await events.next()
+        accepted(await api.delete(f"instances/{instance}?force=1"))
+        assert await events.ended()
+    refused(await api.get(f"instances/{instance}/events"), 404, "NotFound")
+
+
+async def test_a_stream_ends_when_its_caller_may_not_read_any_more(api: Api, port: int, instance: str) -> None:
+    guest = await person(api, "Guest")
+    authorization = basic(guest.email, guest.password)
+    async with stream(port, instance, authorization=authorization) as events:
+        await events.next()
+        accepted(await api.delete(f"organizations/{api.organization}/users/{guest.id}/roles", ["Guest"]))
+        await api.run(instance, "echo")
+        assert await events.ended()
+        assert [each["status"] for each in events.of("status")] == ["Running"]
+
+
+async def test_a_stream_ends_with_the_credentials_of_its_caller(
+    api: Api, port: int, instance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.limits.EVENT_HEARTBEAT_S", 0.1)
+    monkeypatch.setattr("launchbay.web.event_stream.EVENT_HEARTBEAT_S", 0.1)
+    member = await person(api, "Guest")
+    async with stream(port, instance, authorization=basic(member.email, member.password)) as events:
+        await events.next()
+        accepted(await api.delete(f"organizations/{api.organization}/users/{member.id}"))
+        assert await events.ended()
+
+
+async def test_a_quiet_stream_shows_that_it_is_alive(
+    api: Api, port: int, instance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.limits.EVENT_HEARTBEAT_S", 0.1)
+    async with stream(port, instance) as events:
+        await events.next()
+        with pytest.raises(TimeoutError):
+            await events.next(timeout_s=2.0)
+        assert events.comments >= 3
+
+
+async def test_a_user_has_so_many_streams_and_a_closed_one_makes_room(
+    api: Api, port: int, instance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.limits.EVENT_STREAMS_PER_USER", 2)
+    guest = await api.member("Read: [/*]")
+    async with stream(port, instance) as first:
+        await first.next()
+        async with stream(port, instance) as second:
+            await second.next()
+            answer = await api.get(f"instances/{instance}/events")
+            assert "2 are possible" in refused(answer, 429, "TooManyRequests")
+            assert int(answer.headers["retry-after"]) >= 1
+            assert (await guest.head(f"instances/{instance}/events")).status_code == 200
+    async with asyncio.timeout(5):
+        while (await api.head(f"instances/{instance}/events")).status_code == 429:
+            await asyncio.sleep(0.02)
+
+
+async def listeners(api: Api) -> list[int]:
+    """Return the processes of PostgreSQL behind the connections that listen for events."""
+    statement = (
+        "SELECT pid FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%seen_at < now()%'"
+    )
+    async with api.database.connection() as connection:
+        return [pid for (pid,) in await (await connection.execute(statement)).fetchall()]
+
+
+async def test_many_streams_share_one_connection(api: Api, port: int, instance: str) -> None:
+    async with stream(port, instance) as first, stream(port, instance) as second, stream(port, instance) as third:
+        for each in (first, second, third):
+            await each.next()
+        assert len(await listeners(api)) == 1
+        await api.run(instance, "echo", text="hello")
+        for each in (first, second, third):
+            await each.until("signal", value="hello")
+
+
+async def test_the_database_notifies_only_while_somebody_watches(api: Api, port: int, instance: str) -> None:
+    async with await psycopg.AsyncConnection.connect(api.database.url, autocommit=True) as spy:
+        await spy.execute("LISTEN launchbay_events")
+
+        async def heard() -> set[str]:
+            return {notification.payload async for notification in spy.notifies(timeout=0.3)}
+
+        async with asyncio.timeout(5):
+            while await heard():  # streams of other tests that are closing
+                pass
+        await api.run(instance, "echo")
+        assert await heard() == set()
+        async with stream(port, instance) as events:
+            await events.next()
+            await api.run(instance, "echo", text="again")
+            assert await heard() == {instance}
+
+
+async def test_events_go_on_after_the_listening_connection_was_cut(api: Api, port: int, instance: str) -> None:
+    async with stream(port, instance) as events:
+        await events.next()
+        [listener] = await listeners(api)
+        async with api.database.connection() as connection:
+            await connection.execute("SELECT pg_terminate_backend(%s)", [listener])
+        await api.run(instance, "echo", text="through")
+        await events.until("signal", value="through")
+        assert await listeners(api) not in ([], [listener])
+
+
+async def test_streams_end_when_the_server_stops(databases: Databases) -> None:
+    url = databases.create()  # a service of its own, because it is stopped
+    async with running_api(url) as api:
+        instance = await api.running(WORKFLOWS, parameters={"label": "x"})
+        async with served(api) as port, stream(port, instance) as events:
+            await events.next()
+            await api.parts.feed.close()
+            assert await events.ended()
+            answer = await api.get(f"instances/{instance}/events")
+            assert answer.status_code in {200, 503}
+    databases.drop(url)
+
+
+async def test_the_log_is_read_whole_by_job_by_step_and_by_pages(api: Api, instance: str) -> None:
+    for _ in range(3):
+        await api.run(instance, "break")
+    lines = accepted(await api.get(f"instances/{instance}/log"))
+    assert [line["id"] for line in lines] == sorted({line["id"] for line in lines})
+    assert all({"id", "at", "level", "job", "step", "text"} == set(line) for line in lines)
+    job, step = lines[-1]["job"], next(line["step"] for line in lines if line["step"])
+    assert accepted(await api.get(f"instances/{instance}/log", job=job)) == [
+        line for line in lines if line["job"] == job
+    ]
+    assert accepted(await api.get(f"instances/{instance}/log", step=step)) == [
+        line for line in lines if line["step"] == step
+    ]
+    after = lines[1]["id"]
+    assert accepted(await api.get(f"instances/{instance}/log", after=after)) == lines[2:]
+    seen, path = [], f"instances/{instance}/log?limit=2&level=error"
+    while path:
+        answer: httpx.Response = await api.get(path)
+        seen += accepted(answer)
+        path = answer.links.get("next", {}).get("url", "").removeprefix("/api/1/")
+    assert seen == lines
+
+
+async def test_secrets_in_the_log_are_covered(api: Api) -> None:
+    manifest = """
+    launch:
+      parameters: [{apiToken: {default: none}}]
+      steps: [{call: {action: restcall, parameters: {command: "no-url-{$.apiToken}", method: "{$.apiToken}"}}}]
+    """
+    instance = await api.launch(await api.application(manifest), parameters={"apiToken": "t0p-s3cret"})
+    await api.settled(instance)
+    answer = await api.get(f"instances/{instance}/log")
+    assert accepted(answer)
+    assert "t0p-s3cret" not in answer.text
+
+
+async def test_the_log_of_what_one_may_not_read_is_refused(api: Api, instance: str) -> None:
+    refused(await api.get(f"instances/{UNKNOWN}/log"), 404, "NotFound")
+    refused(await (await api.member()).get(f"instances/{instance}/log"), 403, "NotAllowed")
+    refused(await api.get(f"instances/{instance}/log?after=-1"), 400)
+    refused(await api.get(f"instances/{instance}/log?limit=0"), 400)
