@@ -39,7 +39,6 @@ from launchbay.runtime.run import RetryPacing, Surroundings
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
 from launchbay.store.embedded import EmbeddedPostgres
-from launchbay.store.event_feed import EventFeed
 from launchbay.store.migrate import upgrade
 from launchbay.store.pool import Database, conninfo
 from launchbay.usecases.desk import Desk
@@ -58,7 +57,6 @@ class Parts:
     engine: Engine
     database: Database
     first_administrator: FirstAdministrator | None
-    feed: EventFeed
 
 
 @asynccontextmanager
@@ -83,9 +81,7 @@ async def started(settings: Settings, clock: Clock | None = None) -> AsyncIterat
         )
         outgoing = OutgoingHttp(Allowlist.parse(settings.outgoing_allow))
         stack.push_async_callback(outgoing.aclose)
-        parts = _assemble(settings, clock, database, passwords, outgoing, administrator)
-        stack.push_async_callback(parts.feed.close)
-        yield parts
+        yield _assemble(settings, clock, database, passwords, outgoing, administrator)
 
 
 async def prepare(url: str) -> None:
@@ -135,7 +131,6 @@ def _assemble(
         check=partial(check, known_actions=known_actions, known_types=known_types),
         runnable_types=frozenset(component_types.running),
         clock=clock,
-        feed=EventFeed(database),
         machines=providers,
         service_types=ServiceTypes.load(),
         secret_key=secret,
@@ -156,8 +151,7 @@ def _assemble(
     )
     engine = _engine(settings, database, surroundings, manifests)
     services = Services(desk=desk, ready=partial(_ready, database), base_url=settings.base_url)
-    app = create_app(ENDPOINTS, Authenticator(basic, sessions), services)
-    return Parts(app, engine, database, administrator, desk.feed)
+    return Parts(create_app(ENDPOINTS, Authenticator(basic, sessions), services), engine, database, administrator)
 
 
 def _engine(
@@ -171,7 +165,7 @@ def _engine(
             grace_s=settings.stop_grace_s,
         ),
         runner=Runner(database, surroundings, manifests, settings.destroy_timeout_s),
-        stager=Stager(database, manifests, clock),
+        stager=Stager(database, manifests, surroundings.clock),
         name=f"worker-{secrets.token_hex(4)}",
         concurrency=settings.engine_concurrency,
         stalled_after_s=settings.stalled_after_s,
