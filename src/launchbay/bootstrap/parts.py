@@ -39,6 +39,7 @@ from launchbay.runtime.run import RetryPacing, Surroundings
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
 from launchbay.store.embedded import EmbeddedPostgres
+from launchbay.store.event_feed import EventFeed
 from launchbay.store.migrate import upgrade
 from launchbay.store.pool import Database, conninfo
 from launchbay.usecases.desk import Desk
@@ -57,6 +58,7 @@ class Parts:
     engine: Engine
     database: Database
     first_administrator: FirstAdministrator | None
+    feed: EventFeed
 
 
 @asynccontextmanager
@@ -81,7 +83,9 @@ async def started(settings: Settings, clock: Clock | None = None) -> AsyncIterat
         )
         outgoing = OutgoingHttp(Allowlist.parse(settings.outgoing_allow))
         stack.push_async_callback(outgoing.aclose)
-        yield _assemble(settings, clock, database, passwords, outgoing, administrator)
+        parts = _assemble(settings, clock, database, passwords, outgoing, administrator)
+        stack.push_async_callback(parts.feed.close)
+        yield parts
 
 
 async def prepare(url: str) -> None:
@@ -131,6 +135,7 @@ def _assemble(
         check=partial(check, known_actions=known_actions, known_types=known_types),
         runnable_types=frozenset(component_types.running),
         clock=clock,
+        feed=EventFeed(database),
         machines=providers,
         service_types=ServiceTypes.load(),
         secret_key=secret,
@@ -151,7 +156,8 @@ def _assemble(
     )
     engine = _engine(settings, database, surroundings, manifests)
     services = Services(desk=desk, ready=partial(_ready, database), base_url=settings.base_url)
-    return Parts(create_app(ENDPOINTS, Authenticator(basic, sessions), services), engine, database, administrator)
+    app = create_app(ENDPOINTS, Authenticator(basic, sessions), services)
+    return Parts(app, engine, database, administrator, desk.feed)
 
 
 def _engine(
