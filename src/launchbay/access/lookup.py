@@ -27,6 +27,7 @@ from launchbay.errors import NotAllowed, NotAuthenticated, NotFound
 from launchbay.ids import is_id
 from launchbay.model.application import Application, Revision
 from launchbay.model.environment import Environment
+from launchbay.model.instance_detail import InstanceDetail
 from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.organization import Organization
 from launchbay.model.role import Role
@@ -157,6 +158,14 @@ class Lookup:
         self._check(grants, permission, (target, resources.environment(found.environment_id), *touching))
         return found
 
+    async def instance_detail(self, instance_id: str, permission: Permission, jobs: int) -> InstanceDetail:
+        """Return an instance with so many of its newest jobs, all of one moment: the hot read is one query."""
+        found, stamp = await self._find(lookups.instance_detail, instance_id, jobs=jobs)
+        grants = await self._grants_in(found.organization_id, stamp)
+        target = resources.instance(found.application_id, found.id)
+        self._check(grants, permission, (target, resources.environment(found.environment_id)))
+        return found
+
     def allows(self, organization_id: str, permission: Permission, *touched: Resource) -> bool:
         """Decide about one more thing of an organization that was looked up before, such as each row of a list."""
         return gate.decide(self.grants(organization_id), permission, touched).allowed
@@ -174,7 +183,7 @@ class Lookup:
         """Return what a user holds in an organization, as it is now; whether the caller may know is checked before."""
         return await self._cache.get(self._connection, user_id, organization_id, _NO_STAMP)
 
-    async def _find(self, look: Look[T], object_id: str, **more: str | None) -> tuple[T, int]:
+    async def _find(self, look: Look[T], object_id: str, **more: str | int | None) -> tuple[T, int]:
         # The query runs for an id of another form too: a caller who is no caller any more must hear that first.
         sighting = await look(self._connection, caller_id=self._actor.user_id, id=_id(object_id), **more)
         sighting = self._checked(sighting)

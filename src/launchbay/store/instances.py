@@ -1,6 +1,5 @@
 """Instances: lists, history, small changes (`queries/instances.sql`)."""
 
-from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
@@ -36,25 +35,6 @@ class JobRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     live_steps: list[tuple[str, str, int]] | None
 
 
-class DetailRow(NamedTuple):
-    """What changes while an instance lives, all of one moment. `history` is JSON of the newest jobs, newest first."""
-
-    name: str
-    version: int
-    status: str
-    parameters: str
-    return_values: str
-    components: str
-    user_data: str
-    error_message: str | None
-    destroy_at: datetime | None
-    history: str
-
-    def jobs(self) -> list[JobRow]:
-        """Return the newest jobs, newest first."""
-        return _jobs.decode(self.history)
-
-
 class LockRow(NamedTuple):
     """What decides about deletion: `plan` is the one of the job under way."""
 
@@ -64,7 +44,12 @@ class LockRow(NamedTuple):
     may_hold_something: bool
 
 
-_jobs = msgspec.json.Decoder(list[JobRow])
+_history = msgspec.json.Decoder(list[JobRow])
+
+
+def read_history(text: str) -> list[JobRow]:
+    """Return the jobs of an instance's history, which the database gives as JSON."""
+    return _history.decode(text)
 
 
 class CatalogRow(NamedTuple):
@@ -85,13 +70,13 @@ class LinkedRow(NamedTuple):
     parameters: str | None
     name: str | None
     status: str | None
+    binding: str | None
 
 
 _sql = load("instances")
 of_application = _sql.rows("of_application", SummaryRow)
 of_environment = _sql.rows("of_environment", SummaryRow)
 of_revision = _sql.rows("of_revision", SummaryRow)
-detail = _sql.row("detail", DetailRow)
 set_user_data = _sql.change("set_user_data")
 lock = _sql.row("lock", LockRow)
 delete = _sql.change("delete")

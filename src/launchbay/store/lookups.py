@@ -7,6 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from launchbay.model.application import Application, Revision
 from launchbay.model.environment import Environment
+from launchbay.model.instance_detail import InstanceDetail
 from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.organization import Organization
 from launchbay.model.role import Role
@@ -35,10 +36,10 @@ class Look(Generic[T]):
 
     __slots__ = ("_compared", "_kind", "_text", "noun")
 
-    def __init__(self, noun: str, kind: type[T]) -> None:
-        self.noun = noun
+    def __init__(self, name: str, kind: type[T], noun: str = "") -> None:
+        self.noun = noun or name
         self._kind = kind
-        self._text = _sql.text(noun)
+        self._text = _sql.text(name)
         self._compared = False
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> Sighting[T] | None:
@@ -61,8 +62,9 @@ organization = Look("organization", Organization)
 application = Look("application", Application)
 revision = Look("revision", Revision)
 environment = Look("environment", Environment)
-default_environment = Look("default_environment", Environment)
+default_environment = Look("default_environment", Environment, noun="default environment")
 service = Look("service", Service)
 role = Look("role", Role)
 member = Look("member", User)
 instance = Look("instance", InstanceRecord)
+instance_detail = Look("instance_detail", InstanceDetail, noun="instance")

@@ -10,9 +10,10 @@ from launchbay import limits
 from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
-from launchbay.errors import BadRequest, Conflict, NotFound, TooLarge
+from launchbay.errors import BadRequest, Conflict, TooLarge
 from launchbay.model.environment_view import read_environment_view
 from launchbay.model.instance import InstanceStatus, is_active
+from launchbay.model.instance_detail import InstanceDetail
 from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.job import JobStatus
 from launchbay.model.machine import DRY_RUN
@@ -21,16 +22,15 @@ from launchbay.planning.accept import accept
 from launchbay.planning.commands import available_workflows, plan_destroy
 from launchbay.store import instances as store
 from launchbay.store import jobs
-from launchbay.store.instances import DetailRow, SummaryRow
+from launchbay.store.instances import SummaryRow
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
 
 
 class InstanceView(msgspec.Struct, frozen=True):
-    """An instance: what never changes of it, the rest as of one moment, and the workflows that it offers."""
+    """An instance as of one moment, and the workflows that it offers."""
 
-    record: InstanceRecord
-    detail: DetailRow
+    detail: InstanceDetail
     available_workflows: list[str]
     is_dry_run: bool
 
@@ -38,13 +38,11 @@ class InstanceView(msgspec.Struct, frozen=True):
 async def read_instance(desk: Desk, actor: Actor, instance_id: str) -> InstanceView:
     """Return an instance in detail."""
     async with desk.database.connection() as connection:
-        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
-        detail = await store.detail(connection, instance_id=record.id, jobs=limits.HISTORY_JOBS)
-        if detail is None:
-            raise NotFound(f"The instance {record.id} has just been deleted.")
-        manifest = await desk.manifests.get(connection, record.application_id, detail.version)
-    provider = desk.machines.name_for(read_environment_view(record.environment_view).policies)
-    return InstanceView(record, detail, available_workflows(manifest), provider == DRY_RUN)
+        lookup = desk.lookups.on(connection, actor)
+        detail = await lookup.instance_detail(instance_id, Permission.READ, jobs=limits.HISTORY_JOBS)
+        manifest = await desk.manifests.get(connection, detail.application_id, detail.version)
+    provider = desk.machines.name_for(read_environment_view(detail.environment_view).policies)
+    return InstanceView(detail, available_workflows(manifest), provider == DRY_RUN)
 
 
 async def put_user_data(desk: Desk, actor: Actor, instance_id: str, data: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.model.job import JobStatus, raise_percent
-from launchbay.store.instances import JobRow, SummaryRow
+from launchbay.store.instances import JobRow, SummaryRow, read_history
 from launchbay.usecases.instances import InstanceView
 
 
@@ -94,25 +94,25 @@ def summary_document(row: SummaryRow) -> SummaryDocument:
 
 def instance_document(view: InstanceView) -> dict[str, Any]:
     """Return an instance in detail. Stored documents are passed on as they are."""
-    record, detail = view.record, view.detail
-    history = [job_document(row) for row in detail.jobs()]
+    detail = view.detail
+    history = [job_document(row) for row in read_history(detail.history)]
     document: dict[str, Any] = {
-        "id": record.id,
+        "id": detail.id,
         "name": detail.name,
         "version": detail.version,
         "parameters": msgspec.Raw(detail.parameters.encode()),
         "status": detail.status,
-        "ownerId": record.owner_id,
+        "ownerId": detail.owner_id,
         "workflowHistory": history,
         "returnValues": msgspec.Raw(detail.return_values.encode()),
-        "applicationId": record.application_id,
-        "environmentId": record.environment_id,
+        "applicationId": detail.application_id,
+        "environmentId": detail.environment_id,
         "components": msgspec.Raw(detail.components.encode()),
         "errorMessage": detail.error_message,
         "availableWorkflows": view.available_workflows,
         "destroyAt": None if detail.destroy_at is None else to_ms(detail.destroy_at),
         "userData": msgspec.Raw(detail.user_data.encode()),
-        "createdAt": to_ms(record.created_at),
+        "createdAt": to_ms(detail.created_at),
     }
     running = next((job for job in history if job["status"] == JobStatus.EXECUTING), None)
     if running is not None:

@@ -16,21 +16,6 @@ WHERE revision_id = %(of_id)s AND id > %(after)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
 ORDER BY id LIMIT %(limit)s;
 
--- name: detail
--- What changes while an instance lives, with its newest jobs. One statement, because status, return values and jobs must be of
--- one moment: who sees a job's end reads what it returned. The running job brings the rows of its steps, which are newer.
-SELECT name, version, status, parameters, return_values, components, user_data, error_message, destroy_at, (
-    SELECT coalesce(json_agg(json_build_array(
-        id, name, status, owner_id, steps::json, error_message,
-        floor(extract(epoch FROM started_at) * 1000)::bigint, floor(extract(epoch FROM finished_at) * 1000)::bigint,
-        CASE WHEN status = 'Executing' THEN (
-            SELECT json_agg(json_build_array(path, status, percent)) FROM steps WHERE job_id = newest.id
-        ) END
-    ) ORDER BY created_at DESC), '[]')
-    FROM (SELECT * FROM jobs WHERE instance_id = %(instance_id)s ORDER BY created_at DESC LIMIT %(jobs)s) AS newest
-)::text AS history
-FROM instances WHERE id = %(instance_id)s;
-
 -- name: set_user_data
 UPDATE instances SET user_data = %(user_data)s WHERE id = %(instance_id)s;
 
@@ -54,8 +39,9 @@ VALUES (%(instance_id)s, %(organization_id)s, %(application_id)s, %(environment_
         %(name)s, %(owner_id)s, %(status)s, %(parameters)s, %(components)s, %(environment_view)s, %(parent_id)s);
 
 -- name: insert_links
-INSERT INTO instance_links (instance_id, component, target_id, kind)
-SELECT %(instance_id)s, link.* FROM unnest(%(components)s::text[], %(targets)s::text[], %(kinds)s::text[]) AS link;
+INSERT INTO instance_links (instance_id, component, target_id, kind, binding)
+SELECT %(instance_id)s, link.*
+FROM unnest(%(components)s::text[], %(targets)s::text[], %(kinds)s::text[], %(bindings)s::text[]) AS link;
 
 -- name: shared_catalogs
 -- The parameters of the shared-instances catalogs of an environment.
@@ -67,7 +53,7 @@ ORDER BY services.id;
 -- name: linked
 -- The instances behind an instance's components.
 SELECT instance_links.component, instance_links.target_id, instance_links.kind, instances.application_id, instances.version,
-       instances.revision_id, instances.parameters, instances.name, instances.status
+       instances.revision_id, instances.parameters, instances.name, instances.status, instance_links.binding
 FROM instance_links LEFT JOIN instances ON instances.id = instance_links.target_id
 WHERE instance_links.instance_id = %(instance_id)s;
 

@@ -78,3 +78,23 @@ SELECT u.access_stamp AS caller_stamp, u.enabled AS caller_enabled, o.access_sta
 FROM users u
 LEFT JOIN (instances i JOIN organizations o ON o.id = i.organization_id) ON i.id = %(id)s
 WHERE u.id = %(caller_id)s;
+
+-- name: instance_detail
+-- An instance with its newest jobs, in one statement: status, return values and jobs must be of one moment, because who sees
+-- a job's end reads what it returned. The running job brings the rows of its steps, which are newer.
+SELECT u.access_stamp AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+       i.id, i.organization_id, i.application_id, i.environment_id, i.version, i.name, i.owner_id, i.status,
+       i.parameters, i.return_values, i.components, i.user_data, i.environment_view, i.error_message, i.destroy_at,
+       i.created_at, (
+    SELECT coalesce(json_agg(json_build_array(
+        id, name, status, owner_id, steps::json, error_message,
+        floor(extract(epoch FROM started_at) * 1000)::bigint, floor(extract(epoch FROM finished_at) * 1000)::bigint,
+        CASE WHEN status = 'Executing' THEN (
+            SELECT json_agg(json_build_array(path, status, percent)) FROM steps WHERE job_id = newest.id
+        ) END
+    ) ORDER BY created_at DESC), '[]')
+    FROM (SELECT * FROM jobs WHERE instance_id = %(id)s ORDER BY created_at DESC LIMIT %(jobs)s) AS newest
+)::text AS history
+FROM users u
+LEFT JOIN (instances i JOIN organizations o ON o.id = i.organization_id) ON i.id = %(id)s
+WHERE u.id = %(caller_id)s;

@@ -1,0 +1,27 @@
+"""An application instance as it is read: what it is like, with its newest jobs, all of one moment."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceDetail:
+    """One instance; documents are JSON texts. `history` holds the newest jobs, newest first (`store/instances.py`)."""
+
+    id: str
+    organization_id: str
+    application_id: str
+    environment_id: str
+    version: int
+    name: str
+    owner_id: str
+    status: str
+    parameters: str
+    return_values: str
+    components: str
+    user_data: str
+    environment_view: str
+    error_message: str | None
+    destroy_at: datetime | None
+    created_at: datetime
+    history: str
