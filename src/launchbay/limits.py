@@ -67,6 +67,8 @@ ERROR_CHARS = 8_192  # of one message of a step, job or instance
 PEERS_MAX = 10_000  # that one waitPeers may ask for, of one interface
 WAIT_PEERS_S = 3600.0  # without a timeout of its own
 COMMAND_WAITS_FOR_LAUNCH_S = 3600.0  # a command sent to a component whose own launch is still under way
+CALL_WAITS_FOR_INSTANCE_S = 3600.0  # a workflow of another instance that is busy all the time
+SERVICE_LAUNCH_S = 600.0  # a launch that needs signals of a service whose own launch is still under way
 WAIT_LONGEST_S = 7 * 24 * 3600.0
 
 # Outgoing HTTP of actions.

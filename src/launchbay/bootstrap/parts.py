@@ -27,6 +27,7 @@ from launchbay.engine.engine import Engine
 from launchbay.engine.queue import Queue
 from launchbay.engine.queue_schema import apply_schema
 from launchbay.engine.runner import Runner
+from launchbay.engine.service_calls import ServiceCalls
 from launchbay.engine.stager import Stager
 from launchbay.machines.registry import Providers
 from launchbay.manifest.compiler import check, compile_manifest
@@ -154,14 +155,19 @@ def _assemble(
         retry_pacing=RetryPacing(settings.step_retry_first_s, settings.step_retry_longest_s),
         machines=providers,
     )
-    engine = _engine(settings, database, surroundings, manifests)
+    calls = ServiceCalls(database, desk.service_types, secret)
+    engine = _engine(settings, database, surroundings, manifests, calls)
     services = Services(desk=desk, ready=partial(_ready, database), base_url=settings.base_url)
     app = create_app(ENDPOINTS, Authenticator(basic, sessions), services)
     return Parts(app, engine, database, administrator, desk.feed)
 
 
 def _engine(
-    settings: Settings, database: Database, surroundings: Surroundings, manifests: CompiledManifests
+    settings: Settings,
+    database: Database,
+    surroundings: Surroundings,
+    manifests: CompiledManifests,
+    calls: ServiceCalls,
 ) -> Engine:
     return Engine(
         queue=Queue(
@@ -170,7 +176,7 @@ def _engine(
             heartbeat_s=settings.heartbeat_interval_s,
             grace_s=settings.stop_grace_s,
         ),
-        runner=Runner(database, surroundings, manifests, settings.destroy_timeout_s),
+        runner=Runner(database, surroundings, manifests, calls, settings.destroy_timeout_s),
         stager=Stager(database, manifests, surroundings.clock),
         name=f"worker-{secrets.token_hex(4)}",
         concurrency=settings.engine_concurrency,

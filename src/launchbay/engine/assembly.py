@@ -10,7 +10,7 @@ from launchbay.manifest.difference import Configured
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.environment_view import read_environment_view
 from launchbay.model.former_configuration import read_former_configuration
-from launchbay.model.links import Link, LinkKind
+from launchbay.model.links import Link, read_link
 from launchbay.model.plan import read_plan
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.run import JobRun, OtherInstances, Surroundings
@@ -55,7 +55,7 @@ class Assembly:
             return None
         before = read_former_configuration(claim.before)
         manifest = await patiently(partial(self._manifest, claim.application_id, before.version))
-        links = {path: Link(target, LinkKind(kind)) for path, (target, kind) in before.links.items()}
+        links = {path: read_link(target, kind, None) for path, (target, kind) in before.links.items()}
         return Configured(manifest, configure(manifest, before.parameters), links, frozenset(before.parameters))
 
     async def _manifest(self, application_id: str, version: int) -> CompiledManifest:
@@ -64,6 +64,6 @@ class Assembly:
 
 
 def links_of(stored: str | None) -> dict[str, Link]:
-    """Return where components lead from the stored form, `{component: [instance id, kind]}`."""
-    links: dict[str, tuple[str, str]] = msgspec.json.decode(stored or "{}")
-    return {component: Link(instance_id, LinkKind(kind)) for component, (instance_id, kind) in links.items()}
+    """Return where components lead from the stored form, `{component: [instance or service id, kind, binding]}`."""
+    links: dict[str, tuple[str, str, str | None]] = msgspec.json.decode(stored or "{}")
+    return {component: read_link(*link) for component, link in links.items()}

@@ -14,7 +14,10 @@ from typing import Any
 
 import msgspec
 
+from launchbay import limits
 from launchbay.engine.journal import patiently
+from launchbay.engine.service_calls import ServiceCalls
+from launchbay.errors import BadRequest
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, move
 from launchbay.model.job import JobStatus
@@ -36,11 +39,17 @@ RunJob = Callable[[str], Coroutine[Any, Any, None]]
 
 
 class InnerJobs:
-    """Implements `runtime.run.OtherInstances`. `run_job` runs one job here and now (`Runner.run_job`)."""
+    """Implements `runtime.run.OtherInstances`. `run_job` runs one job here and now (`Runner.run_job`).
 
-    def __init__(self, database: Database, manifests: CompiledManifests, run_job: RunJob) -> None:
+    Commands on services of the environment, which are no instances, go to `services`.
+    """
+
+    def __init__(
+        self, database: Database, manifests: CompiledManifests, services: ServiceCalls, run_job: RunJob
+    ) -> None:
         self._database = database
         self._manifests = manifests
+        self._services = services
         self._run_job = run_job
 
     async def look(self, link: Link) -> LinkedInstance:
@@ -77,13 +86,15 @@ class InnerJobs:
         job resumes others, what their calls have done stays done. Raises WorkflowFailed with the error message of the
         other instance.
         """
+        if not link.is_instance:
+            return await self._services.run(outer, link, workflow, arguments, path, is_over=is_over)
         job_id = inner_job_id(outer.job_id, path)
         before = await patiently(partial(self._before, outer, path)) if outer.plan.resumes else []
         for done in before:
             if done.status == JobStatus.SUCCEEDED:
                 return _results(done)
         resumes = [failed.id for failed in before]
-        pause_s = BUSY_FIRST_S
+        waiting = _Waiting(workflow)
         while True:
             outcome = await patiently(partial(self._outcome, job_id))
             if outcome is None:
@@ -91,8 +102,7 @@ class InnerJobs:
                     raise WorkflowFailed(f"the call of {workflow!r} was broken off before it began.")
                 begun = await patiently(partial(self._begin, outer, link, workflow, arguments, job_id, resumes))
                 if not begun:
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(BUSY_LONGEST_S, pause_s * 2)
+                    await waiting.pause()
             elif outcome.status == JobStatus.EXECUTING:
                 await self._run_job(job_id)
             elif outcome.status == JobStatus.SUCCEEDED:
@@ -128,7 +138,10 @@ class InnerJobs:
             status = InstanceStatus(target.status)
             if target.job_id is not None:
                 return False
-            plan = msgspec.structs.replace(plan_call(manifest, workflow, arguments, status), resumes=resumes)
+            try:
+                plan = msgspec.structs.replace(plan_call(manifest, workflow, arguments, status), resumes=resumes)
+            except BadRequest as error:
+                raise WorkflowFailed(f"the instance {target.name!r}: {error}") from error
             _must_be_possible(plan, target)
             begun = await store.begin(
                 connection,
@@ -169,6 +182,26 @@ class InnerJobs:
         target = await self._target(instance_id)
         async with self._database.connection() as connection:
             return await self._manifests.get(connection, target.application_id, target.version)
+
+
+class _Waiting:
+    """The pauses of a call that waits for a busy instance: each longer than the one before, and bounded in all."""
+
+    def __init__(self, workflow: str) -> None:
+        self._workflow = workflow
+        self._waited_s = 0.0
+        self._pause_s = BUSY_FIRST_S
+
+    async def pause(self) -> None:
+        """Wait a little. Raises WorkflowFailed beyond the bound."""
+        if self._waited_s > limits.CALL_WAITS_FOR_INSTANCE_S:
+            raise WorkflowFailed(
+                f"the instance was busy for more than {limits.CALL_WAITS_FOR_INSTANCE_S:g} s, "
+                f"so {self._workflow!r} did not run on it."
+            )
+        await asyncio.sleep(self._pause_s)
+        self._waited_s += self._pause_s
+        self._pause_s = min(BUSY_LONGEST_S, self._pause_s * 2)
 
 
 def inner_job_id(outer_job_id: str, path: str) -> str:

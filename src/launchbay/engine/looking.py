@@ -11,7 +11,7 @@ import msgspec
 from launchbay.engine.aftermath import Moment, aftermath
 from launchbay.engine.assembly import links_of
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.values import PinKind
+from launchbay.runtime.linked import linked_signals
 from launchbay.runtime.results import return_values
 from launchbay.runtime.state import InstanceState
 from launchbay.store import schedules
@@ -24,7 +24,7 @@ async def look(connection: Connection, instance_id: str, manifest: CompiledManif
     assert onlooker is not None, "the caller holds the instance"
     state = InstanceState.from_text(onlooker.state)
     links = links_of(onlooker.links)
-    targets = [link.instance_id for link in links.values()]
+    targets = [link.instance_id for link in links.values() if link.is_instance]
     published = {
         row.id: msgspec.json.decode(row.return_values)
         for row in await schedules.linked_values(connection, instance_ids=targets)
@@ -33,10 +33,8 @@ async def look(connection: Connection, instance_id: str, manifest: CompiledManif
         component = manifest.components.get(path)
         if component is None or not state.is_launched(path):
             continue
-        values = published.get(link.instance_id, {})
-        for key, pin in component.pins.items():
-            if pin.type.kind is PinKind.PUBLISH_SIGNAL and key in values:
-                state.publish(path, pin.interface, pin.name, values[key])
+        for pin, value in linked_signals(component, link, published.get(link.instance_id, {})):
+            state.publish(path, pin.interface, pin.name, value)
     values_now = return_values(manifest, state)
     moment = Moment(
         manifest=manifest,

@@ -15,6 +15,7 @@ from launchbay.engine.ending import BROKEN, Ending, Outcome
 from launchbay.engine.inner_jobs import InnerJobs
 from launchbay.engine.journal import PostgresJournal, patiently
 from launchbay.engine.recall import recall
+from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import Fenced, LaunchbayError
 from launchbay.model.instance import InstanceEvent, InstanceStatus, move
 from launchbay.model.job import StepStatus
@@ -37,7 +38,12 @@ class Runner:
     """Runs jobs; one object serves all jobs of the process."""
 
     def __init__(
-        self, database: Database, surroundings: Surroundings, manifests: CompiledManifests, destroy_timeout_s: float
+        self,
+        database: Database,
+        surroundings: Surroundings,
+        manifests: CompiledManifests,
+        services: ServiceCalls,
+        destroy_timeout_s: float,
     ) -> None:
         self._database = database
         self._surroundings = surroundings
@@ -45,7 +51,7 @@ class Runner:
         self._destroy_timeout_s = destroy_timeout_s
         self._held: dict[tuple[str, int], asyncio.Event] = {}
         self._assembly = Assembly(database, manifests, surroundings)
-        self._others = InnerJobs(database, manifests, self.run_job)
+        self._others = InnerJobs(database, manifests, services, self.run_job)
 
     async def run_job(self, job_id: str) -> None:
         """Claim the job and bring it to its end. Returns when it has ended already or is lost to another worker.

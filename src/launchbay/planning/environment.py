@@ -3,7 +3,7 @@
 import msgspec
 
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.manifest.service_needs import REFERENCE_SERVICE, markers, properties, service_interfaces
+from launchbay.manifest.service_needs import REFERENCE_SERVICE, markers, properties, required_providers
 from launchbay.model.environment import Environment
 from launchbay.model.environment_view import EnvironmentView
 
@@ -19,8 +19,8 @@ def view_of(environment: Environment) -> EnvironmentView:
 
 
 def unmet_needs(manifest: CompiledManifest, view: EnvironmentView) -> list[str]:
-    """Return a sentence for each marker, property and service that a required interface needs and does not get."""
-    required = _required_providers(manifest)
+    """Return a sentence for each marker and property that something cannot do without and does not get."""
+    required = required_providers(manifest)
     problems: list[str] = []
     for path, component in manifest.components.items():
         if component.type != REFERENCE_SERVICE or path not in required:
@@ -35,18 +35,4 @@ def unmet_needs(manifest: CompiledManifest, view: EnvironmentView) -> list[str]:
             for pin in properties(component)
             if pin.name not in view.properties
         )
-        problems.extend(
-            f"Component {path!r} needs a service with the interface {interface!r}; services are not supported yet."
-            for interface in service_interfaces(component)
-        )
     return problems
-
-
-def _required_providers(manifest: CompiledManifest) -> set[str]:
-    return {
-        target.component
-        for component in manifest.components.values()
-        for interface in component.required
-        for peer in component.peers.get(interface, ())
-        for target in peer.pins.values()
-    }

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from launchbay.model.step_path import workflow_path
-from launchbay.runtime.components.submodule import look_at_linked
 from launchbay.runtime.components.workflow_instance import run_triggered
 from launchbay.runtime.destroy import destroy
 from launchbay.runtime.launch import launch
+from launchbay.runtime.linked import look_at_linked
 from launchbay.runtime.reconfigure import reconfigure
 from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
 

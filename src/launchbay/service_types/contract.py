@@ -14,13 +14,14 @@
         async def run(self, command, call):
             return {"time": time_in(call.parameters["configuration.zone"])}
 
-One object serves all instances of the type, at the same time.
+One object serves all instances of the type, at the same time. Manifests reach a service through its `interfaces`; a
+type that publishes signals has a method `signals` too (`PublishesSignals`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from launchbay.model.pins import PinKind, PinType, Signature
 from launchbay.model.types import Type
@@ -85,7 +86,8 @@ class ServiceCall:
 
     `parameters` are those at the beginning, with the secret ones opened; `arguments` have their declared types, and the
     required ones are there. `report` takes intermediate results. A connection is not kept while a command waits:
-    `transaction()` lends one, committed at the end of its block.
+    `transaction()` lends one, committed at the end of its block. A command of a workflow has an `idempotency_key`; when
+    a crash interrupts it, it runs again with the same key.
     """
 
     service_id: str
@@ -94,6 +96,7 @@ class ServiceCall:
     arguments: Mapping[str, Any]
     transaction: Callable[[], AbstractAsyncContextManager[Connection]]
     report: Callable[[Mapping[str, Any]], None]
+    idempotency_key: str | None = None
 
 
 class ServiceType(Protocol):
@@ -132,6 +135,19 @@ class ServiceType(Protocol):
         """Carry out one of the commands and return its final results.
 
         Raises FieldErrors for arguments that make no sense and Conflict where the service cannot do it now.
+        """
+        ...
+
+
+@runtime_checkable
+class PublishesSignals(Protocol):
+    """What a type with publish-signal pins among its `interfaces` has besides the contract."""
+
+    def signals(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the signals of a service by `interface.pin`, JSON values.
+
+        They are asked for when an instance is launched or reconfigured. The secret parameters are not among
+        `parameters`, because everybody sees signals who may read the instance.
         """
         ...
 

@@ -24,7 +24,7 @@ class ClaimRow(NamedTuple):
     return_values: str
     fed_signals: str
     before: str | None
-    links: str | None  # {component: [instance id, kind]}
+    links: str | None  # {component: [instance or service id, kind, binding]}
 
 
 class RecordRow(NamedTuple):

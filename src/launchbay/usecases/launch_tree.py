@@ -21,7 +21,7 @@ from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.model.environment import Environment
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.links import Link, LinkKind
+from launchbay.model.links import Link, LinkKind, read_link
 from launchbay.model.pins import PinKind
 from launchbay.store import applications, instances, manifests
 from launchbay.store.instances import LinkedRow
@@ -42,7 +42,7 @@ class Former:
     def link(self, path: str) -> Link | None:
         """Return where a component has led so far."""
         row = self.links.get(path)
-        return None if row is None else Link(row.target_id, LinkKind(row.kind))
+        return None if row is None else read_link(row.target_id, row.kind, row.binding)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,7 @@ async def write_links(connection: Connection, node: LaunchNode) -> None:
             components=list(node.links),
             targets=[link.instance_id for link in node.links.values()],
             kinds=[link.kind.value for link in node.links.values()],
+            bindings=[link.binding_text() for link in node.links.values()],
         )
 
 
@@ -87,7 +88,7 @@ def _shared(organization_id: str, environment_id: str, owner_id: str, view: Envi
 
 def _component(node: LaunchNode, path: str) -> dict[str, str]:
     link = node.links.get(path)
-    return {"name": path} if link is None else {"name": path, "instanceId": link.instance_id}
+    return {"name": path, "instanceId": link.instance_id} if link is not None and link.is_instance else {"name": path}
 
 
 def _columns(node: LaunchNode) -> dict[str, object]:

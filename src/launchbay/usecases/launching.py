@@ -28,6 +28,7 @@ from launchbay.usecases.launch_request import LaunchRequest, read_launch_request
 from launchbay.usecases.launch_tree import LaunchNode, TreePlanner
 from launchbay.usecases.launch_writing import write_launch
 from launchbay.usecases.revision_content import with_revision
+from launchbay.usecases.service_offers import UnmetServices, lead_to_services
 from launchbay.usecases.submodule_request import read_submodules
 
 
@@ -97,8 +98,9 @@ async def plan_launch_tree(
     shared = await shared_instances(connection, environment) if request.submodules else {}
     planner = TreePlanner(desk, connection, lookup, environment, shared)
     await planner.plant(root, read_submodules(request.submodules))
+    unmet = await lead_to_services(desk, connection, environment, root)
     for node in root.walk():
-        refuse_what_cannot_run(node, view, desk.runnable_types)
+        refuse_what_cannot_run(node, view, desk.runnable_types, unmet)
     return PlannedLaunch(application, environment, request, root, view)
 
 
@@ -178,11 +180,17 @@ async def checked_version(connection: Connection, application: Application, vers
     return version
 
 
-def refuse_what_cannot_run(node: LaunchNode, view: EnvironmentView, runnable: Collection[str]) -> None:
+def refuse_what_cannot_run(
+    node: LaunchNode, view: EnvironmentView, runnable: Collection[str], unmet: UnmetServices
+) -> None:
     """Raise BadRequest with every reason why a node of a launch cannot run in the environment, or its parameters."""
     configure(node.manifest, node.parameters)
     where = f"Submodule {'.'.join(node.path)}: " if node.path else ""
-    problems = [*unsupported_components(node.manifest, runnable), *unmet_needs(node.manifest, view)]
+    problems = [
+        *unsupported_components(node.manifest, runnable),
+        *unmet_needs(node.manifest, view),
+        *unmet.get(node.path, []),
+    ]
     if problems:
         raise BadRequest(*(f"{where}{problem}" for problem in problems), code="CannotLaunch")
 

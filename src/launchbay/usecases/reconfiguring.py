@@ -28,6 +28,7 @@ from launchbay.usecases.desk import Desk
 from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, former_of
 from launchbay.usecases.launch_writing import components_text, write_child, write_links
 from launchbay.usecases.launching import refuse_what_cannot_run, shared_instances
+from launchbay.usecases.service_offers import lead_to_services
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,9 @@ async def plan_configuration(
     )
     planner = TreePlanner(desk, connection, lookup, environment, await shared_instances(connection, environment))
     await planner.plant(root, request.submodules)
+    unmet = await lead_to_services(desk, connection, environment, root)
     for node in root.walk():
-        refuse_what_cannot_run(node, view, desk.runnable_types)
+        refuse_what_cannot_run(node, view, desk.runnable_types, unmet)
     return PlannedConfiguration(record, root, view)
 
 
@@ -154,7 +156,9 @@ def _changes(node: LaunchNode, planned: PlannedConfiguration) -> bool:
     """Tell whether anything changes for a submodule's instance, or for those below it."""
     former = node.former
     assert former is not None
-    same_links = {path: former.link(path) for path in former.links} == node.links
+    same_links = former.links.keys() == node.links.keys() and all(
+        link.is_same(former.link(path)) for path, link in node.links.items()
+    )
     same = (former.version, dict(former.parameters)) == (node.version, dict(node.parameters))
     same_view = planned.record.environment_view == planned.view.to_text()
     below = any(child.former is None or _changes(child, planned) for child in node.children.values())

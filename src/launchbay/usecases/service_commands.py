@@ -14,9 +14,10 @@ from launchbay.limits import COMMAND_REPORTS
 from launchbay.model.service import Service
 from launchbay.service_types.contract import ServiceCall
 from launchbay.service_types.parameters import checked_arguments
+from launchbay.service_types.sealed import open_secrets
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
-from launchbay.usecases.services import open_secrets, record
+from launchbay.usecases.services import record
 
 _COMMAND_FIELD = "commandname"
 

@@ -9,13 +9,13 @@ import msgspec
 from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
-from launchbay.access.secret_key import SecretKey
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import new_id
 from launchbay.model.service import Service
 from launchbay.observe.audit import Document
 from launchbay.service_types.contract import ParameterScope, ServiceType
 from launchbay.service_types.parameters import MASK, ServiceParameters, changed_parameters
+from launchbay.service_types.sealed import open_secrets, seal_parameters
 from launchbay.store import services as store
 from launchbay.store.environments import OfferedService
 from launchbay.store.pool import Connection
@@ -99,7 +99,7 @@ async def create_service(
             type_id=kind.id,
             parameters=_text(checked.open),
         )
-        await _seal(desk.secret_key, connection, service_id, checked.secret)
+        await seal_parameters(desk.secret_key, connection, service_id, checked.secret)
         after = {"name": name, "typeId": kind.id, "parameters": desk.audit.fingerprints(checked.everything())}
         await record(desk, connection, actor, "create_service", (service_id, organization.id), after=after)
     return service_id
@@ -143,7 +143,7 @@ async def update_service(
         await store.update(connection, service_id=service.id, name=new_name, parameters=_text(new.open))
         changed = {key: value for key, value in new.secret.items() if key not in old.secret or old.secret[key] != value}
         await store.delete_secrets_but(connection, service_id=service.id, names=list(new.secret))
-        await _seal(desk.secret_key, connection, service.id, changed)
+        await seal_parameters(desk.secret_key, connection, service.id, changed)
         before = {"name": row.name, "parameters": desk.audit.fingerprints(old.everything())}
         after = {"name": new_name, "parameters": desk.audit.fingerprints(new.everything())}
         await record(desk, connection, actor, "update_service", (service.id, service.organization_id), before, after)
@@ -157,12 +157,6 @@ async def delete_service(desk: Desk, actor: Actor, service_id: str) -> None:
         await store.delete(connection, service_id=service.id)
         before = {"name": service.name, "typeId": service.type_id}
         await record(desk, connection, actor, "delete_service", (service.id, service.organization_id), before)
-
-
-async def open_secrets(key: SecretKey, connection: Connection, service_id: str) -> dict[str, Any]:
-    """Return the secret parameters of a service in the open. Raises SealBroken with another key than they had."""
-    rows = await store.secrets(connection, service_id=service_id)
-    return {row.name: msgspec.json.decode(key.open(row.sealed, _purpose(service_id, row.name))) for row in rows}
 
 
 async def record(
@@ -185,16 +179,6 @@ async def record(
         before=before,
         after=after,
     )
-
-
-async def _seal(key: SecretKey, connection: Connection, service_id: str, secrets: Mapping[str, Any]) -> None:
-    for name, value in secrets.items():
-        sealed = key.seal(msgspec.json.encode(value), _purpose(service_id, name))
-        await store.put_secret(connection, service_id=service_id, name=name, sealed=sealed)
-
-
-def _purpose(service_id: str, name: str) -> str:
-    return f"service {service_id} parameter {name}"
 
 
 async def _zone(connection: Connection, organization_id: str, wanted: str | None) -> str:

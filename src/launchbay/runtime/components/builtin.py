@@ -2,8 +2,8 @@
 
 from launchbay.runtime.components.compute_instance import ComputeInstance
 from launchbay.runtime.components.constants import Constants
-from launchbay.runtime.components.environment_reference import EnvironmentReference
 from launchbay.runtime.components.http_endpoint import HttpEndpoint
+from launchbay.runtime.components.service_reference import ServiceReference
 from launchbay.runtime.components.submodule import Submodule
 from launchbay.runtime.components.workflow_instance import WorkflowInstance
 from launchbay.runtime.run import ComponentType
@@ -13,6 +13,6 @@ BUILTIN: dict[str, ComponentType] = {
     "cobalt.common.Constants": Constants(),
     "cobalt.common.HttpEndpoint": HttpEndpoint(),
     "compute.Instance": ComputeInstance(),
-    "reference.Service": EnvironmentReference(),
+    "reference.Service": ServiceReference(),
     "reference.Submodule": Submodule(),
 }

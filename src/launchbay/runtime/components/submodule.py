@@ -7,10 +7,10 @@ from launchbay.manifest.component_types import LOCATOR
 from launchbay.manifest.graph import Component
 from launchbay.model.links import Link, LinkKind
 from launchbay.model.step_path import workflow_path
-from launchbay.model.values import PinKind
 from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE
 from launchbay.runtime.feeding import feed_for
-from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance, WorkflowFailed
+from launchbay.runtime.linked import publish_linked
+from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
 
 
 class Submodule:
@@ -28,14 +28,14 @@ class Submodule:
         linked = await job.others.look(link)
         if linked.status != "Running" and link.kind is not LinkKind.OWN:
             raise WorkflowFailed(f"the shared instance {linked.name!r} is {linked.status}; it must be Running.")
-        publish(job, component, linked)
+        publish_linked(job, component, link, linked)
 
     async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
         """Run the child's command and take over the signals that it changed. Raises WorkflowFailed."""
         link = _link(job, component)
         pin = f"{call.interface}.{call.command}"
         results = await job.others.run(job, link, pin, call.arguments, call.path, is_over=call.is_over)
-        publish(job, component, await job.others.look(link))
+        publish_linked(job, component, link, await job.others.look(link))
         return results
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
@@ -44,27 +44,13 @@ class Submodule:
         await _must_offer(job, component, link)
         if link.kind is LinkKind.OWN and await job.others.is_to_reconfigure(link):
             await job.others.run(job, link, RECONFIGURE, {}, workflow_path(component.path, RECONFIGURE))
-        publish(job, component, await job.others.look(link))
+        publish_linked(job, component, link, await job.others.look(link))
 
     async def destroy(self, job: JobRun, component: Component) -> None:
         """Destroy an own child; a shared instance lives on. Raises WorkflowFailed."""
         link = job.links.get(component.path)
         if link is not None and link.kind is LinkKind.OWN:
             await job.others.run(job, link, DESTROY, {}, workflow_path(component.path, DESTROY))
-
-
-async def look_at_linked(job: JobRun) -> None:
-    """Take over what linked instances publish now: a change inside of them is seen at once (language §8)."""
-    for path, link in job.links.items():
-        if path in job.manifest.components and job.state.is_launched(path):
-            publish(job, job.component(path), await job.others.look(link))
-
-
-def publish(job: JobRun, component: Component, linked: LinkedInstance) -> None:
-    """Take the linked instance's return values over as the component's signals."""
-    for key, pin in component.pins.items():
-        if pin.type.kind is PinKind.PUBLISH_SIGNAL and key in linked.return_values:
-            job.state.publish(component.path, pin.interface, pin.name, linked.return_values[key])
 
 
 def _link(job: JobRun, component: Component) -> Link:

@@ -56,7 +56,7 @@ WITH claimed AS (
 SELECT claimed.fence, claimed.plan, claimed.steps, claimed.parent_job_id, instances.id AS instance_id, instances.organization_id, instances.application_id,
        instances.environment_id, instances.version, instances.parameters, instances.environment_view, instances.state,
        instances.return_values, instances.fed_signals, instances.before,
-       (SELECT json_object_agg(component, json_build_array(target_id, kind))
+       (SELECT json_object_agg(component, json_build_array(target_id, kind, binding))
         FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links
 FROM claimed JOIN instances ON instances.id = claimed.instance_id;
 

@@ -17,7 +17,14 @@ UPDATE services SET name = %(name)s, parameters = %(parameters)s WHERE id = %(se
 UPDATE services SET parameters = %(parameters)s WHERE id = %(service_id)s;
 
 -- name: delete
+-- Instances that are connected to it keep nothing of it, its sealed parameters least of all.
+WITH connected AS (
+    UPDATE instance_links SET binding = NULL WHERE target_id = %(service_id)s AND kind = 'service-instance'
+)
 DELETE FROM services WHERE id = %(service_id)s;
+
+-- name: exists
+SELECT true FROM services WHERE id = %(service_id)s;
 
 -- name: offer
 INSERT INTO environment_services (environment_id, service_id) VALUES (%(environment_id)s, %(service_id)s);

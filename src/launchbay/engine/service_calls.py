@@ -1,0 +1,89 @@
+"""Commands of workflows on services of the environment, through the contract of their types (language §8)."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from launchbay.access.secret_key import SealBroken, SecretKey
+from launchbay.actions.contract import idempotency_key
+from launchbay.engine.journal import patiently
+from launchbay.errors import ActionFailed, BadRequest, Conflict
+from launchbay.model.links import BoundService, Link
+from launchbay.runtime.recorded import recorded
+from launchbay.runtime.run import JobRun
+from launchbay.service_types.contract import ServiceCall, ServiceType
+from launchbay.service_types.parameters import checked_arguments
+from launchbay.service_types.registry import ServiceTypes
+from launchbay.service_types.sealed import opened
+from launchbay.store import services
+from launchbay.store.pool import Database
+
+
+class ServiceCalls:
+    """Runs commands; one object serves all jobs of the process."""
+
+    def __init__(self, database: Database, service_types: ServiceTypes, secret_key: SecretKey) -> None:
+        self._database = database
+        self._service_types = service_types
+        self._secret_key = secret_key
+
+    async def run(
+        self, job: JobRun, link: Link, command: str, arguments: Mapping[str, Any], path: str, *, is_over: bool = False
+    ) -> Mapping[str, Any]:
+        """Run a command on the service that a link leads to, and return its final results.
+
+        The service is seen with the parameters of the last reconfiguration. What is done is recorded in the job's
+        journal and not done again. Raises WorkflowFailed.
+        """
+
+        async def work() -> Mapping[str, Any]:
+            return await self._run(job, link, command, arguments, idempotency_key(job.job_id, path))
+
+        return await recorded(job, path, command, work, is_over=is_over)
+
+    async def _run(
+        self, job: JobRun, link: Link, command: str, arguments: Mapping[str, Any], key: str
+    ) -> Mapping[str, Any]:
+        bound = link.binding.service
+        if bound is None or not await patiently(partial(self._exists, link.instance_id)):
+            name = "" if bound is None else f" {bound.name!r}"
+            raise ActionFailed(
+                f"The service{name} ({link.instance_id}) was deleted, so {command!r} cannot run on it.",
+                "Add another one to the environment and reconfigure the instance.",
+                retryable=False,
+            )
+        kind = self._type(bound)
+        declared = kind.commands.get(command)
+        if declared is None:
+            raise ActionFailed(f"The service {bound.name!r} has no command {command!r} any more.", retryable=False)
+        try:
+            call = ServiceCall(
+                service_id=link.instance_id,
+                organization_id=job.organization_id,
+                parameters={**bound.parameters, **opened(self._secret_key, link.instance_id, bound.secrets)},
+                arguments=checked_arguments(declared, arguments),
+                transaction=self._database.transaction,
+                report=_ignore,
+                idempotency_key=key,
+            )
+            return await patiently(partial(kind.run, command, call))
+        except (BadRequest, Conflict, SealBroken) as error:
+            raise ActionFailed(f"The service {bound.name!r} refused {command!r}: {error}") from error
+
+    def _type(self, bound: BoundService) -> ServiceType:
+        kind = self._service_types.find(bound.type_id)
+        if kind is None:
+            raise ActionFailed(
+                f"The service {bound.name!r} is of the type {bound.type_id}, which is not installed here.",
+                "Install the package that brings it.",
+                retryable=False,
+            )
+        return kind
+
+    async def _exists(self, service_id: str) -> bool:
+        async with self._database.connection() as connection:
+            return bool(await services.exists(connection, service_id=service_id))
+
+
+def _ignore(report: Mapping[str, Any]) -> None:
+    """Take an intermediate result: a workflow waits for the final one."""

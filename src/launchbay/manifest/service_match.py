@@ -1,0 +1,130 @@
+"""Finds the service that a `reference.Service` means, by the shape of its interfaces (manifest-language §8). Pure.
+
+As in bindings (§3), interface names need not match, but one interface of the service must offer all that is needed of
+one interface of the component, pin by pin; where several do, the one of the same name is preferred. A component stands
+for one service, which fills all of its interfaces.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from launchbay.manifest.hints import few
+from launchbay.manifest.service_needs import Shape
+from launchbay.model.links import LinkKind
+from launchbay.model.pins import PinKind
+
+_NAMES_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedPin:
+    """A pin of a service. `key` is the name by which the service knows it: of a command, or of a signal."""
+
+    kind: PinKind
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOffer:
+    """Something that an environment offers; `title` names it in sentences.
+
+    `unusable` says, as the end of a sentence, why it cannot be used although it is offered.
+    """
+
+    id: str
+    title: str
+    kind: LinkKind
+    interfaces: Mapping[str, Mapping[str, OfferedPin]]
+    unusable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A service that fits. `pins` maps a pin of the component, `interface.pin`, to the service's name for it.
+
+    `has_same_names` tells whether the interfaces have the component's names; `choice` are the service's interfaces
+    among which its shape alone does not decide.
+    """
+
+    offer: ServiceOffer
+    pins: Mapping[str, str]
+    has_same_names: bool
+    choice: tuple[str, ...] = ()
+
+
+class ServiceOffers:
+    """What an environment offers, sorted by pins, so that finding a service does not look at each of many."""
+
+    def __init__(self, offers: Iterable[ServiceOffer]) -> None:
+        self._offers = list(offers)
+        self._places: dict[tuple[str, PinKind], dict[tuple[int, str], None]] = {}
+        for number, offer in enumerate(self._offers):
+            for interface, pins in offer.interfaces.items():
+                for name, pin in pins.items():
+                    self._places.setdefault((name, pin.kind), {})[number, interface] = None
+
+    def fitting(self, shape: Shape) -> list[Fit]:
+        """Return every service that offers all of the shape, in the order in which they were given."""
+        fits_of = {interface: self._interfaces(wanted) for interface, wanted in shape.items()}
+        if not fits_of:
+            return []
+        numbers = sorted(set.intersection(*(set(fits) for fits in fits_of.values())))
+        return [
+            _fit(self._offers[number], shape, {interface: fits[number] for interface, fits in fits_of.items()})
+            for number in numbers
+        ]
+
+    def _interfaces(self, wanted: Mapping[str, PinKind]) -> dict[int, list[str]]:
+        """Return for each service that fits one interface its interfaces that do."""
+        places = sorted((self._places.get(pin, {}) for pin in wanted.items()), key=len)
+        found: dict[int, list[str]] = {}
+        for number, interface in places[0]:
+            if all((number, interface) in others for others in places[1:]):
+                found.setdefault(number, []).append(interface)
+        return found
+
+
+def choose(component: str, shape: Shape, fits: list[Fit], former_id: str | None) -> Fit | str:
+    """Return the service to use, or a sentence that says why there is none or more than one.
+
+    `former_id` is the service that the component leads to so far; it is kept while it fits.
+    """
+    usable = [fit for fit in fits if fit.offer.unusable is None]
+    same_names = [fit for fit in usable if fit.has_same_names]
+    former = [fit for fit in usable if fit.offer.id == former_id]
+    pool = former or same_names or usable
+    if len(pool) == 1 and not pool[0].choice:
+        return pool[0]
+    needs = f"Component {component!r} needs a service with {_told(shape)}"
+    if not pool:
+        reasons = "".join(f" It has {fit.offer.title}, but {fit.offer.unusable}." for fit in fits[:_NAMES_SHOWN])
+        return (
+            f"{needs}, and the environment offers none.{reasons} Add such a service to the environment, or offer an "
+            "instance there that has them."
+        )
+    if len(pool) == 1:
+        interfaces = ", ".join(pool[0].choice)
+        return (
+            f"{needs}, and {pool[0].offer.title} fits in more than one way: {interfaces}. Give the component's "
+            "interface the name of one of them."
+        )
+    titles = ", ".join(fit.offer.title for fit in pool[:_NAMES_SHOWN])
+    more = f" and {len(pool) - _NAMES_SHOWN} more" if len(pool) > _NAMES_SHOWN else ""
+    return f"{needs}, and several fit: {titles}{more}. Offer only one of them in the environment."
+
+
+def _fit(offer: ServiceOffer, shape: Shape, fits: Mapping[str, list[str]]) -> Fit:
+    pins: dict[str, str] = {}
+    choice: list[str] = []
+    for interface, wanted in shape.items():
+        chosen = interface if interface in fits[interface] else fits[interface][0]
+        if chosen != interface and len(fits[interface]) > 1:
+            choice += fits[interface]
+        pins.update({f"{interface}.{name}": offer.interfaces[chosen][name].key for name in wanted})
+    has_same_names = all(interface in fits[interface] for interface in shape)
+    return Fit(offer, pins, has_same_names, tuple(dict.fromkeys(choice)))
+
+
+def _told(shape: Shape) -> str:
+    interfaces = [f"{interface!r} ({few(pins)})" for interface, pins in shape.items()]
+    return f"the interface{'s' if len(interfaces) > 1 else ''} {few(interfaces)}"

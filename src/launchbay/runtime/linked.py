@@ -1,0 +1,36 @@
+"""What a component publishes of the instance that it stands for: the instance's return values, as its signals."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launchbay.manifest.graph import Component, Pin
+from launchbay.model.links import Link
+from launchbay.model.values import PinKind
+from launchbay.runtime.run import JobRun, LinkedInstance, WorkflowFailed
+
+
+async def look_at_linked(job: JobRun) -> None:
+    """Take over what linked instances publish now: a change inside of them is seen at once (language §8)."""
+    for path, link in job.links.items():
+        if not link.is_instance or path not in job.manifest.components or not job.state.is_launched(path):
+            continue
+        try:
+            linked = await job.others.look(link)
+        except WorkflowFailed as gone:
+            job.journal.log(None, "warning", f"Component {path!r}: {gone} It keeps the signals that it has.")
+        else:
+            publish_linked(job, job.component(path), link, linked)
+
+
+def publish_linked(job: JobRun, component: Component, link: Link, linked: LinkedInstance) -> None:
+    """Take the linked instance's return values over as the component's signals."""
+    for pin, value in linked_signals(component, link, linked.return_values):
+        job.state.publish(component.path, pin.interface, pin.name, value)
+
+
+def linked_signals(component: Component, link: Link, return_values: Mapping[str, Any]) -> Iterator[tuple[Pin, Any]]:
+    """Yield the component's signals with the values that an instance with these return values gives them."""
+    for key, pin in component.pins.items():
+        name = link.key(key)
+        if pin.type.kind is PinKind.PUBLISH_SIGNAL and name is not None and name in return_values:
+            yield pin, return_values[name]

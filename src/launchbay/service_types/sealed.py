@@ -1,0 +1,32 @@
+"""Secret parameters of services: sealed in the database, opened only for the command that needs them (promise 10)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from launchbay.access.secret_key import SecretKey
+from launchbay.store import services as store
+from launchbay.store.pool import Connection
+
+
+async def seal_parameters(key: SecretKey, connection: Connection, service_id: str, secrets: Mapping[str, Any]) -> None:
+    """Store secret parameters of a service, sealed for it alone."""
+    for name, value in secrets.items():
+        sealed = key.seal(msgspec.json.encode(value), _purpose(service_id, name))
+        await store.put_secret(connection, service_id=service_id, name=name, sealed=sealed)
+
+
+async def open_secrets(key: SecretKey, connection: Connection, service_id: str) -> dict[str, Any]:
+    """Return the secret parameters of a service in the open. Raises SealBroken with another key than they had."""
+    rows = await store.secrets(connection, service_id=service_id)
+    return opened(key, service_id, {row.name: row.sealed for row in rows})
+
+
+def opened(key: SecretKey, service_id: str, sealed: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return secret parameters of a service in the open. Raises SealBroken with another key than they had."""
+    return {name: msgspec.json.decode(key.open(value, _purpose(service_id, name))) for name, value in sealed.items()}
+
+
+def _purpose(service_id: str, name: str) -> str:
+    return f"service {service_id} parameter {name}"
