@@ -40,6 +40,8 @@ KEEP_ALIVE_IDLE_S = 75
 PIPELINED_REQUESTS = 64  # waiting on one connection
 LEFTOVER_BYTES = 8 * MIB  # of an unread body that are thrown away to keep the connection
 QUERY_FIELDS = 100
+IDEMPOTENCY_KEY_CHARS = 255
+IDEMPOTENCY_KEY_HOURS = 24
 READY_S = 2.0  # for the database to answer a readiness question
 
 # Lists.

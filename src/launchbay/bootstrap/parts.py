@@ -23,6 +23,8 @@ from launchbay.access.throttle import AddressThrottle, SignInThrottle
 from launchbay.actions.registry import Registry
 from launchbay.bootstrap.answers_file import read_answers_file
 from launchbay.clock import Clock, SystemClock
+from launchbay.engine.cleaner import CLEAN_S, Cleaner
+from launchbay.engine.duties import Duty
 from launchbay.engine.engine import Engine
 from launchbay.engine.queue import Queue
 from launchbay.engine.queue_schema import apply_schema
@@ -45,6 +47,7 @@ from launchbay.store.migrate import upgrade
 from launchbay.store.pool import Database, conninfo
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.first_start import FirstAdministrator, first_start
+from launchbay.usecases.idempotency import Idempotency
 from launchbay.web.app import create_app
 from launchbay.web.asgi import App
 from launchbay.web.endpoints import ENDPOINTS
@@ -157,7 +160,8 @@ def _assemble(
     )
     calls = ServiceCalls(database, desk.service_types, secret)
     engine = _engine(settings, database, surroundings, manifests, calls)
-    services = Services(desk=desk, ready=partial(_ready, database), base_url=settings.base_url)
+    idempotency = Idempotency(database, desk.lookups, secret)
+    services = Services(desk=desk, idempotency=idempotency, ready=partial(_ready, database), base_url=settings.base_url)
     app = create_app(ENDPOINTS, Authenticator(basic, sessions), services)
     return Parts(app, engine, database, administrator, desk.feed)
 
@@ -182,6 +186,7 @@ def _engine(
         concurrency=settings.engine_concurrency,
         stalled_after_s=settings.stalled_after_s,
         stager_interval_s=settings.stager_interval_ms / 1000,
+        further_duties=(Duty("cleaner", CLEAN_S, Cleaner(database).clean),),
     )
 
 

@@ -24,6 +24,7 @@ class Engine:
     concurrency: int
     stalled_after_s: float
     stager_interval_s: float
+    further_duties: tuple[Duty, ...] = ()  # of those whose work only needs to be done by somebody, now and then
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`; running jobs get their grace time, and the rest is handed over."""
@@ -33,6 +34,7 @@ class Engine:
             Duty("orphans", RECALL_S, self.runner.give_up_orphans),
             Duty("look after", LOOK_AFTER_S, self.runner.look_after),
             Duty("rescue", self.stalled_after_s / 4, self._rescue),
+            *self.further_duties,
         )
         async with asyncio.TaskGroup() as tasks:
             for duty in duties:

@@ -3,7 +3,9 @@
     async with database.connection() as connection:      # single statements, each its own commit
     async with database.transaction() as connection:     # all or nothing; leaving the block is the promise
 
-Inside a transaction `async with connection.transaction():` makes a savepoint.
+Inside a transaction `async with connection.transaction():` makes a savepoint. `with database.joined(connection):` lets
+everything in the block that asks for a connection or transaction get this one, each with a savepoint of its own: what
+is written under an Idempotency-Key is committed with the answer.
 
 What callers see: `Unavailable` when the database is away, full or overloaded (nothing was committed); `OutcomeUnknown`
 when the connection broke during COMMIT (architecture, "Rules of shape" 6); psycopg's own `IntegrityError`s, because
@@ -11,6 +13,9 @@ what a duplicate means is for the caller to say.
 """
 
 import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
@@ -51,6 +56,9 @@ _UNKNOWN = (
 )
 # The server took the transaction back and said so: serialization failure, deadlock.
 _ROLLED_BACK_CLASS = "40"
+
+
+_enclosing: "ContextVar[tuple[Database, Connection] | None]" = ContextVar("enclosing transaction", default=None)
 
 
 class OutcomeUnknown(Unavailable):
@@ -113,6 +121,23 @@ class Database:
         """Lend a connection in a transaction, committed at the end of the block and rolled back by an exception."""
         return _Transaction(self)
 
+    @contextmanager
+    def joined(self, connection: Connection) -> Iterator[None]:
+        """Let all loans in the block, of this task and of those that it makes, be this connection in its transaction.
+
+        They must come one after the other: savepoints of one connection cannot overlap.
+        """
+        token = _enclosing.set((self, connection))
+        try:
+            yield
+        finally:
+            _enclosing.reset(token)
+
+    def enclosing(self) -> Connection | None:
+        """Return the connection that loans are to join, if there is one."""
+        found = _enclosing.get()
+        return found[1] if found is not None and found[0] is self else None
+
     async def borrow(self) -> Connection:
         """Take a connection out of the pool, to be given back with `pool.putconn`. Raises Unavailable."""
         try:
@@ -136,20 +161,30 @@ class Database:
 class _Borrowed:
     """The loan of a connection. A class, because a generator-based context manager costs more than the loan itself."""
 
-    __slots__ = ("_connection", "_database")
+    __slots__ = ("_connection", "_database", "_savepoint")
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._savepoint: AsyncTransaction | None = None
 
     async def __aenter__(self) -> Connection:
-        self._connection = await self._database.borrow()
+        joined = self._database.enclosing()
+        if joined is None:
+            self._connection = await self._database.borrow()
+        else:
+            self._connection = joined
+            self._savepoint = AsyncTransaction(joined)
+            await self._savepoint.__aenter__()
         return self._connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # The pool throws away a connection that is broken, and rolls back one that was left in a transaction.
-        await self._database.pool.putconn(self._connection)
+        if self._savepoint is None:
+            await self._database.pool.putconn(self._connection)
+        else:
+            await self._savepoint.__aexit__(kind, error, trace)
         if isinstance(error, psycopg.Error):
             ours = unavailable(error)
             if ours is not None:
@@ -163,6 +198,8 @@ class _Transaction(_Borrowed):
 
     async def __aenter__(self) -> Connection:
         connection = await super().__aenter__()
+        if self._savepoint is not None:
+            return connection
         self._block = AsyncTransaction(connection)
         try:
             await self._block.__aenter__()
@@ -174,6 +211,9 @@ class _Transaction(_Borrowed):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._savepoint is not None:
+            await super().__aexit__(kind, error, trace)
+            return
         try:
             if error is not None:
                 await self._block.__aexit__(kind, error, trace)

@@ -20,6 +20,8 @@ from launchbay.web.call import Call
 from launchbay.web.decode import header_map, read_body, read_query
 from launchbay.web.endpoint import Endpoint, is_id_parameter
 from launchbay.web.event_stream import write_events
+from launchbay.web.idempotent import HEADER as IDEMPOTENCY_KEY
+from launchbay.web.idempotent import answer_once
 from launchbay.web.incoming import ClientGone, IncomingBody
 from launchbay.web.middleware.access_log import AccessLog
 from launchbay.web.middleware.request_id import RequestId
@@ -103,6 +105,8 @@ class Frame:
             services=self._services,
             target=f"{raw_path}?{query_string.decode('latin-1')}" if query_string else raw_path,
         )
+        if endpoint.idempotency_key and IDEMPOTENCY_KEY in headers:
+            return await answer_once(self._services.idempotency, endpoint, call)
         return await endpoint.handler(call)
 
 

@@ -121,7 +121,7 @@ class Endpoint:
             statuses |= {401, 429}
         if self.body is not None:
             statuses |= {400, 413}
-        if self.query is not None:
+        if self.query is not None or self.idempotency_key:
             statuses.add(400)
         if any(is_id_parameter(name) for name in self.parameters()):
             statuses.add(404)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from launchbay.usecases.desk import Desk
+from launchbay.usecases.idempotency import Idempotency
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Services:
     """The outside of a handler, given to it with every call."""
 
     desk: Desk  # for the use cases
+    idempotency: Idempotency
     # Raises Unavailable, saying why, while this process cannot answer requests (database away).
     ready: Callable[[], Awaitable[None]]
     base_url: str  # where clients find this server, "" where that is the Host that they ask for

@@ -56,7 +56,10 @@ DELETE FROM event_watches WHERE instance_id = %(instance_id)s AND process_id = %
 DELETE FROM event_watches WHERE seen_at < now() - %(seconds)s * interval '1 second';
 
 -- name: forget_events
-DELETE FROM instance_events WHERE at < now() - %(days)s * interval '1 day';
+-- So many of those that are too old to be gone on from.
+DELETE FROM instance_events WHERE (instance_id, id) IN (
+    SELECT instance_id, id FROM instance_events WHERE at < now() - %(days)s * interval '1 day' LIMIT %(count)s FOR UPDATE SKIP LOCKED
+);
 
 -- name: log_page
 SELECT id, at, level, job_id, step, text FROM log_lines

@@ -1,0 +1,24 @@
+"""Throws away what has served its time: answers under old keys, events that nobody will ask for any more."""
+
+from launchbay import limits
+from launchbay.store import events, idempotency_keys
+from launchbay.store.event_feed import FORGET_S
+from launchbay.store.pool import Database
+
+CLEAN_S = 300.0
+BATCH = 5_000  # one transaction; a larger one would hold its locks longer
+
+
+class Cleaner:
+    """Cleans up; every process may run one."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def clean(self) -> bool:
+        """Do one round; True when there is more to do at once."""
+        async with self._database.connection() as connection:
+            await events.forget_watches(connection, seconds=FORGET_S)
+            old_keys = await idempotency_keys.forget(connection, hours=limits.IDEMPOTENCY_KEY_HOURS, count=BATCH)
+            old_events = await events.forget_events(connection, days=limits.EVENTS_KEPT_DAYS, count=BATCH)
+        return BATCH in (old_keys, old_events)

@@ -1,0 +1,101 @@
+"""One request sent twice does its work once (api-decisions, "Wire" 8; docs/decisions/0030-idempotency-keys.md).
+
+The key's row, the change and the answer are committed together. So a crash leaves all of it or nothing: a client that
+did not see the answer asks again, and either gets it or has its work done now.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from launchbay import limits
+from launchbay.access.actor import Actor
+from launchbay.access.lookup import Lookups
+from launchbay.access.secret_key import SecretKey
+from launchbay.errors import BadRequest
+from launchbay.store import idempotency_keys as store
+from launchbay.store.pool import Connection, Database
+
+_KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+_PURPOSE = "idempotency key"
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """An answer, and whether it is that of an earlier request."""
+
+    answer: bytes
+    is_repeated: bool
+
+
+class Idempotency:
+    """Answers requests that carry a key. One object serves the process."""
+
+    def __init__(self, database: Database, lookups: Lookups, secret: SecretKey) -> None:
+        self._database = database
+        self._lookups = lookups
+        self._secret = secret
+        self._turns: dict[tuple[str, str], asyncio.Lock] = {}
+
+    async def once(self, actor: Actor, key: str, request: bytes, work: Callable[[], Awaitable[bytes]]) -> Outcome:
+        """Do the work of a request and keep its answer, or return the answer that the same request got before.
+
+        `request` is what makes it the same: method, path and body. Work that raises leaves the key free, for nothing
+        was changed. Of requests at the same moment one does the work, and the others wait for its answer. Raises
+        BadRequest for a key of another form, and for one that was used for another request.
+        """
+        _check(key)
+        fingerprint = self._secret.fingerprint(request, _PURPOSE)
+        async with self._turn((actor.user_id, key)), self._database.transaction() as connection:
+            # Whose account has ended meanwhile gets no old answers either.
+            await self._lookups.on(connection, actor).caller()
+            begun = await store.begin(
+                connection,
+                user_id=actor.user_id,
+                key=key,
+                fingerprint=fingerprint,
+                hours=limits.IDEMPOTENCY_KEY_HOURS,
+            )
+            if begun is None:
+                return Outcome(await self._earlier(connection, actor, key, fingerprint), is_repeated=True)
+            with self._database.joined(connection):
+                answer = await work()
+            sealed = self._secret.seal(answer, _sealed_for(actor, key))
+            await store.finish(connection, user_id=actor.user_id, key=key, answer=sealed)
+        return Outcome(answer, is_repeated=False)
+
+    async def _earlier(self, connection: Connection, actor: Actor, key: str, fingerprint: str) -> bytes:
+        stored = await store.stored(connection, user_id=actor.user_id, key=key)
+        assert stored is not None, "the key is taken, and nobody removes one so young"
+        if stored.fingerprint != fingerprint:
+            raise BadRequest(
+                f"The Idempotency-Key {key[:60]!r} was used for another request.",
+                "Send a new key with a new request, and the same one only with the same request.",
+                code="IdempotencyKeyReused",
+            )
+        return self._secret.open(stored.answer, _sealed_for(actor, key))
+
+    @asynccontextmanager
+    async def _turn(self, owner: tuple[str, str]) -> AsyncIterator[None]:
+        """Let the requests of one key come one after the other; those that wait hold no connection."""
+        lock = self._turns.setdefault(owner, asyncio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked() and self._turns.get(owner) is lock:
+                del self._turns[owner]
+
+
+def _check(key: str) -> None:
+    if len(key) > limits.IDEMPOTENCY_KEY_CHARS or _KEY.fullmatch(key) is None:
+        raise BadRequest(
+            f"An Idempotency-Key is 1 to {limits.IDEMPOTENCY_KEY_CHARS} printable ASCII characters; a UUID will do.",
+            code="InvalidIdempotencyKey",
+        )
+
+
+def _sealed_for(actor: Actor, key: str) -> str:
+    return f"{_PURPOSE} {actor.user_id} {key}"
