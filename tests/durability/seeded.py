@@ -89,6 +89,7 @@ def check_then_insert() -> None:
     """Look whether the instance is free, and take it some time later, without the index that would notice."""
 
     async def accept(connection: Connection, /, **given: Any) -> Any:
+        await asyncio.sleep(0.05)
         await connection.execute("DROP INDEX IF EXISTS jobs_one_under_way")
         await connection.execute(
             "UPDATE instances SET job_id = %(job_id)s, status = %(status)s WHERE id = %(instance_id)s", given

@@ -5,36 +5,30 @@ The database refuses what promise 6 forbids: a step that leaves a final status, 
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import msgspec
+import psycopg
 
 from launchbay.actions.registry import BUILT_IN, Registry
-from launchbay.clock import SystemClock
+from launchbay.bootstrap.parts import started
 from launchbay.engine.engine import Engine
-from launchbay.engine.queue import Queue
-from launchbay.engine.runner import Runner
-from launchbay.engine.stager import Stager
 from launchbay.ids import new_id
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.plan import Plan
-from launchbay.outgoing.addresses import Allowlist
-from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import plan_launch, plan_run
 from launchbay.planning.manifests import CompiledManifests
-from launchbay.runtime.components.builtin import BUILTIN
-from launchbay.runtime.run import RetryPacing, Surroundings
+from launchbay.settings import Settings
 from launchbay.store.pool import Connection, Database
 from tests.runtime.probes import World
 
-OUTGOING = OutgoingHttp(Allowlist.parse(""), ssl_context=ssl.create_default_context())
 PATIENCE_S = 15.0
 
 GUARD = """
@@ -54,26 +48,33 @@ CREATE TRIGGER refuse_backward_steps BEFORE UPDATE ON steps FOR EACH ROW EXECUTE
 
 @dataclass
 class Bay:
-    """An organization with applications and instances, and what runs their jobs."""
+    """An organization with applications and instances, and processes that run their jobs.
 
-    database: Database
+    The fixture of `conftest.py` makes the composition root take this world's actions, and skip the migration that the
+    database has had.
+    """
+
+    url: str
+    directory: Path
     world: World = field(default_factory=World)
     organization_id: str = field(default_factory=new_id)
     environment_id: str = field(default_factory=new_id)
     destroy_timeout_s: float = 10.0
 
     async def __aenter__(self) -> "Bay":
-        async with self.database.transaction() as connection:
+        async with await psycopg.AsyncConnection.connect(self.url) as connection:
             await connection.execute(GUARD.encode())
             await connection.execute("INSERT INTO organizations (id, name) VALUES (%s, 'Acme')", [self.organization_id])
             await connection.execute(
                 "INSERT INTO environments (id, organization_id, name) VALUES (%s, %s, 'default')",
                 [self.environment_id, self.organization_id],
             )
+        self._stack = contextlib.AsyncExitStack()
+        self.database = await self._stack.enter_async_context(Database(self.url, connections=8))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Leave the database to its fixture."""
+        await self._stack.aclose()
 
     def actions(self) -> Registry:
         return Registry([*(("launchbay", a) for a in BUILT_IN), *(("tests", a) for a in self.world.actions())])
@@ -81,40 +82,41 @@ class Bay:
     def manifests(self) -> CompiledManifests:
         return CompiledManifests(partial(compile_manifest, known_actions=frozenset(self.actions().names())))
 
-    def runner(self, database: Database | None = None) -> Runner:
-        surroundings = Surroundings(self.actions(), BUILTIN, SystemClock(), OUTGOING, RetryPacing(0.001, 0.01))
-        return Runner(database or self.database, surroundings, self.manifests(), self.destroy_timeout_s)
+    @contextlib.asynccontextmanager
+    async def process(self, **settings: Any) -> AsyncIterator[Engine]:
+        """Start what a process of the product has, with a pool of its own, and yield its engine."""
+        given: dict[str, Any] = {
+            "database_connections": 8,
+            "heartbeat_interval_s": 0.1,
+            "stager_interval_ms": 20,
+            "step_retry_first_s": 0.001,
+            "step_retry_longest_s": 0.01,
+            "destroy_timeout_s": self.destroy_timeout_s,
+            **settings,
+        }
+        async with started(Settings(database_url=self.url, data_dir=self.directory, **given)) as parts:
+            yield parts.engine
 
-    def stager(self, database: Database | None = None) -> Stager:
-        return Stager(database or self.database, self.manifests(), SystemClock())
+    async def engine(self) -> Engine:
+        """Return the engine of a new process that ends with the test."""
+        return await self._stack.enter_async_context(self.process())
+
+    async def run(self, job_id: str) -> None:
+        """Run a job in a process of its own, past the queue."""
+        async with self.process() as engine:
+            await engine.runner.run_job(job_id)
 
     @contextlib.asynccontextmanager
-    async def working(
-        self,
-        name: str = "worker",
-        *,
-        grace_s: float = 0.2,
-        stalled_after_s: float = 4.0,
-        database: Database | None = None,
-    ) -> AsyncIterator[asyncio.Event]:
-        """Run an engine around the block; yields its stop event."""
-        database = database or self.database
+    async def working(self, **settings: Any) -> AsyncIterator[asyncio.Event]:
+        """Run a whole engine around the block; yields its stop event."""
         stop = asyncio.Event()
-        engine = Engine(
-            queue=Queue(database.pool, database.url, heartbeat_s=0.1, grace_s=grace_s),
-            runner=self.runner(database),
-            stager=self.stager(database),
-            name=name,
-            concurrency=50,
-            stalled_after_s=stalled_after_s,
-            stager_interval_s=0.02,
-        )
-        running = asyncio.create_task(engine.run(stop))
-        try:
-            yield stop
-        finally:
-            stop.set()
-            await running
+        async with self.process(**{"stop_grace_s": 0.2, **settings}) as engine:
+            running = asyncio.create_task(engine.run(stop))
+            try:
+                yield stop
+            finally:
+                stop.set()
+                await running
 
     async def instance(
         self, manifest: str, status: str = "Failed", parameters: Mapping[str, Any] | None = None, **more: Any

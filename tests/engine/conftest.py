@@ -1,20 +1,34 @@
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
-from launchbay.store.pool import Database
+from launchbay.actions.registry import Registry
+from launchbay.bootstrap import parts
+from launchbay.engine.engine import Engine
 from tests.engine.bay import Bay
 
 
+async def no_migration(_: str) -> None:
+    """The template of the tests' databases has the schema."""
+
+
 @pytest.fixture
-async def bay(database: Database) -> AsyncIterator[Bay]:
+async def bay(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bay]:
     """An organization on a fresh database, and what runs jobs in it."""
-    async with Bay(database) as made:
+    async with Bay(database_url, tmp_path) as made:
+        monkeypatch.setattr(Registry, "load", made.actions)
+        monkeypatch.setattr(parts, "prepare", no_migration)
         yield made
 
 
 @pytest.fixture
-async def other_database(database: Database) -> AsyncIterator[Database]:
-    """A second pool on the same database: that of another process."""
-    async with Database(database.url, connections=8) as opened:
-        yield opened
+async def engine(bay: Bay) -> Engine:
+    """The engine of one process, not running by itself."""
+    return await bay.engine()
+
+
+@pytest.fixture
+async def other_engine(bay: Bay) -> Engine:
+    """The engine of a second process."""
+    return await bay.engine()

@@ -6,7 +6,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from launchbay.bootstrap.parts import prepare
+import pytest
+
+from launchbay.actions.registry import Registry
+from launchbay.bootstrap import parts
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.planning.commands import plan_destroy, plan_run
@@ -14,6 +17,7 @@ from launchbay.store import jobs
 from launchbay.store.embedded import EmbeddedPostgres
 from launchbay.store.pool import Connection, Database
 from tests.engine.bay import Bay
+from tests.engine.conftest import no_migration
 from tests.engine.test_stager import COMMANDS
 
 HELD = """
@@ -25,17 +29,15 @@ HELD = """
 """
 
 
-async def test_a_stopped_worker_hands_its_job_over_and_nothing_recorded_runs_again(
-    bay: Bay, other_database: Database
-) -> None:
+async def test_a_stopped_worker_hands_its_job_over_and_nothing_recorded_runs_again(bay: Bay) -> None:
     instance = await bay.instance(HELD)
-    async with bay.working("one", grace_s=0.1) as stop:
+    async with bay.working(stop_grace_s=0.1) as stop:
         job = await bay.launch(instance)
         await bay.until("SELECT count(*) = 2 FROM steps WHERE job_id = %s", job)
         stop.set()
     assert (await bay.one("SELECT status FROM jobs WHERE id = %s", job)) == "Executing"
     assert await bay.status(instance) == "Executing"
-    async with bay.working("two", database=other_database):
+    async with bay.working():
         await bay.until("SELECT fence = 2 FROM jobs WHERE id = %s", job)
         bay.world.gate("go").set()
         assert await bay.ended(job) == ("Succeeded", None)
@@ -45,7 +47,7 @@ async def test_a_stopped_worker_hands_its_job_over_and_nothing_recorded_runs_aga
 
 async def test_a_stop_gives_running_jobs_their_grace(bay: Bay) -> None:
     instance = await bay.instance("launch: {steps: [{s: {action: effect, parameters: {seconds: 0.3}}}]}")
-    async with bay.working(grace_s=5.0) as stop:
+    async with bay.working(stop_grace_s=5.0) as stop:
         job = await bay.launch(instance)
         await bay.until("SELECT count(*) = 1 FROM steps WHERE job_id = %s", job)
         stop.set()
@@ -82,21 +84,26 @@ async def test_a_forced_deletion_does_not_wait_for_ever(bay: Bay) -> None:
         await bay.until("SELECT count(*) = 0 FROM instances", within_s=5)
 
 
-async def test_of_64_simultaneous_requests_one_is_accepted(bay: Bay, other_database: Database) -> None:
-    for _ in range(5):
-        instance = await bay.instance(COMMANDS, "Running")
+async def test_of_64_simultaneous_requests_one_is_accepted(bay: Bay) -> None:
+    async with Database(bay.url, connections=8) as other:
+        for _ in range(5):
+            await _race(bay, (bay.database, other))
 
-        async def attempt(number: int, of: str = instance) -> str | None:
-            database = (bay.database, other_database)[number % 2]
-            name = ("act.go", "act.other")[number // 2 % 2]
-            async with database.transaction() as connection:
-                return await bay.accept_on(connection, of, lambda m, status: plan_run(m, name, {}, status))
 
-        accepted = [job for job in await asyncio.gather(*(_lose(attempt(n)) for n in range(64))) if job is not None]
-        assert len(accepted) == 1
-        assert await bay.rows("SELECT id FROM jobs WHERE instance_id = %s", instance) == [(accepted[0],)]
-        assert await bay.one("SELECT job_id FROM instances WHERE id = %s", instance) == accepted[0]
-        assert await bay.one("SELECT count(*) FROM procrastinate_jobs WHERE lock = %s", instance) == 1
+async def _race(bay: Bay, databases: tuple[Database, Database]) -> None:
+    instance = await bay.instance(COMMANDS, "Running")
+
+    async def attempt(number: int, of: str = instance) -> str | None:
+        database = databases[number % 2]
+        name = ("act.go", "act.other")[number // 2 % 2]
+        async with database.transaction() as connection:
+            return await bay.accept_on(connection, of, lambda m, status: plan_run(m, name, {}, status))
+
+    accepted = [job for job in await asyncio.gather(*(_lose(attempt(n)) for n in range(64))) if job is not None]
+    assert len(accepted) == 1
+    assert await bay.rows("SELECT id FROM jobs WHERE instance_id = %s", instance) == [(accepted[0],)]
+    assert await bay.one("SELECT job_id FROM instances WHERE id = %s", instance) == accepted[0]
+    assert await bay.one("SELECT count(*) FROM procrastinate_jobs WHERE lock = %s", instance) == 1
 
 
 async def _lose(attempt: Any) -> str | None:
@@ -126,7 +133,7 @@ async def test_acceptance_is_atomic_with_the_callers_transaction(bay: Bay) -> No
     assert await bay.rows("SELECT id FROM procrastinate_jobs") == []
 
 
-async def test_a_job_survives_an_outage_of_the_database(tmp_path: Path) -> None:
+async def test_a_job_survives_an_outage_of_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.chmod(0o711)
     steps = "\n".join(
         f"            - s{n}: {{action: effect, precedingPhases: [s{n - 1}], parameters: {{seconds: 0.1}}}}"
@@ -134,8 +141,10 @@ async def test_a_job_survives_an_outage_of_the_database(tmp_path: Path) -> None:
     )
     postgres = await asyncio.to_thread(EmbeddedPostgres.start, tmp_path)
     try:
-        await prepare(postgres.url)
-        async with Database(postgres.url, connections=5) as database, Bay(database) as bay:
+        await parts.prepare(postgres.url)
+        monkeypatch.setattr(parts, "prepare", no_migration)
+        async with Bay(postgres.url, tmp_path) as bay:
+            monkeypatch.setattr(Registry, "load", bay.actions)
             async with bay.working():
                 job = await bay.launch(await bay.instance(f"launch:\n          steps:\n{steps}\n"))
                 await bay.until("SELECT count(*) > 5 FROM steps WHERE job_id = %s", job)

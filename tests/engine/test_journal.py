@@ -12,6 +12,7 @@ from launchbay.errors import Fenced, Unavailable
 from launchbay.model.job import StepStatus
 from launchbay.runtime.journal import StepRecord
 from launchbay.store import jobs
+from tests.clocks import HandClock
 from tests.engine.bay import Bay
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -97,6 +98,40 @@ async def test_a_claim_waits_for_a_write_under_way_and_then_nothing_comes_after_
     with pytest.raises(Fenced):
         await old.start("p/b", "b", 1, AT)
     assert set(await bay.steps(job)) == {"p/a"}
+
+
+async def test_a_process_that_was_suspended_after_its_write_asks_again_before_it_begins(
+    bay: Bay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await held_job(bay)
+    clock = HandClock()
+    kept = PostgresJournal(bay.database, clock, job, 3, {}, on_fenced=lambda: None)
+    write = jobs.write_journal
+
+    async def then_suspended(*given: Any, **values: Any) -> Any:
+        written = await write(*given, **values)
+        clock.advance(6)
+        await given[0].execute("UPDATE jobs SET fence = 4")
+        return written
+
+    monkeypatch.setattr(jobs, "write_journal", then_suspended)
+    with pytest.raises(Fenced):
+        await kept.start("p/a", "a", 1, AT)
+
+
+async def test_a_slow_database_does_not_keep_a_step_from_beginning(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = await held_job(bay)
+    clock = HandClock()
+    kept = PostgresJournal(bay.database, clock, job, 3, {}, on_fenced=lambda: None)
+    write = jobs.write_journal
+
+    async def slowly(*given: Any, **values: Any) -> Any:
+        clock.advance(6)
+        return await write(*given, **values)
+
+    monkeypatch.setattr(jobs, "write_journal", slowly)
+    await asyncio.wait_for(kept.start("p/a", "a", 1, AT), 5)
+    assert await bay.steps(job) == {"p/a": ("Executing", 0)}
 
 
 async def test_writes_wait_out_a_database_that_is_away(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from launchbay import limits
 from launchbay.engine import runner
+from launchbay.engine.engine import Engine
 from launchbay.errors import ActionFailed, Unavailable
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning.commands import plan_destroy
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.store import jobs
-from launchbay.store.pool import Database
 from tests.engine.bay import Bay
 
 TWO_STEPS = """
@@ -31,7 +31,7 @@ async def test_a_job_leaves_status_results_steps_and_log_behind(bay: Bay) -> Non
     job = await bay.launch(instance)
     assert await bay.status(instance) == "Executing"
     bay.world.gate("go").set()
-    await bay.runner().run_job(job)
+    await bay.run(job)
     [(status, error, results, job_id)] = await bay.rows(
         "SELECT status, error_message, return_values, job_id FROM instances WHERE id = %s", instance
     )
@@ -56,7 +56,7 @@ async def test_a_failed_job_tells_why_everywhere_and_leaves_later_steps_requeste
             - never: {action: effect, precedingPhases: [bad]}
     """)
     job = await bay.launch(instance)
-    await bay.runner().run_job(job)
+    await bay.run(job)
     expected = "Component 'workflow': workflow 'launch': step 'bad' failed: attempt 1 did not work."
     [(status, error)] = await bay.rows("SELECT status, error_message FROM instances WHERE id = %s", instance)
     assert (status, error) == ("Failed", expected)
@@ -68,12 +68,12 @@ async def test_a_failed_job_tells_why_everywhere_and_leaves_later_steps_requeste
     assert (None, "error", expected) in lines
 
 
-async def test_a_claim_that_is_overtaken_writes_nothing_more(bay: Bay, other_database: Database) -> None:
+async def test_a_claim_that_is_overtaken_writes_nothing_more(bay: Bay) -> None:
     instance = await bay.instance(TWO_STEPS)
     job = await bay.launch(instance)
-    old = asyncio.create_task(bay.runner().run_job(job))
+    old = asyncio.create_task(bay.run(job))
     await bay.until("SELECT count(*) = 2 FROM steps WHERE job_id = %s", job)
-    new = asyncio.create_task(bay.runner(other_database).run_job(job))
+    new = asyncio.create_task(bay.run(job))
     await bay.until("SELECT fence = 2 FROM jobs WHERE id = %s", job)
     while len(bay.world.events) < 2:
         await asyncio.sleep(0.01)
@@ -89,10 +89,10 @@ async def test_a_claim_that_is_overtaken_writes_nothing_more(bay: Bay, other_dat
     assert await bay.one("SELECT fence FROM jobs WHERE id = %s", job) == 2
 
 
-async def test_a_worker_that_lost_its_job_stops_it_without_writing(bay: Bay) -> None:
+async def test_a_worker_that_lost_its_job_stops_it_without_writing(bay: Bay, engine: Engine) -> None:
     instance = await bay.instance(TWO_STEPS)
     job = await bay.launch(instance)
-    losing = bay.runner()
+    losing = engine.runner
     old = asyncio.create_task(losing.run_job(job))
     await bay.until("SELECT count(*) = 2 FROM steps WHERE job_id = %s", job)
     await losing.look_after()
@@ -107,8 +107,8 @@ async def test_a_worker_that_lost_its_job_stops_it_without_writing(bay: Bay) -> 
 async def test_a_job_that_has_ended_is_not_run_again(bay: Bay) -> None:
     instance = await bay.instance("launch: {steps: [{a: {action: effect}}]}")
     job = await bay.launch(instance)
-    await bay.runner().run_job(job)
-    await bay.runner().run_job(job)
+    await bay.run(job)
+    await bay.run(job)
     assert len(bay.world.effects) == 1
     assert await bay.one("SELECT fence FROM jobs WHERE id = %s", job) == 1
 
@@ -125,7 +125,7 @@ async def test_the_end_counts_when_its_answer_was_lost(bay: Bay, monkeypatch: py
         return calls[-1]
 
     monkeypatch.setattr(jobs, "end", end)
-    await bay.runner().run_job(job)
+    await bay.run(job)
     assert [call is not None for call in calls] == [True, False]
     assert await bay.ended(job) == ("Succeeded", None)
     assert await bay.status(instance) == "Running"
@@ -147,7 +147,7 @@ async def test_a_job_waits_out_a_database_that_is_away_while_it_begins(
         return await get(*given)
 
     monkeypatch.setattr(CompiledManifests, "get", away_at_first)
-    await bay.runner().run_job(job)
+    await bay.run(job)
     assert await bay.ended(job) == ("Succeeded", None)
 
 
@@ -168,7 +168,7 @@ async def test_texts_that_the_database_cannot_keep_do_not_keep_the_job_from_endi
     bay.world.raises = fail
     instance = await bay.instance("launch: {steps: [{a: {action: odd}}]}")
     job = await bay.launch(instance)
-    await asyncio.wait_for(bay.runner().run_job(job), 5)
+    await asyncio.wait_for(bay.run(job), 5)
     status, error = await bay.ended(job)
     assert status == "Failed"
     assert error is not None
@@ -183,7 +183,7 @@ async def test_names_of_any_length_and_kind_are_kept(bay: Bay) -> None:
     last = ".deep9: {steps: [{s: {action: effect}}]}"
     instance = await bay.instance(f"launch:\n  steps:\n{steps}\n{macros}\n{last}\n")
     job = await bay.launch(instance)
-    await asyncio.wait_for(bay.runner().run_job(job), 5)
+    await asyncio.wait_for(bay.run(job), 5)
     assert await bay.ended(job) == ("Succeeded", None)
     assert len(set(bay.world.paths())) == 3
 
@@ -195,7 +195,7 @@ async def test_what_the_database_refuses_ends_the_job_as_broken(bay: Bay, monkey
     instance = await bay.instance("launch: {steps: [{a: {action: effect}}]}")
     job = await bay.launch(instance)
     monkeypatch.setattr(jobs, "write_journal", refuse)
-    await asyncio.wait_for(bay.runner().run_job(job), 5)
+    await asyncio.wait_for(bay.run(job), 5)
     status, error = await bay.ended(job)
     assert status == "Failed"
     assert error is not None
@@ -216,7 +216,7 @@ async def test_an_end_that_the_database_refuses_is_written_without_its_details(
     monkeypatch.setattr(jobs, "end", refuse_details)
     instance = await bay.instance("launch: {steps: [{a: {action: effect}}]}")
     job = await bay.launch(instance)
-    await asyncio.wait_for(bay.runner().run_job(job), 5)
+    await asyncio.wait_for(bay.run(job), 5)
     assert (await bay.ended(job))[0] == "Failed"
     assert await bay.status(instance) == "Failed"
 
@@ -230,14 +230,14 @@ async def test_a_job_that_is_cancelled_from_inside_is_not_taken_for_ended(
     monkeypatch.setattr(runner, "perform", cancel)
     job = await bay.launch(await bay.instance("launch: {steps: []}"))
     with pytest.raises(RuntimeError, match="cancelled from inside"):
-        await bay.runner().run_job(job)
+        await bay.run(job)
 
 
 async def test_a_manifest_that_is_not_accepted_any_more_fails_its_job_and_keeps_the_results(bay: Bay) -> None:
     instance = await bay.instance("launch: {steps: []}", return_values='{"x": 1}')
     job = await bay.launch(instance)
     await bay.change("UPDATE manifests SET content = 'launch: [' ")
-    await bay.runner().run_job(job)
+    await bay.run(job)
     status, error = await bay.ended(job)
     assert status == "Failed"
     assert error is not None
@@ -267,7 +267,7 @@ SLOW_COMMAND = """
 async def test_no_step_is_left_executing_when_its_job_has_ended(bay: Bay) -> None:
     instance = await bay.instance(SLOW_COMMAND, "Running")
     job = await bay.command(instance, "act.go")
-    await bay.runner().run_job(job)
+    await bay.run(job)
     assert (await bay.ended(job))[0] == "Failed"
     assert {status for status, _ in (await bay.steps(job)).values()} == {"Failed"}
 
@@ -281,7 +281,7 @@ async def test_the_percentage_of_a_step_does_not_fall_over_a_crash(bay: Bay) -> 
         " VALUES (%s, 'workflow#launch/s', 's', 'Executing', 60, true, now())",
         job,
     )
-    await bay.runner().run_job(job)
+    await bay.run(job)
     brief = msgspec.json.decode(await bay.one("SELECT steps FROM jobs WHERE id = %s", job))
     assert brief == [["workflow#launch/s", "s", "Failed", 60]]
 
@@ -320,7 +320,7 @@ async def test_the_status_of_listed_workflows_propagates(
     instance = await bay.instance(PROPAGATION, before, error_message=earlier)
     job = await bay.command(instance, workflow, fail=fail)
     assert await bay.status(instance) == "Executing"
-    await bay.runner().run_job(job)
+    await bay.run(job)
     [(status, error)] = await bay.rows("SELECT status, error_message FROM instances WHERE id = %s", instance)
     assert status == after
     assert (error is not None) == has_error
@@ -338,7 +338,7 @@ async def test_steps_that_begin_and_end_together_share_their_writes(bay: Bay, mo
     monkeypatch.setattr(jobs, "write_journal", counted)
     steps = "\n".join(f"    s{n}: {{action: meet, parameters: {{count: 200}}}}" for n in range(200))
     job = await bay.launch(await bay.instance(f"launch:\n  steps:\n{steps}\n"))
-    await bay.runner().run_job(job)
+    await bay.run(job)
     assert await bay.ended(job) == ("Succeeded", None)
     assert sum(sizes) >= 200
     assert len(sizes) <= 8, sizes
@@ -354,7 +354,7 @@ async def test_a_sequence_of_n_steps_costs_n_writes_and_an_end(bay: Bay, monkeyp
     monkeypatch.setattr(jobs, "write_journal", counted)
     steps = "\n".join(f"    s{n}: {{action: effect, precedingPhases: [s{n - 1}]}}" for n in range(10))
     job = await bay.launch(await bay.instance(f"launch:\n  steps:\n{steps}\n"))
-    await bay.runner().run_job(job)
+    await bay.run(job)
     assert await bay.ended(job) == ("Succeeded", None)
     assert len(sizes) <= 12, sizes
 
@@ -365,7 +365,7 @@ async def test_destroy_ends_everything_that_was_due(bay: Bay) -> None:
     job = await bay.accept(instance, lambda _, status: plan_destroy(status))
     assert job is not None
     assert await bay.status(instance) == "Destroying"
-    await bay.runner().run_job(job)
+    await bay.run(job)
     assert await bay.status(instance) == "Destroyed"
     assert await bay.rows("SELECT id FROM schedules") == []
     assert await bay.status(instance) == InstanceStatus.DESTROYED

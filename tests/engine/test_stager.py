@@ -2,7 +2,7 @@
 
 import asyncio
 
-from launchbay.store.pool import Database
+from launchbay.engine.engine import Engine
 from tests.engine.bay import Bay
 
 COMMANDS = """
@@ -25,31 +25,29 @@ async def names(bay: Bay, instance: str) -> list[str]:
     return [name for (name,) in rows]
 
 
-async def fire(bay: Bay, database: Database | None = None) -> None:
-    stager = bay.stager(database)
-    while await stager.fire_due():
+async def fire(engine: Engine) -> None:
+    while await engine.stager.fire_due():
         pass
 
 
-async def test_what_is_due_is_fired_exactly_once_by_two_stagers(bay: Bay, other_database: Database) -> None:
+async def test_what_is_due_is_fired_exactly_once_by_two_stagers(bay: Bay, engine: Engine, other_engine: Engine) -> None:
     instances = [await bay.instance(COMMANDS, "Running") for _ in range(60)]
     for instance in instances:
         await bay.schedule(instance, "act.other")
-    await asyncio.gather(fire(bay), fire(bay, other_database), fire(bay), fire(bay, other_database))
+    await asyncio.gather(*(fire(each) for each in (engine, other_engine, engine, other_engine)))
     assert await bay.rows("SELECT count(*), count(DISTINCT instance_id) FROM jobs") == [(60, 60)]
     assert await bay.one("SELECT count(*) FROM schedules") == 0
     assert await bay.one("SELECT count(*) FROM procrastinate_jobs") == 60
 
 
-async def test_nothing_fires_early(bay: Bay) -> None:
+async def test_nothing_fires_early(bay: Bay, engine: Engine) -> None:
     instances = [await bay.instance(COMMANDS, "Running") for _ in range(5)]
     for place, instance in enumerate(instances):
         await bay.schedule(instance, "act.other", 0.1 + 0.05 * place)
     due = dict(await bay.rows("SELECT instance_id, due_at FROM schedules"))
-    stager = bay.stager()
     async with asyncio.timeout(5):
         while await bay.one("SELECT count(*) FROM jobs") < 5:
-            await stager.fire_due()
+            await engine.stager.fire_due()
     for instance, created_at in await bay.rows("SELECT instance_id, created_at FROM jobs"):
         assert 0 <= (created_at - due[instance]).total_seconds() < 1
 
@@ -68,14 +66,14 @@ async def test_what_falls_due_during_a_job_waits_for_its_end_and_then_fires(bay:
     assert await bay.status(instance) == "Running"
 
 
-async def test_what_was_forgotten_in_a_crash_is_recalled(bay: Bay) -> None:
+async def test_what_was_forgotten_in_a_crash_is_recalled(bay: Bay, engine: Engine) -> None:
     instance = await bay.instance(COMMANDS, "Running", work_waiting=True)
     await bay.schedule(instance, "act.other")
     await bay.change("UPDATE schedules SET blocked = true")
-    await fire(bay)
+    await fire(engine)
     assert await names(bay, instance) == []
-    await bay.stager().recall_forgotten()
-    await fire(bay)
+    await engine.stager.recall_forgotten()
+    await fire(engine)
     assert await names(bay, instance) == ["act.other"]
 
 
@@ -90,13 +88,13 @@ async def test_after_a_downtime_what_is_overdue_runs_in_due_order(bay: Bay) -> N
     assert await names(bay, instance) == wanted
 
 
-async def test_due_order_holds_when_another_process_has_the_earlier_one(bay: Bay, other_database: Database) -> None:
+async def test_due_order_holds_when_another_process_has_the_earlier_one(bay: Bay, engine: Engine) -> None:
     instance = await bay.instance(COMMANDS, "Running")
     earlier = await bay.schedule(instance, "act.go", -2)
     await bay.schedule(instance, "act.other", -1)
-    async with other_database.transaction() as connection:
+    async with bay.database.transaction() as connection:
         await connection.execute("SELECT id FROM schedules WHERE id = %s FOR UPDATE", [earlier])
-        await bay.stager().fire_due()
+        await engine.stager.fire_due()
         assert await names(bay, instance) == []
     bay.world.gate("go").set()
     async with bay.working():
@@ -104,12 +102,12 @@ async def test_due_order_holds_when_another_process_has_the_earlier_one(bay: Bay
     assert await names(bay, instance) == ["act.go", "act.other"]
 
 
-async def test_a_schedule_that_cannot_be_carried_out_any_more_shows_as_a_failed_job(bay: Bay) -> None:
+async def test_a_schedule_that_cannot_be_carried_out_any_more_shows_as_a_failed_job(bay: Bay, engine: Engine) -> None:
     instance = await bay.instance(COMMANDS, "Running")
     await bay.schedule(instance, "act.gone")
-    await fire(bay)
+    await fire(engine)
     [(job,)] = await bay.rows("SELECT id FROM jobs")
-    await bay.runner().run_job(job)
+    await bay.run(job)
     status, error = await bay.ended(job)
     assert status == "Failed"
     assert error is not None
@@ -117,18 +115,18 @@ async def test_a_schedule_that_cannot_be_carried_out_any_more_shows_as_a_failed_
     assert await bay.status(instance) == "Running"
 
 
-async def test_a_manifest_that_is_not_accepted_any_more_holds_up_no_other_schedule(bay: Bay) -> None:
+async def test_a_manifest_that_is_not_accepted_any_more_holds_up_no_other_schedule(bay: Bay, engine: Engine) -> None:
     broken = [await bay.instance(COMMANDS, "Running") for _ in range(25)]
     await bay.change("UPDATE manifests SET content = 'application: ['")
     fine = await bay.instance(COMMANDS, "Running")
     for place, instance in enumerate(broken):
         await bay.schedule(instance, "act.other", -100, "expiry" if place % 2 else "workflow")
     await bay.schedule(fine, "act.other", -1)
-    await fire(bay)
+    await fire(engine)
     assert await names(bay, fine) == ["act.other"]
     jobs = [job for (job,) in await bay.rows("SELECT id FROM jobs WHERE instance_id = ANY(%s)", broken)]
     assert len(jobs) == 25
-    await bay.runner().run_job(jobs[0])
+    await bay.run(jobs[0])
     status, error = await bay.ended(jobs[0])
     assert status == "Failed"
     assert error is not None
@@ -144,15 +142,15 @@ async def test_expiry_destroys_the_instance(bay: Bay) -> None:
     assert await names(bay, instance) == ["destroy"]
 
 
-async def test_nothing_fires_on_a_destroyed_instance(bay: Bay) -> None:
+async def test_nothing_fires_on_a_destroyed_instance(bay: Bay, engine: Engine) -> None:
     instance = await bay.instance(COMMANDS, "Destroyed")
     await bay.schedule(instance, "act.other")
-    await fire(bay)
+    await fire(engine)
     assert await names(bay, instance) == []
     assert await bay.one("SELECT count(*) FROM schedules") == 0
 
 
-async def test_hundreds_of_due_schedules_are_drained_quickly(bay: Bay) -> None:
+async def test_hundreds_of_due_schedules_are_drained_quickly(bay: Bay, engine: Engine) -> None:
     instance = await bay.instance(COMMANDS, "Running")
     await bay.change(
         """
@@ -168,7 +166,7 @@ async def test_hundreds_of_due_schedules_are_drained_quickly(bay: Bay) -> None:
         instance,
     )
     begun = asyncio.get_running_loop().time()
-    await fire(bay)
+    await fire(engine)
     elapsed_s = asyncio.get_running_loop().time() - begun
     assert await bay.one("SELECT count(*) FROM jobs") == 400
     assert 400 / elapsed_s >= 100, f"{400 / elapsed_s:.0f} a second"

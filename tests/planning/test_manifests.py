@@ -1,17 +1,18 @@
 """Compiled manifests are kept by version, the most recently used ones."""
 
+from pathlib import Path
+
 import pytest
 
 from launchbay.errors import InvalidManifest
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.planning.manifests import CompiledManifests
-from launchbay.store.pool import Database
 from tests.engine.bay import Bay
 from tests.manifest.compiling import compiled
 
 
-async def test_a_version_is_compiled_once_and_the_longest_unused_goes_first(database: Database) -> None:
-    async with Bay(database) as bay:
+async def test_a_version_is_compiled_once_and_the_longest_unused_goes_first(database_url: str, tmp_path: Path) -> None:
+    async with Bay(database_url, tmp_path) as bay:
         for name in ("a", "b", "c"):
             await bay.instance(f"launch: {{steps: []}}\n{name}: {{steps: []}}\n")
         ids = [row[0] for row in await bay.rows("SELECT application_id FROM instances ORDER BY created_at")]
@@ -22,18 +23,18 @@ async def test_a_version_is_compiled_once_and_the_longest_unused_goes_first(data
             return compiled(data.decode())
 
         kept = CompiledManifests(compile_noted, kept=2)
-        async with database.connection() as connection:
+        async with bay.database.connection() as connection:
             for place in (0, 0, 1, 0, 2, 0, 1):
                 await kept.get(connection, ids[place], 1)
         assert done == ["a", "b", "c", "b"]
 
 
-async def test_a_manifest_that_is_not_accepted_any_more_is_not_kept(database: Database) -> None:
-    async with Bay(database) as bay:
+async def test_a_manifest_that_is_not_accepted_any_more_is_not_kept(database_url: str, tmp_path: Path) -> None:
+    async with Bay(database_url, tmp_path) as bay:
         await bay.instance("launch: [")
         [(application,)] = await bay.rows("SELECT application_id FROM instances")
         kept = bay.manifests()
-        async with database.connection() as connection:
+        async with bay.database.connection() as connection:
             with pytest.raises(InvalidManifest):
                 await kept.get(connection, application, 1)
             await connection.execute(b"UPDATE manifests SET content = '{}'")

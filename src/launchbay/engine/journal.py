@@ -26,9 +26,11 @@ from launchbay.store.pool import Database
 
 LAZY_S = 0.25  # log lines, percentages and notes wait this long for company
 OUTCOME_S = 0.005  # outcomes wait this long for the begin of the next step, which is written with them
+FRESH_S = 1.0  # how old the proof that the job is held may be when an effect begins; less than a lease
 CLOSE_S = 0.4  # within the time that the queue gives to cancelled handlers
 RETRY_FIRST_S = 0.1
 RETRY_LONGEST_S = 2.0
+_WRITES_OF_A_BEGIN = 3  # where the database is slow, this is enough of asking
 _LEVEL_CHARS = 20
 _FINAL = frozenset({StepStatus.SUCCEEDED, StepStatus.FAILED})
 
@@ -54,6 +56,7 @@ class _StepRow:
 class _Batch:
     steps: dict[str, _StepRow] = field(default_factory=dict)
     lines: list[tuple[str | None, str, str, datetime]] = field(default_factory=list)
+    sent_at_s: float = 0.0
     written: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def columns(self) -> dict[str, Any]:
@@ -122,15 +125,19 @@ class PostgresJournal:
         return self._records.keys()
 
     async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
-        """Record that an attempt begins; returns when it is durable. Raises Fenced."""
+        """Record that an attempt begins; returns when it is durable, and was so just now. Raises Fenced."""
         row = self._row(path, name)
         row.is_record = True
         row.status = move_step(row.status, StepStatus.EXECUTING)
         row.attempt = attempt
         row.started_at = at
-        batch = self._put(path, row)
-        self._write_now()
-        await asyncio.shield(batch.written)
+        for _ in range(_WRITES_OF_A_BEGIN):
+            batch = self._put(path, row)
+            self._write_now()
+            await asyncio.shield(batch.written)
+            # A process that was suspended since may have lost the job meanwhile: it must not begin now.
+            if self._clock.monotonic_s() - batch.sent_at_s < FRESH_S:
+                break
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
         """Record success with its outputs."""
@@ -289,7 +296,7 @@ class PostgresJournal:
             batch, self._next = self._next, None
             try:
                 if self._lost is None:
-                    await patiently(partial(self._write, batch.columns()))
+                    await patiently(partial(self._write, batch, batch.columns()))
             except asyncio.CancelledError:
                 batch.written.cancel()
                 raise
@@ -304,8 +311,9 @@ class PostgresJournal:
             else:
                 batch.written.set_exception(self._lost)
 
-    async def _write(self, columns: dict[str, Any]) -> None:
+    async def _write(self, batch: _Batch, columns: dict[str, Any]) -> None:
         async with self._database.connection() as connection:
+            batch.sent_at_s = self._clock.monotonic_s()
             if await jobs.write_journal(connection, **self._key, **columns) is None:
                 raise Fenced("Another worker has taken the job over.")
 
