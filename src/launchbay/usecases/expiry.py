@@ -39,7 +39,7 @@ async def set_destroy_at(desk: Desk, actor: Actor, instance_id: str, destroy_at_
             await store.clear(connection, instance_id=record.id)
         elif locked.is_offered:
             raise BadRequest(
-                "The instance is offered as a service, and those never expire; withdraw it from its environments first.",
+                "The instance is offered as a service, which never expires; withdraw it from its environments first.",
                 code="InstanceOffered",
             )
         else:
