@@ -105,8 +105,15 @@ async def test_service_types_tell_what_they_take_and_do(api: Api) -> None:
 
 async def test_the_services_that_come_later_offer_no_commands_yet(api: Api) -> None:
     types = {kind["id"]: kind for kind in accepted(await api.get(f"organizations/{api.organization}/serviceTypes"))}
-    for type_id in ("builtin:cobalt_secure_store", "builtin:cloud_account", "builtin:workflow_service"):
+    for type_id in ("builtin:cloud_account", "builtin:workflow_service"):
         assert types[type_id]["commands"] == []
+
+
+async def test_the_credentials_service_says_that_it_keeps_no_keys(api: Api) -> None:
+    services = accepted(await api.get(f"organizations/{api.organization}/services"))
+    [store] = [row["id"] for row in services if row["name"] == "Default credentials service"]
+    told = by_field(await api.post(f"services/{store}/get-keypair", {"arguments": {"id": "web"}}), 409)
+    assert "keeps none" in str(told)
 
 
 @pytest.mark.parametrize(
@@ -293,12 +300,12 @@ async def test_a_wrong_command_is_refused_by_field(api: Api, command: str, body:
 async def test_an_unknown_command_names_those_that_there_are(api: Api) -> None:
     service = await make(api, "test:oracle", {"place": "Delphi"})
     assert "Commands: ask, reveal." in by_field(await api.post(f"services/{service}/x", {}))["commandname"][0]
-    [store] = [
+    [workflows] = [
         row["id"]
         for row in accepted(await api.get(f"organizations/{api.organization}/services"))
-        if row["typeId"] == "builtin:cobalt_secure_store"
+        if row["typeId"] == "builtin:workflow_service"
     ]
-    assert "Commands: none." in by_field(await api.post(f"services/{store}/get-keypair", {}))["commandname"][0]
+    assert "Commands: none." in by_field(await api.post(f"services/{workflows}/ask", {}))["commandname"][0]
 
 
 async def test_a_service_whose_package_is_gone_can_be_read_renamed_and_deleted(api: Api) -> None:

@@ -10,7 +10,7 @@ INSERT INTO environments (id, organization_id, name, is_default)
 VALUES (%(environment_id)s, %(organization_id)s, %(name)s, %(is_default)s);
 
 -- name: clone
--- A copy with the same services; a name that is taken makes none.
+-- A copy with the same services and offered instances; a name that is taken makes none.
 WITH copy AS (
     INSERT INTO environments (id, organization_id, name, policies, markers, properties)
     SELECT %(environment_id)s, organization_id, %(name)s, policies, markers, properties
@@ -20,6 +20,9 @@ WITH copy AS (
 ), services AS (
     INSERT INTO environment_services (environment_id, service_id)
     SELECT copy.id, service_id FROM copy CROSS JOIN environment_services WHERE environment_id = %(source_id)s
+), offered AS (
+    INSERT INTO instance_offers (environment_id, instance_id)
+    SELECT copy.id, instance_id FROM copy CROSS JOIN instance_offers WHERE environment_id = %(source_id)s
 )
 SELECT id FROM copy;
 

@@ -14,6 +14,10 @@ SELECT environment_id AS id FROM instance_offers WHERE instance_id = %(instance_
 SELECT id FROM environments
 WHERE organization_id = %(organization_id)s AND id = ANY (%(environment_ids)s::text[]) FOR KEY SHARE;
 
+-- name: lock_instance
+-- Orders an offer against the end of the instance.
+SELECT status FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;
+
 -- name: withdraw
 DELETE FROM instance_offers WHERE instance_id = %(instance_id)s AND environment_id = ANY (%(environment_ids)s::text[]);
 

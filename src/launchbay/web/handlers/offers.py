@@ -1,0 +1,55 @@
+"""Instances that environments offer as services (api-decisions, "Beyond the reference")."""
+
+import msgspec
+
+from launchbay.usecases import offering
+from launchbay.web.answers import Answer, Empty, Json
+from launchbay.web.call import Call
+from launchbay.web.endpoint import Endpoint, JsonBody, Returns
+
+_EXAMPLE = {"environments": ["5f" * 12]}
+
+
+class OfferedIn(msgspec.Struct):
+    """The ids of the environments that offer an instance as a service."""
+
+    environments: list[str]
+
+
+async def read_offers(call: Call[None, None]) -> Answer:
+    """Read where an instance is offered."""
+    return Json(OfferedIn(await offering.read_offers(call.services.desk, call.actor, call.path["id"])))
+
+
+async def replace_offers(call: Call[OfferedIn, None]) -> Answer:
+    """Choose where an instance is offered."""
+    await offering.replace_offers(call.services.desk, call.actor, call.path["id"], call.body.environments)
+    return Empty()
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/api/1/instances/{id}/environments",
+        operation_id="read_instance_environments",
+        handler=read_offers,
+        summary="Reads which environments offer the instance as a service.",
+        tags=("Instances",),
+        permission="Read",
+        returns=Returns(OfferedIn, "The environments, by id.", _EXAMPLE),
+        statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
+        method="PUT",
+        path="/api/1/instances/{id}/environments",
+        operation_id="replace_instance_environments",
+        handler=replace_offers,
+        summary="Offers the instance as a service in exactly these environments; an offered instance does not expire.",
+        tags=("Instances",),
+        permission="EditInstance; EditEnvironment on the instance and each environment that comes or goes",
+        body=JsonBody(OfferedIn, example=_EXAMPLE),
+        statuses=(403, 409),
+        addition=True,
+    ),
+)
