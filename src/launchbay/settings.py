@@ -27,6 +27,9 @@ class Settings:
     outgoing_allow: str = ""
     secret_key_file: str = ""
     session_lifetime_s: int = 36_000
+    rate_limit_address_per_s: int = 5_000
+    rate_limit_user_per_s: int = 5_000
+    rate_limit_burst_s: float = 2.0
     log_level: str = "info"
     log_format: str = "console"
     engine_concurrency: int = 100
@@ -52,6 +55,9 @@ class Settings:
         for name in ("heartbeat_interval_s", "stalled_after_s", "step_retry_first_s", "destroy_timeout_s"):
             if getattr(self, name) <= 0:
                 raise SettingError(f"LAUNCHBAY_{name.upper()} is {getattr(self, name)}; it must be above 0.")
+        for name in ("rate_limit_address_per_s", "rate_limit_user_per_s", "rate_limit_burst_s"):
+            if getattr(self, name) < 0:
+                raise SettingError(f"LAUNCHBAY_{name.upper()} is {getattr(self, name)}; it must be 0 or more.")
         if self.stalled_after_s < 2 * self.heartbeat_interval_s:
             raise SettingError("LAUNCHBAY_STALLED_AFTER_S must be at least twice LAUNCHBAY_HEARTBEAT_INTERVAL_S.")
         if self.log_format not in {"console", "json"}:

@@ -16,6 +16,7 @@ from launchbay.access.bearer import SessionTokens
 from launchbay.access.key_ring import KeyRing
 from launchbay.access.lookup import Lookups
 from launchbay.access.passwords import Passwords
+from launchbay.access.rate_limit import RateLimits
 from launchbay.access.refresh_tokens import RefreshTokens
 from launchbay.access.secret_key import read_secret_key
 from launchbay.access.security_events import LoggedSecurityEvents
@@ -162,7 +163,13 @@ def _assemble(
     engine = _engine(settings, database, surroundings, manifests, calls)
     idempotency = Idempotency(database, desk.lookups, secret)
     services = Services(desk=desk, idempotency=idempotency, ready=partial(_ready, database), base_url=settings.base_url)
-    app = create_app(ENDPOINTS, Authenticator(basic, sessions), services)
+    limits = RateLimits(
+        clock,
+        address_per_s=settings.rate_limit_address_per_s,
+        user_per_s=settings.rate_limit_user_per_s,
+        burst_s=settings.rate_limit_burst_s,
+    )
+    app = create_app(ENDPOINTS, Authenticator(basic, sessions), services, limits)
     return Parts(app, engine, database, administrator, desk.feed)
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from launchbay.access.rate_limit import RateLimits
 from launchbay.errors import NotFound
 from launchbay.ids import is_id
 from launchbay.web import encode
@@ -31,15 +32,20 @@ from launchbay.web.routing import Router
 from launchbay.web.services import Services
 
 
-def create_app(endpoints: Iterable[Endpoint], authenticator: Authenticator, services: Services) -> App:
+def create_app(
+    endpoints: Iterable[Endpoint], authenticator: Authenticator, services: Services, limits: RateLimits | None = None
+) -> App:
     """Return the whole HTTP side: the table inside its middleware."""
-    return RequestId(AccessLog(SecurityHeaders(Frame(endpoints, authenticator, services))))
+    return RequestId(AccessLog(SecurityHeaders(Frame(endpoints, authenticator, services, limits))))
 
 
 class Frame:
     """Answers requests from the table."""
 
-    def __init__(self, endpoints: Iterable[Endpoint], authenticator: Authenticator, services: Services) -> None:
+    def __init__(
+        self, endpoints: Iterable[Endpoint], authenticator: Authenticator, services: Services, limits: RateLimits | None
+    ) -> None:
+        self._limits = limits
         self._router = Router(endpoints)
         self._authenticator = authenticator
         self._services = services
@@ -60,6 +66,8 @@ class Frame:
                 return
             endpoint, path = self._router.find(scope["method"], raw_path)
             state["operation"] = endpoint.operation_id
+            if self._limits is not None and not endpoint.unlimited:
+                self._limits.count_address(_address(scope))
             answer = await self._answer(scope, headers, incoming, endpoint, path)
             await incoming.discard()
             if isinstance(answer, EventStream):
@@ -89,6 +97,8 @@ class Frame:
         if not endpoint.public:
             caller = await self._authenticator.authenticate(headers, address)
             scope["state"]["user_id"] = caller.user_id
+            if self._limits is not None and not endpoint.unlimited:
+                self._limits.count_user(caller.user_id)
         query_string: bytes = scope["query_string"]
         query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
         body = await read_body(endpoint, headers, incoming) if endpoint.body is not None else None

@@ -93,6 +93,7 @@ class Endpoint:
     addition: bool = False  # not in the reference
     idempotency_key: bool = False  # accepts Idempotency-Key ("Wire" 8)
     field_errors: bool = False  # errors are an object of field name → messages (reference §7)
+    unlimited: bool = False  # no rate limits: for those who watch over the service
 
     def __post_init__(self) -> None:
         """Refuse rows that cannot work."""
@@ -117,8 +118,10 @@ class Endpoint:
     def all_statuses(self) -> tuple[int, ...]:
         """Return every status that this endpoint may answer with, in order."""
         statuses = {200, 500, 503, *self.statuses}
+        if not self.unlimited:
+            statuses.add(429)
         if not self.public:
-            statuses |= {401, 429}
+            statuses.add(401)
         if self.body is not None:
             statuses |= {400, 413}
         if self.query is not None or self.idempotency_key:

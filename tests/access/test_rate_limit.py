@@ -1,0 +1,79 @@
+"""Token buckets never give more than their rate and burst, and never less to who keeps to them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchbay.access.rate_limit import Buckets, RateLimits
+from launchbay.errors import TooManyRequests
+from tests.clocks import HandClock
+
+
+@given(
+    st.integers(1, 50),
+    st.integers(1, 30),
+    st.lists(st.floats(0, 3, allow_nan=False), min_size=1, max_size=120),
+)
+def test_in_no_span_of_time_is_more_given_than_rate_and_burst(per_s: int, burst: int, pauses: list[float]) -> None:
+    clock = HandClock()
+    buckets = Buckets(per_s, burst, clock)
+    given_at = []
+    for pause in pauses:
+        clock.advance(pause)
+        if buckets.take("k") == 0:
+            given_at.append(clock.monotonic_s())
+    for first, begin in enumerate(given_at):
+        for last in range(first, len(given_at)):
+            assert last - first + 1 <= burst + (given_at[last] - begin) * per_s + 1e-6
+
+
+@given(st.integers(1, 50), st.integers(1, 30), st.integers(1, 100))
+def test_who_keeps_to_the_rate_is_never_refused(per_s: int, burst: int, count: int) -> None:
+    clock = HandClock()
+    buckets = Buckets(per_s, burst, clock)
+    for _ in range(count):
+        assert buckets.take("k") == 0
+        clock.advance(1 / per_s + 1e-9)
+
+
+@given(st.integers(1, 50), st.integers(1, 30))
+def test_the_wait_that_is_told_is_enough_and_not_too_long(per_s: int, burst: int) -> None:
+    clock = HandClock()
+    buckets = Buckets(per_s, burst, clock)
+    for _ in range(burst):
+        assert buckets.take("k") == 0
+    wait_s = buckets.take("k")
+    assert 0 < wait_s <= 1 / per_s + 1e-9
+    clock.advance(wait_s + 1e-6)
+    assert buckets.take("k") == 0
+
+
+def test_keys_have_nothing_to_do_with_each_other() -> None:
+    buckets = Buckets(1, 1, HandClock())
+    assert buckets.take("a") == 0
+    assert buckets.take("b") == 0
+    assert buckets.take("a") > 0
+
+
+def test_memory_is_bounded_and_keeps_those_that_were_used_last() -> None:
+    buckets = Buckets(1, 1, HandClock(), capacity=10)
+    for number in range(1000):
+        buckets.take(str(number))
+    assert len(buckets) == 10
+    assert buckets.take("999") > 0
+    assert buckets.take("0") == 0
+
+
+def test_zero_is_no_limit_and_remembers_nobody() -> None:
+    buckets = Buckets(0, 0, HandClock())
+    assert all(buckets.take("k") == 0 for _ in range(1000))
+    assert len(buckets) == 0
+
+
+def test_addresses_of_one_ipv6_network_are_one() -> None:
+    limits = RateLimits(HandClock(), address_per_s=1, user_per_s=0, burst_s=1)
+    limits.count_address("2001:db8:1:2::1")
+    limits.count_address("192.0.2.1")
+    with pytest.raises(TooManyRequests) as refusal:
+        limits.count_address("2001:db8:1:2::ffff")
+    assert refusal.value.retry_after_s == 1
