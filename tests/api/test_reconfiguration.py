@@ -228,7 +228,7 @@ async def test_another_locator_replaces_the_child(api: Api) -> None:
 async def test_a_child_refuses_a_configuration_of_its_own(api: Api) -> None:
     instance = await api.launch(await family(api))
     child = child_of(await api.settled(instance))
-    refused(await api.put(f"instances/{child}/configuration", {}), 403, "InstanceOfSubmodule")
+    refused(await api.put(f"instances/{child}/configuration", {}), 403, "SubmoduleInstance")
 
 
 async def test_a_busy_instance_refuses_a_configuration_with_409(api: Api) -> None:

@@ -80,7 +80,7 @@ async def plan_configuration(
     if record.parent_id is not None:
         raise NotAllowed(
             "The instance belongs to a submodule; reconfigure the instance that launched it.",
-            code="InstanceOfSubmodule",
+            code="SubmoduleInstance",
         )
     request = read_configuration_request(body)
     version, revision_id, parameters = await _target(connection, record, request)
