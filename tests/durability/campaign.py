@@ -38,13 +38,14 @@ class Campaign:
         await asyncio.to_thread(process.kill)
         self.kills.append(Kill(pid, at))
 
-    async def judge(self, load: Load, url: str) -> None:
+    async def judge(self, load: Load, url: str, more: Callable[[Records], list[str]] = lambda _: []) -> None:
         """Wait until all is quiet and compare promises, ledger and records."""
         records = Records(url)
         try:
             left = await records.settled()
             ledger = read_ledger(self.directory / "ledger")
             self.broken = [*(f"not settled: {each}" for each in left), *violations(load.history, records, ledger)]
+            self.broken += more(records)
             self.recoveries_s = recovery_times_s(self.kills, records, ledger)
             self.figures = self._figures(load, records, ledger)
         finally:
@@ -69,11 +70,22 @@ class Campaign:
         )
 
 
-async def one_server(directory: Path, seed: int, kills: int, *, defect: str | None = None) -> Campaign:
-    """`launchbay serve` with its own database, killed and started again on the same data; sometimes both are killed."""
+async def one_server(
+    directory: Path,
+    seed: int,
+    kills: int,
+    *,
+    defect: str | None = None,
+    load_type: type[Load] = Load,
+    more: Callable[[Records], list[str]] = lambda _: [],
+) -> Campaign:
+    """`launchbay serve` with its own database, killed and started again on the same data; sometimes both are killed.
+
+    `more` are further rules for the records of this load.
+    """
     campaign = Campaign(directory, seed)
     server = Process(["serve", "--data-dir", str(directory), "--port", "0"], directory, defect)
-    load = Load(lambda: server.port, seed)
+    load = load_type(lambda: server.port, seed)
     postgres = None
     try:
         await campaign.start(server)
@@ -89,7 +101,7 @@ async def one_server(directory: Path, seed: int, kills: int, *, defect: str | No
         load.stop()
         await loading
         postgres = await asyncio.to_thread(join_postgres, directory)
-        await campaign.judge(load, postgres.url)
+        await campaign.judge(load, postgres.url, more)
     finally:
         await load.close()
         await asyncio.to_thread(server.end)
@@ -106,6 +118,8 @@ async def two_workers(
     fault: Callable[[Campaign, Process], Awaitable[None]],
     *,
     defect: str | None = None,
+    load_type: type[Load] = Load,
+    more: Callable[[Records], list[str]] = lambda _: [],
 ) -> Campaign:
     """A server and a worker on one database; in each round the fault befalls the worker."""
     campaign = Campaign(directory, seed)
@@ -113,7 +127,7 @@ async def two_workers(
     shared = ["--data-dir", str(directory), "--database-url", postgres.url]
     server = Process(["serve", *shared, "--port", "0"], directory, defect)
     worker = Process(["worker", *shared], directory, defect)
-    load = Load(lambda: server.port, seed)
+    load = load_type(lambda: server.port, seed)
     try:
         await campaign.start(server)
         await campaign.start(worker)
@@ -124,7 +138,7 @@ async def two_workers(
             await fault(campaign, worker)
         load.stop()
         await loading
-        await campaign.judge(load, postgres.url)
+        await campaign.judge(load, postgres.url, more)
     finally:
         await load.close()
         for process in (worker, server):

@@ -1,0 +1,141 @@
+"""Clients that launch, call, trigger, reconfigure and destroy applications of three levels."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from tests.durability.family_manifests import LEAF, MIDDLE, top
+from tests.durability.load import Live, Load
+from tests.durability.verdict import Records
+
+VERSIONS = {2: ("child", "part"), 3: ("other", "spare"), 4: ("child", "spare")}
+
+
+@dataclass
+class Deletions:
+    """Instances that a client asked to delete by force; they may be there no more."""
+
+    asked: set[str] = field(default_factory=set)
+
+
+class FamilyLoad(Load):
+    """Every job that it starts is to succeed: no step fails, and nothing is broken off but what is deleted by force."""
+
+    _top = ""
+    _sizes = 0
+
+    async def set_up(self) -> None:
+        """Make the applications, and the versions of the top one."""
+        self.deletions = Deletions()
+        [organization] = (await self._call("GET", "organizations")).json()
+        for name, manifests in (
+            ("leaf", [LEAF]),
+            ("middle", [MIDDLE]),
+            ("top", [top(*names) for names in VERSIONS.values()]),
+        ):
+            made = await self._call("POST", f"organizations/{organization['id']}/applications", {"name": name})
+            self._top = made.json()["id"]
+            for text in manifests:
+                answer = await self._call("PUT", f"applications/{self._top}/manifest", content=text.encode())
+                assert answer.status_code == 200, answer.text
+
+    async def _client(self) -> None:
+        while not self._stop.is_set():
+            known = [live for live in self.history.launched.values() if not live.is_destroyed]
+            kind = self._chance.random()
+            if kind < 0.25 or not known:
+                await self._launch_family()
+            else:
+                await self._change(self._chance.choice(known), kind)
+            await self._rest()
+
+    async def _rest(self) -> None:
+        await asyncio.sleep(self._chance.uniform(0.2, 0.8))
+
+    async def _launch_family(self) -> None:
+        body = {"version": self._chance.choice(list(VERSIONS)), "parameters": {"input.size": self._size()}}
+        answer = await self._try("POST", f"applications/{self._top}/launch", {**body, "destroyInterval": -1})
+        if answer is None:
+            self.history.unknown_launches += 1
+        elif answer.status_code == 200:
+            made = answer.json()["id"]
+            self.history.launched[made] = Live(made, fails=False)
+
+    async def _change(self, live: Live, kind: float) -> None:
+        size = self._size()
+        if kind < 0.45:
+            action = self._chance.choice(["actions.grow", "actions.ask"])
+            await self._try("POST", f"instances/{live.id}/{action}", {"by": str(size)})
+        elif kind < 0.55:
+            await self._try(
+                "POST",
+                f"instances/{live.id}/actions.ask/schedule",
+                {"interval": "300", "parameters": {"by": str(size)}},
+            )
+        elif kind < 0.8:
+            version = self._chance.choice(list(VERSIONS))
+            body = {"manifestVersion": version, "parameters": {"input.size": size}}
+            await self._try("PUT", f"instances/{live.id}/configuration", body)
+        elif kind < 0.94:
+            live.is_destroyed = True
+            await self._try("POST", f"instances/{live.id}/destroy", {})
+        else:
+            live.is_destroyed = True
+            self.deletions.asked.add(live.id)
+            self.history.launched.pop(live.id)
+            await self._try("DELETE", f"instances/{live.id}?force=1", None)
+
+    def _size(self) -> int:
+        self._sizes += 1
+        return self._sizes
+
+
+def family_violations(records: Records) -> list[str]:
+    """Return what is wrong with families once everything is quiet, one sentence each."""
+    return [text.format(*row) for text, statement in _CHECKS.items() for row in records.rows(statement)]
+
+
+_CHECKS = {
+    "failed: job {0} ({1}) of {2}: {3}": (
+        "SELECT id, name, instance_id, error_message FROM jobs WHERE status = 'Failed'"
+        " AND error_message NOT LIKE 'Cancelled, because the instance was deleted%'"
+        " AND error_message NOT LIKE 'The job that ran this one%'"
+    ),
+    "orphan: job {0} is executing without its outer job": (
+        "SELECT jobs.id FROM jobs LEFT JOIN jobs o ON o.id = jobs.parent_job_id"
+        " WHERE jobs.status = 'Executing' AND jobs.parent_job_id IS NOT NULL AND o.status IS DISTINCT FROM 'Executing'"
+    ),
+    "left over: {0} of {1} is {2}, its parent {3}": (
+        "SELECT c.id, c.parent_id, c.status, p.status FROM instances c JOIN instances p ON p.id = c.parent_id"
+        " WHERE c.status <> 'Destroyed' AND (p.status = 'Destroyed'"
+        " OR c.id NOT IN (SELECT target_id FROM instance_links WHERE instance_id = p.id))"
+    ),
+    "status: {0} is {1}, its parent {2} is {3}": (
+        "SELECT c.id, c.status, p.id, p.status FROM instances c JOIN instance_links l ON l.target_id = c.id"
+        " JOIN instances p ON p.id = l.instance_id WHERE c.status <> p.status"
+    ),
+    "half reconfigured: {0} still comes from {1}": (
+        "SELECT id, before FROM instances WHERE before IS NOT NULL AND status <> 'Destroyed'"
+    ),
+    "half reconfigured: {0} has {1}, its parent {2}": (
+        "SELECT c.id, c.parameters, p.parameters FROM instances c JOIN instance_links l ON l.target_id = c.id"
+        " JOIN instances p ON p.id = l.instance_id WHERE c.parameters <> p.parameters"
+    ),
+    "signals: {0} has {1}, its child has {2}": (
+        "SELECT p.id, p.return_values, c.return_values FROM instances c JOIN instance_links l ON l.target_id = c.id"
+        " JOIN instances p ON p.id = l.instance_id WHERE p.status = 'Running'"
+        " AND p.return_values::json->>'result.size' IS DISTINCT FROM c.return_values::json->>'result.size'"
+    ),
+    "triggers: {0} has not heard of its child: {1}": (
+        "SELECT id, return_values FROM instances WHERE status = 'Running' AND return_values LIKE '%heard%'"
+        " AND (return_values::json->>'result.size' <> return_values::json->>'result.heard'"
+        " OR return_values::json->>'result.heard' <> coalesce(return_values::json->>'result.echo',"
+        " return_values::json->>'result.heard'))"
+    ),
+    "busy: {0} is {1} with job {2}": (
+        "SELECT id, status, job_id FROM instances"
+        " WHERE job_id IS NOT NULL OR status IN ('Requested', 'Executing', 'Destroying')"
+    ),
+    "pending: schedule {0} of the destroyed {1}": (
+        "SELECT s.id, i.id FROM schedules s JOIN instances i ON i.id = s.instance_id WHERE i.status = 'Destroyed'"
+    ),
+}
