@@ -46,8 +46,14 @@ class NoOthers:
     async def feed(self, link: Link, signals: Mapping[str, Any]) -> None:
         raise WorkflowFailed(f"there is no instance {link.instance_id}.")
 
-    async def is_to_reconfigure(self, link: Link) -> bool:
+    async def is_to_reconfigure(self, outer: JobRun, link: Link, path: str, *, is_up: bool) -> bool:
         raise WorkflowFailed(f"there is no instance {link.instance_id}.")
+
+    async def give_up(self, outer: JobRun) -> None:
+        """There are no jobs of others."""
+
+    async def left_behind(self, outer: JobRun) -> list[Link]:
+        return []
 
     async def offers(self, link: Link) -> frozenset[str]:
         raise WorkflowFailed(f"there is no instance {link.instance_id}.")

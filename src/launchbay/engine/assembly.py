@@ -34,6 +34,7 @@ class Assembly:
         manifest = await patiently(partial(self._manifest, claim.application_id, claim.version))
         return JobRun(
             job_id=job_id,
+            fence=claim.fence,
             instance_id=claim.instance_id,
             organization_id=claim.organization_id,
             environment_id=claim.environment_id,

@@ -90,8 +90,11 @@ class Ending:
             propagates=self._plan.propagates and outcome.propagates,
         )
         # A trigger that follows starts in the same transaction: nobody sees the instance idle between the two.
-        may_go_on = bool(outcome.follows.pending) or self._plan.kind == "trigger"
+        may_go_on = bool(outcome.follows.pending) or self._plan.kind in {"trigger", "reconfigure"}
         async with self._database.transaction() if may_go_on else self._database.connection() as lent:
+            if self._plan.kind == "reconfigure":
+                # The manifest's own schedules start anew, in the statement that ends the job.
+                await schedules.stop_own(lent, job_id=self._job_id, fence=self._claim.fence)
             ended = await jobs.end(
                 lent,
                 job_id=self._job_id,
@@ -106,7 +109,7 @@ class Ending:
                 return_values=outcome.return_values,
                 results=outcome.results,
                 is_gone=status is InstanceStatus.DESTROYED,
-                ends_reconfiguration=self._plan.kind == "reconfigure",
+                ends_reconfiguration=self._plan.kind in {"reconfigure", "launch"},
                 has_journal=bool(journal["paths"] or journal["log_texts"]),
                 **journal,
                 **outcome.follows.columns(),

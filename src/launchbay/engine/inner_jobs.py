@@ -17,14 +17,14 @@ import msgspec
 from launchbay import limits
 from launchbay.engine.journal import patiently
 from launchbay.engine.service_calls import ServiceCalls
-from launchbay.errors import BadRequest
+from launchbay.errors import BadRequest, Fenced
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, move
 from launchbay.model.job import JobStatus
-from launchbay.model.links import Link
+from launchbay.model.links import Link, LinkKind
 from launchbay.model.plan import Plan
 from launchbay.planning.accept import accepting_event, job_columns, may_accept
-from launchbay.planning.commands import DESTROY, LAUNCH, plan_call
+from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE, plan_call
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.run import JobRun, LinkedInstance, WorkflowFailed
 from launchbay.store import inner_jobs as store
@@ -34,6 +34,8 @@ from launchbay.store.pool import Database
 
 BUSY_FIRST_S = 0.05
 BUSY_LONGEST_S = 1.0
+HELP_AFTER_S = 2.0  # without a worker for the job that keeps the other instance busy
+TOO_LONG = "The call took longer than its caller waits."
 
 RunJob = Callable[[str], Coroutine[Any, Any, None]]
 
@@ -51,6 +53,7 @@ class InnerJobs:
         self._manifests = manifests
         self._services = services
         self._run_job = run_job
+        self._awaited: set[str] = set()  # jobs that somebody in this process waits for
 
     async def look(self, link: Link) -> LinkedInstance:
         """Return the linked instance as it is now. Raises WorkflowFailed when it is gone."""
@@ -61,9 +64,24 @@ class InnerJobs:
         """Give signals to the needs of the linked instance's application, for its next job to see."""
         await patiently(partial(self._feed, link.instance_id, msgspec.json.encode(signals).decode()))
 
-    async def is_to_reconfigure(self, link: Link) -> bool:
-        """Tell whether the linked instance has a new configuration that no job has brought it to yet."""
-        return (await patiently(partial(self._target, link.instance_id))).is_to_reconfigure
+    async def is_to_reconfigure(self, outer: JobRun, link: Link, path: str, *, is_up: bool) -> bool:
+        """Tell whether a reconfiguration there, at this place of the outer job's plan, is what the instance needs.
+
+        That is so when it has a new configuration that no job has brought it to yet, and, in a reconfiguration, when it
+        failed. What the outer job has begun before a crash is gone on with, however the instance looks by now.
+        """
+        if await self._has_begun(outer, path):
+            return True
+        target = await patiently(partial(self._target, link.instance_id))
+        launch_path = path.removesuffix(RECONFIGURE) + LAUNCH
+        if target.status == InstanceStatus.REQUESTED or await self._has_begun(outer, launch_path):
+            return False
+        is_second_chance = outer.plan.kind == "reconfigure" and (not is_up or target.status == InstanceStatus.FAILED)
+        return target.is_to_reconfigure or is_second_chance
+
+    async def left_behind(self, outer: JobRun) -> list[Link]:
+        """Return own instances that no component leads to any more, and that should have been destroyed."""
+        return await patiently(partial(self._left_behind, outer.instance_id))
 
     async def offers(self, link: Link) -> frozenset[str]:
         """Return the keys of the pins of the linked instance's application. Raises WorkflowFailed when it is gone."""
@@ -94,21 +112,75 @@ class InnerJobs:
             if done.status == JobStatus.SUCCEEDED:
                 return _results(done)
         resumes = [failed.id for failed in before]
+        begin = partial(self._begin, outer, link, workflow, arguments, job_id, resumes)
         waiting = _Waiting(workflow)
         while True:
             outcome = await patiently(partial(self._outcome, job_id))
             if outcome is None:
                 if is_over:
                     raise WorkflowFailed(f"the call of {workflow!r} was broken off before it began.")
-                begun = await patiently(partial(self._begin, outer, link, workflow, arguments, job_id, resumes))
+                try:
+                    begun = await patiently(begin)
+                except _GoneAlready:
+                    return {}  # a destroy that is run again finds some of the submodules destroyed
                 if not begun:
                     await waiting.pause()
+                    await self._lend_a_hand(link.instance_id)
             elif outcome.status == JobStatus.EXECUTING:
-                await self._run_job(job_id)
+                if is_over:
+                    await patiently(partial(self._cancel, job_id))
+                await self._go_on(outer, job_id)
             elif outcome.status == JobStatus.SUCCEEDED:
                 return _results(outcome)
             else:
                 raise WorkflowFailed(outcome.error_message or f"the call of {workflow!r} failed.")
+
+    async def give_up(self, outer: JobRun) -> None:
+        """Cancel the jobs that the outer one began and waits for no more, and bring them to their ends.
+
+        Nobody else runs them, and their instances would stay busy for as long as the outer job lasts.
+        """
+        async with self._database.connection() as connection:
+            begun = await store.under_way(connection, parent_job_id=outer.job_id)
+        for each in begun:
+            if each.id not in self._awaited:
+                await patiently(partial(self._cancel, each.id))
+                await self._go_on(outer, each.id)
+
+    async def _left_behind(self, instance_id: str) -> list[Link]:
+        async with self._database.connection() as connection:
+            rows = await store.left_behind(connection, instance_id=instance_id)
+        return [Link(row.id, LinkKind.OWN) for row in rows]
+
+    async def _has_begun(self, outer: JobRun, path: str) -> bool:
+        return await patiently(partial(self._outcome, inner_job_id(outer.job_id, path))) is not None
+
+    async def _go_on(self, outer: JobRun, job_id: str) -> None:
+        """Run an inner job from where it stands. Raises Fenced when the outer job is another worker's by now."""
+        async with self._database.connection() as connection:
+            held = await store.is_held(connection, job_id=outer.job_id, fence=outer.fence)
+        if not held:
+            # Who lost the outer job must not take the inner one from the worker that goes on with both (promise 7).
+            raise Fenced("Another worker has taken the outer job over.")
+        self._awaited.add(job_id)
+        try:
+            await self._run_job(job_id)
+        finally:
+            self._awaited.discard(job_id)
+
+    async def _lend_a_hand(self, instance_id: str) -> None:
+        """Run the job that keeps the instance busy, if no worker has begun it for a while.
+
+        Jobs that wait for each other's instances could otherwise hold all places, with what they wait for in the queue.
+        """
+        async with self._database.connection() as connection:
+            waiting = await store.unclaimed(connection, instance_id=instance_id, after_s=HELP_AFTER_S)
+        if waiting is not None:
+            await self._run_job(waiting)
+
+    async def _cancel(self, job_id: str) -> None:
+        async with self._database.connection() as connection:
+            await job_control.cancel_inner(connection, job_id=job_id, reason=TOO_LONG)
 
     async def give_up_orphans(self) -> None:
         """End the jobs whose outer job has ended without them: nobody would run them any more."""
@@ -138,6 +210,8 @@ class InnerJobs:
             status = InstanceStatus(target.status)
             if target.job_id is not None:
                 return False
+            if workflow == DESTROY and status is InstanceStatus.DESTROYED:
+                raise _GoneAlready
             try:
                 plan = msgspec.structs.replace(plan_call(manifest, workflow, arguments, status), resumes=resumes)
             except BadRequest as error:
@@ -148,6 +222,7 @@ class InnerJobs:
                 instance_id=link.instance_id,
                 job_id=job_id,
                 parent_job_id=outer.job_id,
+                parent_fence=outer.fence,
                 name=plan.workflow,
                 prior_status=status,
                 status=_status_while_running(plan, status),
@@ -182,6 +257,10 @@ class InnerJobs:
         target = await self._target(instance_id)
         async with self._database.connection() as connection:
             return await self._manifests.get(connection, target.application_id, target.version)
+
+
+class _GoneAlready(Exception):
+    """What is to be destroyed is destroyed."""
 
 
 class _Waiting:

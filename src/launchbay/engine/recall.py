@@ -111,9 +111,17 @@ class _ClosedInstances:
     async def feed(self, link: Link, signals: Mapping[str, Any]) -> None:
         """Give nothing: no job of the other instance will begin."""
 
-    async def is_to_reconfigure(self, link: Link) -> bool:
-        """Tell whether the linked instance has a new configuration that no job has brought it to yet."""
-        return await self._others.is_to_reconfigure(link)
+    async def is_to_reconfigure(self, outer: JobRun, link: Link, path: str, *, is_up: bool) -> bool:
+        """Tell whether a reconfiguration there, at this place of the outer job's plan, is what the instance needs."""
+        return await self._others.is_to_reconfigure(outer, link, path, is_up=is_up)
+
+    async def give_up(self, outer: JobRun) -> None:
+        """Bring the jobs to their ends that the outer one began and waits for no more."""
+        await self._others.give_up(outer)
+
+    async def left_behind(self, outer: JobRun) -> list[Link]:
+        """Return own instances that no component leads to any more, and that should have been destroyed."""
+        return await self._others.left_behind(outer)
 
     async def offers(self, link: Link) -> frozenset[str]:
         """Return the keys of all pins of the linked instance's application."""

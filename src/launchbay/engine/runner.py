@@ -149,7 +149,7 @@ class Runner:
             values_before=msgspec.json.decode(claim.return_values),
             values_now=values,
         )
-        begins_life = job.plan.kind in {"launch", "reconfigure"} and error is None
+        begins_life = job.plan.kind == "reconfigure" or (job.plan.kind == "launch" and error is None)
         return aftermath(moment, self._surroundings.clock.now(), begins_life=begins_life)
 
     async def _carry_out(self, job: JobRun) -> Outcome:

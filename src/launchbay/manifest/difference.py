@@ -1,7 +1,7 @@
 """What a reconfiguration changes: two configured graphs → which components start, change, stop or stay (pure)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -77,6 +77,16 @@ def difference(before: Configured, after: Configured) -> list[ComponentChange]:
         else:
             rest.append(ComponentChange(path, Change.KEEPS))
     return stops + rest
+
+
+def restarting(changes: list[ComponentChange], is_launched: Callable[[str], bool]) -> list[ComponentChange]:
+    """Return the changes as they happen: what never came up, because an earlier job failed, starts (§7)."""
+    return [
+        change
+        if change.change in {Change.STOPS, Change.STARTS} or is_launched(change.path)
+        else replace(change, change=Change.STARTS)
+        for change in changes
+    ]
 
 
 def triggered(manifest: CompiledManifest, changes: list[ComponentChange]) -> list[tuple[str, str]]:

@@ -63,6 +63,7 @@ async def call_commands(
         async with asyncio.timeout(bound_s):
             results = await _send_to_all(caller, peers, command, arguments, path)
     except TimeoutError:
+        await caller.job.others.give_up(caller.job)
         raise ActionFailed(f"The command {interface}.{command} took longer than {bound_s:g} s.") from None
     if len(results) == 1:
         return _named(pin.type.signature, results[0])

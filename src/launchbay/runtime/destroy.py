@@ -1,6 +1,11 @@
 """Taking an instance down: every component, those first that others do not need any more, and all machines."""
 
+from collections.abc import Collection
+
 from launchbay.manifest.graph import Component
+from launchbay.model.links import Link
+from launchbay.model.step_path import workflow_path
+from launchbay.planning.commands import DESTROY
 from launchbay.runtime.machines import release_component, release_everything
 from launchbay.runtime.run import JobRun, WorkflowFailed
 
@@ -18,9 +23,22 @@ async def destroy(job: JobRun) -> None:
             await job.component_type(component).destroy(job, component)
         except WorkflowFailed as failure:
             failures.append(f"Component {path!r}: {failure}")
+    failures += await destroy_left_behind(job)
     failures += await release_everything(job)
     if failures:
         raise WorkflowFailed(" ".join(failures))
+
+
+async def destroy_left_behind(job: JobRun, spared: Collection[Link] = ()) -> list[str]:
+    """Destroy own instances that an earlier reconfiguration could not, and return what went wrong."""
+    failures: list[str] = []
+    for link in await job.others.left_behind(job):
+        if link not in spared:
+            try:
+                await job.others.run(job, link, DESTROY, {}, workflow_path(link.instance_id, DESTROY))
+            except WorkflowFailed as failure:
+                failures.append(f"The former submodule {link.instance_id}: {failure}")
+    return failures
 
 
 async def take_down(job: JobRun, component: Component) -> None:

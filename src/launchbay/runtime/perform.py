@@ -8,7 +8,7 @@ from launchbay.runtime.components.workflow_instance import run_triggered
 from launchbay.runtime.destroy import destroy
 from launchbay.runtime.launch import launch
 from launchbay.runtime.linked import look_at_linked
-from launchbay.runtime.reconfigure import reconfigure
+from launchbay.runtime.reconfigure import reconfigure, take_down_former
 from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
 
 
@@ -23,7 +23,7 @@ async def perform(job: JobRun) -> Mapping[str, Any]:
         case "launch":
             await launch(job)
         case "destroy":
-            await destroy(job)
+            await _destroy(job)
         case "command":
             return await _run_command(job)
         case "reconfigure":
@@ -33,6 +33,16 @@ async def perform(job: JobRun) -> Mapping[str, Any]:
         case "refused":
             raise WorkflowFailed(job.plan.refusal or "The work was refused.")
     return {}
+
+
+async def _destroy(job: JobRun) -> None:
+    failures = await take_down_former(job)
+    try:
+        await destroy(job)
+    except WorkflowFailed as failure:
+        failures.append(str(failure))
+    if failures:
+        raise WorkflowFailed(" ".join(failures))
 
 
 async def _run_command(job: JobRun) -> Mapping[str, Any]:

@@ -6,9 +6,9 @@ that the changed pins trigger. Components that stay keep their signals and varia
 
 from dataclasses import dataclass, replace
 
-from launchbay.manifest.difference import Change, ComponentChange, Configured, difference, triggered
+from launchbay.manifest.difference import Change, ComponentChange, Configured, difference, restarting, triggered
 from launchbay.runtime.components.workflow_instance import run_triggered
-from launchbay.runtime.destroy import take_down
+from launchbay.runtime.destroy import destroy_left_behind, take_down
 from launchbay.runtime.launch import launch
 from launchbay.runtime.run import JobRun, WorkflowFailed
 
@@ -25,13 +25,15 @@ async def reconfigure(job: JobRun) -> None:
 
     A triggered workflow whose status is not propagated fails the job, but not the instance (`propagates`).
     """
-    before = job.before
-    assert before is not None, "a reconfiguration knows where it comes from"
     after = Configured(job.manifest, job.configuration, job.links)
-    # What never came up, because an earlier launch or reconfiguration failed, gets another chance.
-    changes = difference(before, after)
-    stages = _stages(job, changes)
-    await _stop(job, before, stages.stops)
+    # A submodule that failed is reconfigured with nothing new: only what never came up gets another chance.
+    before = job.before or after
+    changes = restarting(difference(before, after), job.state.was_launched)
+    stages = _stages(changes)
+    failures = await destroy_left_behind(job, spared=list(before.links.values()))
+    failures += await _stop(job, before, stages.stops)
+    if failures:
+        raise WorkflowFailed(" ".join(failures))
     for change in stages.stays:
         component = job.component(change.path)
         try:
@@ -43,20 +45,28 @@ async def reconfigure(job: JobRun) -> None:
     await _run_triggers(job, changes)
 
 
-def _stages(job: JobRun, changes: list[ComponentChange]) -> _Stages:
+async def take_down_former(job: JobRun) -> list[str]:
+    """Take down what a reconfiguration that never got its turn was to take down, and return what went wrong."""
+    if job.before is None:
+        return []
+    changes = difference(job.before, Configured(job.manifest, job.configuration, job.links))
+    return await _stop(job, job.before, [each for each in changes if each.change is Change.STOPS])
+
+
+def _stages(changes: list[ComponentChange]) -> _Stages:
     stages = _Stages([], [], [])
     for change in changes:
         if change.change is Change.STOPS:
             stages.stops.append(change)
-        elif change.change is Change.STARTS or not job.state.was_launched(change.path):
+        elif change.change is Change.STARTS:
             stages.starts.append(change.path)
         else:
             stages.stays.append(change)
     return stages
 
 
-async def _stop(job: JobRun, before: Configured, stops: list[ComponentChange]) -> None:
-    """Destroy what is not there any more, as it was configured, and forget it."""
+async def _stop(job: JobRun, before: Configured, stops: list[ComponentChange]) -> list[str]:
+    """Destroy what is not there any more, as it was configured, and forget it; return what went wrong."""
     former = replace(job, manifest=before.manifest, configuration=before.configuration, links=before.links)
     failures: list[str] = []
     for change in stops:
@@ -67,8 +77,7 @@ async def _stop(job: JobRun, before: Configured, stops: list[ComponentChange]) -
             failures.append(f"Component {change.path!r} could not be taken down: {failure}")
         else:
             job.state.forget(change.path)
-    if failures:
-        raise WorkflowFailed(" ".join(failures))
+    return failures
 
 
 async def _run_triggers(job: JobRun, changes: list[ComponentChange]) -> None:

@@ -95,8 +95,19 @@ class OtherInstances(Protocol):
         """Give signals to the needs of the linked instance's application, for its next job to see."""
         ...
 
-    async def is_to_reconfigure(self, link: Link) -> bool:
-        """Tell whether the linked instance has a new configuration that no job has brought it to yet."""
+    async def is_to_reconfigure(self, outer: "JobRun", link: Link, path: str, *, is_up: bool) -> bool:
+        """Tell whether a reconfiguration there, at this place of the outer job's plan, is what the instance needs.
+
+        `is_up` False says that the outer job takes the instance for one that never came up.
+        """
+        ...
+
+    async def give_up(self, outer: "JobRun") -> None:
+        """Bring the jobs to their ends that the outer one began and waits for no more."""
+        ...
+
+    async def left_behind(self, outer: "JobRun") -> list[Link]:
+        """Return own instances that no component leads to any more, and that should have been destroyed."""
         ...
 
     async def offers(self, link: Link) -> frozenset[str]:
@@ -168,6 +179,7 @@ class JobRun:
     journal: Journal
     surroundings: Surroundings
     others: OtherInstances
+    fence: int = 0  # of the claim; another worker's is higher
     links: Mapping[str, Link] = field(default_factory=dict)  # by component path
     # What a parent instance gives to the needs of the application: `interface.pin` → peer → value.
     fed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

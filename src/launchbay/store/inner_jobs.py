@@ -24,11 +24,10 @@ class TargetRow(NamedTuple):
     return_values: str
     name: str
     is_to_reconfigure: bool
-    is_orphaned: bool
 
 
-class OrphanRow(NamedTuple):
-    """A job whose caller has ended without it."""
+class InnerRow(NamedTuple):
+    """An inner job that is under way."""
 
     id: str
 
@@ -39,4 +38,8 @@ outcome = _sql.row("outcome", OutcomeRow)
 outcomes = _sql.rows("outcomes", OutcomeRow)
 target = _sql.row("target", TargetRow)
 feed = _sql.change("feed")
-orphans = _sql.rows("orphans", OrphanRow)
+orphans = _sql.rows("orphans", InnerRow)
+under_way = _sql.rows("under_way", InnerRow)
+is_held = _sql.value("is_held", bool)
+unclaimed = _sql.value("unclaimed", str)
+left_behind = _sql.rows("left_behind", InnerRow)

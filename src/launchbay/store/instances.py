@@ -73,6 +73,13 @@ class LinkedRow(NamedTuple):
     binding: str | None
 
 
+class StandingRow(NamedTuple):
+    """How far an instance is; both JSON texts."""
+
+    state: str
+    before: str | None
+
+
 _sql = load("instances")
 of_application = _sql.rows("of_application", SummaryRow)
 of_environment = _sql.rows("of_environment", SummaryRow)
@@ -84,4 +91,5 @@ insert_child = _sql.change("insert_child")
 insert_links = _sql.change("insert_links")
 shared_catalogs = _sql.rows("shared_catalogs", CatalogRow)
 linked = _sql.rows("linked", LinkedRow)
+standing = _sql.row("standing", StandingRow)
 change_configuration = _sql.change("change_configuration")

@@ -8,10 +8,13 @@ import msgspec
 from launchbay.access.actor import Actor
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import configure
-from launchbay.manifest.difference import Change, ComponentChange, Configured, difference, triggered
+from launchbay.manifest.difference import Change, ComponentChange, Configured, difference, restarting, triggered
 from launchbay.manifest.graph import NOTHING_COMPILED
+from launchbay.model.former_configuration import read_former_configuration
+from launchbay.model.links import read_link
 from launchbay.model.step_path import workflow_path
 from launchbay.planning.commands import DESTROY, LAUNCH
+from launchbay.store import instances
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launch_tree import LaunchNode
@@ -34,6 +37,12 @@ class PreviewedComponent(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     change: str
     parameters: list[ParameterChange]
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """What a preview needs to know of the state of a component."""
+
+    launched: bool = False
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,24 +81,32 @@ async def _preview(desk: Desk, connection: Connection, root: LaunchNode) -> Prev
     workflows: list[str] = []
     warnings: list[str] = []
     for node in root.walk():
-        before = await _before(desk, connection, node)
+        before, launched = await _before(desk, connection, node)
         configuration = configure(node.manifest, node.parameters)
         after = Configured(node.manifest, configuration, node.links, frozenset(node.parameters))
-        changes = difference(before, after)
+        changes = restarting(difference(before, after), launched.__contains__)
         components += [_component(node, change) for change in changes]
         workflows += _workflows(node, before, changes)
         warnings += [_told(node, finding.message) for finding in node.manifest.warnings]
     return Preview(components=components, workflows=workflows, warnings=list(dict.fromkeys(warnings)))
 
 
-async def _before(desk: Desk, connection: Connection, node: LaunchNode) -> Configured:
-    """Return the node's instance as it is; nothing at all for one that is to be launched."""
+async def _before(desk: Desk, connection: Connection, node: LaunchNode) -> tuple[Configured, set[str]]:
+    """Return the node's instance as it is, and which components are up; nothing for one that is to be launched."""
     former = node.former
     if former is None:
-        return Configured(NOTHING_COMPILED, {})
-    manifest = await desk.manifests.get(connection, node.application_id, former.version)
+        return Configured(NOTHING_COMPILED, {}), set()
+    standing = await instances.standing(connection, instance_id=node.instance_id)
+    parts = {} if standing is None else msgspec.json.decode(standing.state, type=dict[str, _Part])
+    launched = {path for path, part in parts.items() if part.launched}
+    version, parameters = former.version, former.parameters
     links = {path: link for path in former.links if (link := former.link(path)) is not None}
-    return Configured(manifest, configure(manifest, former.parameters), links, frozenset(former.parameters))
+    if standing is not None and standing.before is not None:
+        pending = read_former_configuration(standing.before)
+        version, parameters = pending.version, pending.parameters
+        links = {path: read_link(target, kind, None) for path, (target, kind) in pending.links.items()}
+    manifest = await desk.manifests.get(connection, node.application_id, version)
+    return Configured(manifest, configure(manifest, parameters), links, frozenset(parameters)), launched
 
 
 def _component(node: LaunchNode, change: ComponentChange) -> PreviewedComponent:

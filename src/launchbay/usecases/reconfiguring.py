@@ -47,6 +47,9 @@ async def reconfigure(desk: Desk, actor: Actor, instance_id: str, body: Mapping[
     """
     async with desk.database.transaction() as connection:
         lookup = desk.lookups.on(connection, actor)
+        asked = await lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        # What the plan starts from must not change until it is written: no job begins or ends while this is held.
+        await instances.lock(connection, instance_id=asked.id)
         planned = await plan_configuration(desk, connection, lookup, instance_id, body)
         record, root = planned.record, planned.root
         plan = plan_reconfigure(record.status)
@@ -100,6 +103,7 @@ async def plan_configuration(
     planner = TreePlanner(desk, connection, lookup, environment, await shared_instances(connection, environment))
     await planner.plant(root, request.submodules)
     unmet = await lead_to_services(desk, connection, environment, root)
+    _refuse_circles(root)
     for node in root.walk():
         refuse_what_cannot_run(node, view, desk.runnable_types, unmet)
     return PlannedConfiguration(record, root, view)
@@ -129,6 +133,21 @@ async def _target(
         if not known:
             raise BadRequest(f"The application has no manifest version {version}.", code="InvalidManifestVersion")
     return version, revision_id, parameters
+
+
+def _refuse_circles(root: LaunchNode) -> None:
+    """Raise BadRequest for a shared instance that stands inside of itself: its jobs would wait for each other."""
+    by_path = {node.path: node.instance_id for node in root.walk()}
+    for node in root.walk():
+        around = {by_path[node.path[:length]] for length in range(len(node.path) + 1)}
+        for component, link in node.links.items():
+            if link.instance_id in around:
+                where = ".".join((*node.path, component))
+                raise BadRequest(
+                    f"The submodule {where} would be the instance {link.instance_id}, which it is a part of; name "
+                    "another revision.",
+                    code="EndlessSubmodules",
+                )
 
 
 async def _write(connection: Connection, planned: PlannedConfiguration, owner_id: str) -> None:

@@ -1,16 +1,21 @@
 """`reference.Submodule`: a child application in an instance of its own (manifest-language §7)."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from launchbay import limits
 from launchbay.manifest.component_types import LOCATOR
 from launchbay.manifest.graph import Component
+from launchbay.model.instance import InstanceStatus
 from launchbay.model.links import Link, LinkKind
 from launchbay.model.step_path import workflow_path
 from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE
 from launchbay.runtime.feeding import feed_for
 from launchbay.runtime.linked import publish_linked
-from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
+from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance, WorkflowFailed
+
+LOOK_S = 0.1  # between two looks at a shared instance that is busy
 
 
 class Submodule:
@@ -24,8 +29,11 @@ class Submodule:
             needs = feed_for(job.manifest, job.state, job.fed, component)
             if needs:
                 await job.others.feed(link, needs)
-            await job.others.run(job, link, LAUNCH, {}, workflow_path(component.path, LAUNCH))
-        linked = await job.others.look(link)
+            if await _is_to_reconfigure(job, link, component, is_up=False):
+                await job.others.run(job, link, RECONFIGURE, {}, workflow_path(component.path, RECONFIGURE))
+            else:
+                await job.others.run(job, link, LAUNCH, {}, workflow_path(component.path, LAUNCH))
+        linked = await _settled(job, link)
         if linked.status != "Running" and link.kind is not LinkKind.OWN:
             raise WorkflowFailed(f"the shared instance {linked.name!r} is {linked.status}; it must be Running.")
         publish_linked(job, component, link, linked)
@@ -42,7 +50,7 @@ class Submodule:
         """Let an own child take over what the reconfiguration has for it. Raises WorkflowFailed."""
         link = _link(job, component)
         await _must_offer(job, component, link)
-        if link.kind is LinkKind.OWN and await job.others.is_to_reconfigure(link):
+        if link.kind is LinkKind.OWN and await _is_to_reconfigure(job, link, component, is_up=True):
             await job.others.run(job, link, RECONFIGURE, {}, workflow_path(component.path, RECONFIGURE))
         publish_linked(job, component, link, await job.others.look(link))
 
@@ -51,6 +59,25 @@ class Submodule:
         link = job.links.get(component.path)
         if link is not None and link.kind is LinkKind.OWN:
             await job.others.run(job, link, DESTROY, {}, workflow_path(component.path, DESTROY))
+
+
+async def _is_to_reconfigure(job: JobRun, link: Link, component: Component, *, is_up: bool) -> bool:
+    path = workflow_path(component.path, RECONFIGURE)
+    return await job.others.is_to_reconfigure(job, link, path, is_up=is_up)
+
+
+async def _settled(job: JobRun, link: Link) -> LinkedInstance:
+    """Return the linked instance; a shared one may be busy with a job of its own, and is waited for."""
+    until_s = job.surroundings.clock.monotonic_s() + limits.CALL_WAITS_FOR_INSTANCE_S
+    linked = await job.others.look(link)
+    while (
+        link.kind is LinkKind.SHARED
+        and linked.status in {InstanceStatus.REQUESTED, InstanceStatus.EXECUTING}
+        and job.surroundings.clock.monotonic_s() < until_s
+    ):
+        await asyncio.sleep(LOOK_S)
+        linked = await job.others.look(link)
+    return linked
 
 
 def _link(job: JobRun, component: Component) -> Link:

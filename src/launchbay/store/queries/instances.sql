@@ -57,15 +57,18 @@ SELECT instance_links.component, instance_links.target_id, instance_links.kind, 
 FROM instance_links LEFT JOIN instances ON instances.id = instance_links.target_id
 WHERE instance_links.instance_id = %(instance_id)s;
 
+-- name: standing
+-- How far an instance is: its components, and what it comes from when a reconfiguration has not got its turn yet.
+SELECT state, before FROM instances WHERE id = %(instance_id)s;
+
 -- name: change_configuration
 -- The new configuration of an instance; a job brings it there from `before`.
 WITH removed_links AS (
     DELETE FROM instance_links WHERE instance_id = %(instance_id)s
-), stopped_schedules AS (
-    -- The manifest's own schedules start anew with the end of the reconfiguration.
-    DELETE FROM schedules WHERE instance_id = %(instance_id)s AND kind = 'cron'
 )
 UPDATE instances
 SET version = %(version)s, revision_id = %(revision_id)s, parameters = %(parameters)s, components = %(components)s,
-    environment_view = %(environment_view)s, name = %(name)s, before = %(before)s
+    environment_view = %(environment_view)s, name = %(name)s, 
+    -- A submodule whose turn never came in a reconfiguration that failed is still what it was before that.
+    before = coalesce(before, %(before)s)
 WHERE id = %(instance_id)s;

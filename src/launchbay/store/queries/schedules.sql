@@ -66,6 +66,12 @@ INSERT INTO schedules (id, instance_id, kind, workflow, component, owner_id, due
 VALUES (launchbay_new_id(), %(instance_id)s, 'cron', %(workflow)s, %(component)s, %(owner_id)s, %(due_at)s)
 ON CONFLICT DO NOTHING;
 
+-- name: stop_own
+-- Ends the manifest's own schedules for the worker that holds the job; the end of a reconfiguration starts them anew.
+DELETE FROM schedules USING jobs
+WHERE jobs.id = %(job_id)s AND jobs.fence = %(fence)s AND jobs.status = 'Executing'
+  AND schedules.instance_id = jobs.instance_id AND schedules.kind = 'cron';
+
 -- name: onlooker
 -- What an instance needs for a look at the signals of those that it stands on.
 SELECT state, return_values, fed_signals,
