@@ -307,6 +307,15 @@ async def reconfigure_instance(stage: Stage) -> Call:
     return partial(stage.api.put, f"instances/{await stage.settled()}/configuration", {"instanceName": "renamed"})
 
 
+async def replace_instance_environments(stage: Stage) -> Call:
+    body = {"environments": [await stage.environment()]}
+    return partial(stage.api.put, f"instances/{await stage.settled()}/environments", body)
+
+
+async def set_destroy_at(stage: Stage) -> Call:
+    return partial(stage.api.put, f"instances/{await stage.settled()}/destroyAt", {"destroyAt": -1})
+
+
 async def cancel_job(stage: Stage) -> Call:
     instance = await stage.launched()
     return partial(stage.api.delete, f"instances/{instance}/jobs/{await stage.job(instance)}")
@@ -331,5 +340,6 @@ SCENARIOS: dict[str, Scenario] = {
         create_service, update_service, delete_service, run_service_command,
         launch_application, run_workflow, schedule_workflow, reschedule_workflow,
         put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job,
+        replace_instance_environments, set_destroy_at,
     )
 }  # fmt: skip

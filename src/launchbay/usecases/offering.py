@@ -56,7 +56,7 @@ async def replace_offers(desk: Desk, actor: Actor, instance_id: str, environment
         await desk.audit.record(
             connection,
             actor,
-            "offer_instance",
+            "replace_instance_environments",
             str(resources.instance(record.application_id, record.id)),
             organization_id=record.organization_id,
             before={"environments": sorted(offered)},
