@@ -1,0 +1,310 @@
+"""Services of a service type behind the components of an instance (manifest-language §8)."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from launchbay.model.pins import PinType, parse_pin_type
+from launchbay.model.types import STRING
+from launchbay.service_types import registry
+from launchbay.service_types.contract import Passive, ServiceCall, ServiceCommand, ServiceParameter, command_pins
+from tests.api.offered import environment
+from tests.api.running import Api, accepted, fresh_name, refused, running_api
+from tests.api.test_environment_services import launched, refusal
+from tests.databases import Databases
+
+
+class Beacon(Passive):
+    """Publishes where it stands, and counts how often it was lit and with which keys."""
+
+    id = "test:beacon"
+    name = "Beacon"
+    parameters: Mapping[str, ServiceParameter] = {
+        "place": ServiceParameter(STRING, "Where.", required=True),
+        "code": ServiceParameter(STRING, "A secret.", secret=True),
+    }
+    commands: Mapping[str, ServiceCommand] = {
+        "light": ServiceCommand("beacon", "Lights it.", intermediate={"glow": STRING}, results={"seen": STRING}),
+    }
+    interfaces: Mapping[str, Mapping[str, PinType]] = {
+        "beacon": {**command_pins(commands)["beacon"], "place": parse_pin_type("publish-signal(string)")}
+    }
+
+    def __init__(self) -> None:
+        self.keys: list[str | None] = []
+
+    def signals(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        assert "code" not in parameters
+        if parameters["place"] == "nowhere":
+            raise ValueError("no such place")
+        return {"beacon.place": parameters["place"]}
+
+    async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:
+        self.keys.append(call.idempotency_key)
+        call.report({"glow": "faint"})
+        # What is secret must reach the type, and shall not be shown; its length is enough to tell.
+        return {"seen": f"{call.parameters['place']} {len(call.parameters.get('code', ''))}"}
+
+
+BEACON = Beacon()
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    """A running service that knows one more type, as an installed package would bring it."""
+    url = databases.create()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, BEACON))
+        async with running_api(url) as api:
+            yield api
+    databases.drop(url)
+
+
+async def service(api: Api, type_id: str, parameters: Any, *, where: str) -> str:
+    """Make a service and let an environment offer it, and nothing else."""
+    body = {"name": fresh_name("service"), "typeId": type_id, "parameters": parameters}
+    made = str(accepted(await api.post(f"organizations/{api.organization}/services", body))["id"])
+    accepted(await api.put(f"environments/{where}/services", {"services": [made]}))
+    return made
+
+
+POOLED = """
+application:
+  interfaces:
+    result: {has: bind(main#result.has), busy: bind(main#result.busy)}
+    actions: {give: bind(main#actions.give), list: bind(pool#resource-pool.list)}
+  bindings: [[main, pool]]
+  components:
+    pool:
+      type: reference.Service
+      interfaces:
+        resource-pool:
+          acquire: receive-command(string holder, int timeout => int ahead => string id, object resource)
+          release: receive-command(string holder => bool released)
+          list: receive-command( => list<object> resources, int waiting)
+    main:
+      type: workflow.Instance
+      required: [hosts]
+      interfaces:
+        hosts:
+          acquire: send-command(string holder, int timeout => int ahead => string id, object resource)
+          release: send-command(string holder => bool released)
+        actions: {give: receive-command()}
+        result: {has: publish-signal(string), busy: publish-signal(object)}
+      configuration:
+        configuration.workflows:
+          launch:
+            steps:
+              - me: {action: getInstanceContext, output: {me: instanceId}}
+              - take:
+                  action: hosts.acquire
+                  precedingPhases: [me]
+                  parameters: {holder: "{$.me}", timeout: 0}
+                  output: {host: id}
+            return: {has: {value: "{$.host}"}}
+          give:
+            steps:
+              - me: {action: getInstanceContext, output: {me: instanceId}}
+              - give:
+                  action: hosts.release
+                  precedingPhases: [me]
+                  parameters: {holder: "{$.me}"}
+                  output: {released: released}
+            return: {has: {value: "released: {$.released}"}}
+"""
+
+
+async def test_a_workflow_takes_and_gives_back_what_a_resource_pool_has(api: Api) -> None:
+    where = await environment(api)
+    await service(api, "builtin:static_resource_pool", {"configuration.resources": ["only"]}, where=where)
+    first = await launched(api, POOLED, where)
+    assert (first["status"], first["returnValues"]) == ("Running", {"result.has": "only"}), first["errorMessage"]
+    second = await launched(api, POOLED, where)
+    assert second["status"] == "Failed"
+    assert "refused 'acquire'" in second["errorMessage"]
+    document = await api.run(first["id"], "actions.give")
+    assert document["returnValues"] == {"result.has": "released: true"}
+    document = await api.run(second["id"], "launch")
+    assert (document["status"], document["returnValues"]) == ("Running", {"result.has": "only"})
+
+
+async def test_a_command_of_a_service_is_reached_through_the_interfaces_of_the_application(api: Api) -> None:
+    where = await environment(api)
+    await service(api, "builtin:static_resource_pool", {"configuration.resources": ["only"]}, where=where)
+    user = (await launched(api, POOLED, where))["id"]
+    document = await api.run(user, "actions.list")
+    assert document["workflowHistory"][0]["status"] == "Succeeded"
+
+
+async def test_a_service_is_no_instance_and_is_shown_without_one(api: Api) -> None:
+    where = await environment(api)
+    await service(api, "builtin:static_resource_pool", {"configuration.resources": ["only"]}, where=where)
+    document = await launched(api, POOLED, where)
+    assert document["components"] == [{"name": "pool"}, {"name": "main"}]
+
+
+async def test_two_services_of_one_shape_refuse_the_launch_naming_both(api: Api) -> None:
+    where = await environment(api)
+    made = []
+    for _ in range(2):
+        made.append(await service(api, "builtin:static_resource_pool", {"configuration.resources": []}, where=where))
+    accepted(await api.put(f"environments/{where}/services", {"services": made}))
+    told = await refusal(api, POOLED, where)
+    assert all(each in told for each in made)
+
+
+LIT = """
+application:
+  interfaces:
+    result: {place: bind(beacon#beacon.place), seen: bind(main#result.seen), moved: bind(main#result.moved)}
+    actions: {light: bind(main#actions.light), fail: bind(main#actions.fail)}
+  bindings: [[main, beacon]]
+  components:
+    beacon:
+      type: reference.Service
+      interfaces:
+        beacon: {place: publish-signal(string), light: "receive-command( => string glow => string seen)"}
+    main:
+      type: workflow.Instance
+      required: [beacon]
+      interfaces:
+        beacon: {place: consume-signal(string), light: "send-command( => string glow => string seen)"}
+        actions: {light: receive-command(), fail: receive-command(string delay)}
+        result: {seen: publish-signal(string), moved: publish-signal(string)}
+      configuration:
+        configuration.triggers: {beacon.place: move}
+        configuration.workflows:
+          launch: {steps: []}
+          move:
+            steps: [{look: {action: getSignals, output: {seen: result}}}]
+            return: {moved: {value: "to {$.seen.beacon.place}"}}
+          light: &light
+            steps: [{light: {action: beacon.light, output: {seen: seen}}}]
+            return: {seen: {value: "{$.seen}"}}
+          fail:
+            steps:
+              - light: {action: beacon.light, output: {seen: seen}}
+              - stop: {action: wait, precedingPhases: [light], parameters: {delay: "{$.delay}"}}
+            return: {seen: {value: "{$.seen}"}}
+"""
+
+
+async def test_a_changed_service_is_seen_after_the_next_reconfiguration(api: Api) -> None:
+    where = await environment(api)
+    beacon = await service(api, "test:beacon", {"place": "Ida", "code": "four"}, where=where)
+    user = (await launched(api, LIT, where))["id"]
+    document = await api.run(user, "actions.light")
+    assert document["returnValues"] == {"result.place": "Ida", "result.seen": "Ida 4"}
+    accepted(await api.put(f"services/{beacon}", {"parameters": {"place": "Athos", "code": "fiftyfive"}}))
+    document = await api.run(user, "actions.light")
+    assert document["returnValues"] == {"result.place": "Ida", "result.seen": "Ida 4"}
+    accepted(await api.put(f"instances/{user}/configuration", {}))
+    await api.settled(user)
+    document = await api.run(user, "actions.light")
+    assert document["returnValues"] == {
+        "result.place": "Athos",
+        "result.seen": "Athos 9",
+        "result.moved": "to Athos",
+    }
+
+
+async def test_children_see_a_changed_service_with_the_reconfiguration_of_their_parent(api: Api) -> None:
+    where = await environment(api)
+    beacon = await service(api, "test:beacon", {"place": "Ida"}, where=where)
+    name = fresh_name("lit")
+    await api.application(LIT, name)
+    parent = f"""
+        application:
+          interfaces: {{result: {{place: bind(child#result.place)}}}}
+          components:
+            child:
+              type: reference.Submodule
+              configuration: {{__locator.application-id: {name}}}
+              interfaces: {{result: {{place: publish-signal(string)}}}}
+        """
+    user = (await launched(api, parent, where))["id"]
+    accepted(await api.put(f"services/{beacon}", {"parameters": {"place": "Athos"}}))
+    accepted(await api.put(f"instances/{user}/configuration", {}))
+    assert (await api.settled(user))["returnValues"] == {"result.place": "Athos"}
+
+
+async def test_no_secret_of_a_service_is_readable_in_what_an_instance_keeps(api: Api) -> None:
+    where = await environment(api)
+    beacon = await service(api, "test:beacon", {"place": "Ida", "code": "unspeakable"}, where=where)
+    user = (await launched(api, LIT, where))["id"]
+    async with api.database.connection() as connection:
+        rows = await (
+            await connection.execute("SELECT binding FROM instance_links WHERE instance_id = %s", [user])
+        ).fetchall()
+        assert "unspeakable" not in str(rows)
+        assert "Ida" in str(rows)
+        accepted(await api.delete(f"services/{beacon}"))
+        left = await (
+            await connection.execute("SELECT binding FROM instance_links WHERE instance_id = %s", [user])
+        ).fetchall()
+    assert left == [(None,)]
+
+
+async def test_a_service_that_was_deleted_is_told_where_it_is_needed(api: Api) -> None:
+    where = await environment(api)
+    beacon = await service(api, "test:beacon", {"place": "Ida"}, where=where)
+    user = (await launched(api, LIT, where))["id"]
+    accepted(await api.delete(f"services/{beacon}"))
+    document = await api.run(user, "actions.light")
+    assert "was deleted, so 'light' cannot run on it" in document["errorMessage"]
+    assert document["returnValues"] == {"result.place": "Ida"}
+    told = refused(await api.put(f"instances/{user}/configuration", {}), 400, "CannotLaunch")
+    assert "'beacon' (place, light)" in told
+    assert (await api.run(user, "destroy"))["status"] == "Destroyed"
+
+
+async def test_a_service_that_cannot_tell_its_signals_refuses_the_launch(api: Api) -> None:
+    where = await environment(api)
+    await service(api, "test:beacon", {"place": "nowhere"}, where=where)
+    assert "cannot tell its signals: ValueError: no such place" in await refusal(api, LIT, where)
+
+
+async def test_a_command_that_was_done_is_not_done_again_when_the_job_is_resumed(api: Api) -> None:
+    where = await environment(api)
+    await service(api, "test:beacon", {"place": "Ida"}, where=where)
+    user = (await launched(api, LIT, where))["id"]
+    before = len(BEACON.keys)
+    document = await api.run(user, "actions.fail", delay="never")
+    [failed] = [job["id"] for job in document["workflowHistory"] if job["status"] == "Failed"]
+    assert len(BEACON.keys) == before + 1
+    accepted(await api.post(f"instances/{user}/jobs/{failed}/resume", {"parameters": {"delay": "0"}}))
+    document = await api.settled(user)
+    assert document["workflowHistory"][0]["status"] == "Succeeded", document["errorMessage"]
+    assert document["returnValues"]["result.seen"] == "Ida 0"
+    assert len(BEACON.keys) == before + 1
+    assert BEACON.keys[-1] is not None
+
+
+KEYS = """
+application:
+  interfaces: {actions: {fetch: bind(main#actions.fetch)}}
+  bindings: [[main, store]]
+  components:
+    store:
+      type: reference.Service
+      interfaces: {keypair-store: {get-keypair: receive-command(string id => object privateKey)}}
+    main:
+      type: workflow.Instance
+      required: [keystore]
+      interfaces:
+        keystore: {get-keypair: send-command(string id => object privateKey)}
+        actions: {fetch: receive-command()}
+      configuration:
+        configuration.workflows:
+          launch: {steps: []}
+          fetch: {steps: [{get: {action: keystore.get-keypair, parameters: {id: web}}}]}
+"""
+
+
+async def test_what_requires_the_credentials_service_launches_and_hears_honestly_that_it_has_no_keys(api: Api) -> None:
+    document = await launched(api, KEYS, api.environment)
+    assert document["status"] == "Running", document["errorMessage"]
+    document = await api.run(document["id"], "actions.fetch")
+    assert "the credentials service of this version keeps none" in document["errorMessage"]
+    assert "needs a service" in await refusal(api, KEYS, await environment(api))
