@@ -168,7 +168,7 @@ async def test_texts_that_the_database_cannot_keep_do_not_keep_the_job_from_endi
     bay.world.raises = fail
     instance = await bay.instance("launch: {steps: [{a: {action: odd}}]}")
     job = await bay.launch(instance)
-    await asyncio.wait_for(bay.run(job), 5)
+    await asyncio.wait_for(bay.run(job), 60)
     status, error = await bay.ended(job)
     assert status == "Failed"
     assert error is not None
@@ -183,7 +183,7 @@ async def test_names_of_any_length_and_kind_are_kept(bay: Bay) -> None:
     last = ".deep9: {steps: [{s: {action: effect}}]}"
     instance = await bay.instance(f"launch:\n  steps:\n{steps}\n{macros}\n{last}\n")
     job = await bay.launch(instance)
-    await asyncio.wait_for(bay.run(job), 5)
+    await asyncio.wait_for(bay.run(job), 60)
     assert await bay.ended(job) == ("Succeeded", None)
     assert len(set(bay.world.paths())) == 3
 
@@ -195,7 +195,7 @@ async def test_what_the_database_refuses_ends_the_job_as_broken(bay: Bay, monkey
     instance = await bay.instance("launch: {steps: [{a: {action: effect}}]}")
     job = await bay.launch(instance)
     monkeypatch.setattr(jobs, "write_journal", refuse)
-    await asyncio.wait_for(bay.run(job), 5)
+    await asyncio.wait_for(bay.run(job), 60)
     status, error = await bay.ended(job)
     assert status == "Failed"
     assert error is not None
@@ -216,7 +216,7 @@ async def test_an_end_that_the_database_refuses_is_written_without_its_details(
     monkeypatch.setattr(jobs, "end", refuse_details)
     instance = await bay.instance("launch: {steps: [{a: {action: effect}}]}")
     job = await bay.launch(instance)
-    await asyncio.wait_for(bay.run(job), 5)
+    await asyncio.wait_for(bay.run(job), 60)
     assert (await bay.ended(job))[0] == "Failed"
     assert await bay.status(instance) == "Failed"
 
