@@ -117,3 +117,19 @@ async def test_the_document_is_served_to_anybody(client: httpx.AsyncClient) -> N
 )
 def test_the_document_is_valid_openapi(described: dict[str, Any]) -> None:
     importlib.import_module("openapi_spec_validator").validate(described)
+
+
+def test_what_an_answer_made_is_linked_to_what_can_be_done_with_it() -> None:
+    described = document(ENDPOINTS)
+    paths = described["paths"]
+    targets = {operation["operationId"]: path for _, path, operation in operations(described)}
+    made = paths["/api/1/organizations/{orgId}/applications"]["post"]["responses"]["200"]["links"]
+    assert made["launch_application"]["parameters"] == {"appId": "$response.body#/id"}
+    launched = paths["/api/1/applications/{appId}/launch"]["post"]["responses"]["200"]["links"]
+    assert launched["run_workflow"]["parameters"] == {"id": "$response.body#/id"}
+    listed = paths["/api/1/instances/{id}/jobs"]["get"]["responses"]["200"]["links"]
+    assert listed["read_job"]["parameters"] == {"id": "$request.path.id", "jobId": "$response.body#/0/id"}
+    for _, _, operation in operations(described):
+        for name, link in operation["responses"]["200"].get("links", {}).items():
+            assert link["operationId"] == name
+            assert set(link["parameters"]) <= set(re.findall(r"\{(\w+)\}", targets[name]))

@@ -8,6 +8,7 @@ import msgspec
 from launchbay import __version__
 from launchbay.web.answers import EVENTS, HTML, JSON, YAML
 from launchbay.web.endpoint import Endpoint, JsonBody, YamlBody, is_id_parameter
+from launchbay.web.openapi_links import links
 from launchbay.web.problems import ErrorBody
 
 Schema = dict[str, Any]
@@ -56,7 +57,10 @@ def document(endpoints: Sequence[Endpoint]) -> Schema:
     schemas = _Schemas(endpoints)
     paths: dict[str, Schema] = {}
     for endpoint in endpoints:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
+        operation = _operation(endpoint, schemas)
+        if leading_on := links(endpoint, endpoints):
+            operation["responses"]["200"]["links"] = leading_on
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {
@@ -144,7 +148,13 @@ def _parameters(endpoint: Endpoint, schemas: _Schemas) -> list[Schema]:
                 "in": "header",
                 "required": False,
                 "description": "The same key from the same user within 24 h gives the first answer again.",
-                "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+                # Visible ASCII characters, with spaces between them only.
+                "schema": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 255,
+                    "pattern": "^[!-~]([ -~]*[!-~])?$",
+                },
             }
         )
     return parameters
