@@ -83,6 +83,22 @@ OUTGOING_ADDRESSES = 16  # addresses of one host that are tried
 OUTGOING_CONNECTIONS = 200  # at the same time, of one process
 OUTGOING_URL_CHARS = 8_192
 
+# Webhooks.
+WEBHOOKS_PER_ORGANIZATION = 50
+WEBHOOK_URL_CHARS = 2_048
+WEBHOOK_SECRET_LEAST_BYTES = 16
+WEBHOOK_SECRET_BYTES = 1_024
+WEBHOOK_TIMEOUT_S = 10.0  # for one attempt
+WEBHOOK_ANSWER_BYTES = 64 * KIB
+WEBHOOKS_AT_ONCE = 40  # requests under way, in one process
+WEBHOOK_AT_ONCE = 4  # of them to one webhook
+WEBHOOK_RETRY_FIRST_S = 5.0
+WEBHOOK_RETRY_LONGEST_S = 3_600.0
+WEBHOOK_GIVE_UP_S = 24 * 3_600.0  # after which a delivery is not tried again
+WEBHOOK_DISABLED_AFTER_S = 3 * 24 * 3_600.0  # without a success
+WEBHOOK_PENDING = 10_000  # deliveries that wait for one webhook
+WEBHOOK_LOG_DAYS = 7
+
 # Instances and schedules.
 DESTROY_INTERVAL_DEFAULT_MS = 3_600_000
 INTERVAL_LONGEST_MS = 100 * 365 * 24 * 3_600_000

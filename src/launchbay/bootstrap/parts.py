@@ -32,6 +32,7 @@ from launchbay.engine.queue_schema import apply_schema
 from launchbay.engine.runner import Runner
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.engine.stager import Stager
+from launchbay.engine.webhook_sender import LOOK_S, WebhookSender
 from launchbay.machines.registry import Providers
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.observe.audit import Audit
@@ -64,6 +65,7 @@ class Parts:
     database: Database
     first_administrator: FirstAdministrator | None
     feed: EventFeed
+    sender: WebhookSender
 
 
 @asynccontextmanager
@@ -90,6 +92,7 @@ async def started(settings: Settings, clock: Clock | None = None) -> AsyncIterat
         stack.push_async_callback(outgoing.aclose)
         parts = _assemble(settings, clock, database, passwords, outgoing, administrator)
         stack.push_async_callback(parts.feed.close)
+        stack.push_async_callback(parts.sender.close)
         yield parts
 
 
@@ -160,7 +163,8 @@ def _assemble(
         machines=providers,
     )
     calls = ServiceCalls(database, desk.service_types, secret)
-    engine = _engine(settings, database, surroundings, manifests, calls)
+    sender = WebhookSender(database, outgoing, secret)
+    engine = _engine(settings, database, surroundings, manifests, calls, sender)
     idempotency = Idempotency(database, desk.lookups, secret)
     services = Services(desk=desk, idempotency=idempotency, ready=partial(_ready, database), base_url=settings.base_url)
     limits = RateLimits(
@@ -170,7 +174,7 @@ def _assemble(
         burst_s=settings.rate_limit_burst_s,
     )
     app = create_app(ENDPOINTS, Authenticator(basic, sessions), services, limits)
-    return Parts(app, engine, database, administrator, desk.feed)
+    return Parts(app, engine, database, administrator, desk.feed, sender)
 
 
 def _engine(
@@ -179,6 +183,7 @@ def _engine(
     surroundings: Surroundings,
     manifests: CompiledManifests,
     calls: ServiceCalls,
+    sender: WebhookSender,
 ) -> Engine:
     return Engine(
         queue=Queue(
@@ -193,7 +198,10 @@ def _engine(
         concurrency=settings.engine_concurrency,
         stalled_after_s=settings.stalled_after_s,
         stager_interval_s=settings.stager_interval_ms / 1000,
-        further_duties=(Duty("cleaner", CLEAN_S, Cleaner(database).clean),),
+        further_duties=(
+            Duty("cleaner", CLEAN_S, Cleaner(database).clean),
+            Duty("webhooks", LOOK_S, sender.send_due),
+        ),
     )
 
 

@@ -1,7 +1,7 @@
 """Throws away what has served its time: answers under old keys, events that nobody will ask for any more."""
 
 from launchbay import limits
-from launchbay.store import events, idempotency_keys
+from launchbay.store import events, idempotency_keys, webhooks
 from launchbay.store.event_feed import FORGET_S
 from launchbay.store.pool import Database
 
@@ -21,4 +21,11 @@ class Cleaner:
             await events.forget_watches(connection, seconds=FORGET_S)
             old_keys = await idempotency_keys.forget(connection, hours=limits.IDEMPOTENCY_KEY_HOURS, count=BATCH)
             old_events = await events.forget_events(connection, days=limits.EVENTS_KEPT_DAYS, count=BATCH)
-        return BATCH in (old_keys, old_events)
+            excess = await webhooks.drop_excess(
+                connection,
+                most=limits.WEBHOOK_PENDING,
+                count=BATCH,
+                reason="Too many deliveries wait for this webhook.",
+            )
+            old_deliveries = await webhooks.forget_deliveries(connection, days=limits.WEBHOOK_LOG_DAYS, count=BATCH)
+        return max(old_keys, old_events, excess, old_deliveries) >= BATCH

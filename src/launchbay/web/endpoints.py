@@ -21,6 +21,7 @@ from launchbay.web.handlers import (
     revisions,
     roles,
     services,
+    webhooks,
     workflows,
 )
 from launchbay.web.handlers.description import description_rows
@@ -44,6 +45,7 @@ _FAMILIES: tuple[tuple[Endpoint, ...], ...] = (
     jobs.ENDPOINTS,
     events.ENDPOINTS,
     audit.ENDPOINTS,
+    webhooks.ENDPOINTS,
     account.ENDPOINTS,
     pages.ENDPOINTS,
     health.ENDPOINTS,

@@ -1,0 +1,135 @@
+"""Sends what webhooks wait for: signed, again after failures, and to nobody who has not answered for days.
+
+Every process may run one: a claim skips what another holds, and ends with its lease, so what a process had under way
+when it died is sent again. A receiver may get a delivery twice and out of order; it has an id, and a time.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import msgspec
+import structlog
+
+from launchbay import limits
+from launchbay.access.secret_key import SealBroken, SecretKey
+from launchbay.errors import OutgoingFailed, Unavailable
+from launchbay.model.masking import Masking
+from launchbay.model.webhook import pause_s, secret_purpose, signature
+from launchbay.outgoing.client import OutgoingHttp, shown_url
+from launchbay.store import webhooks as store
+from launchbay.store.pool import Database
+from launchbay.store.webhooks import ClaimedRow
+
+LOOK_S = 0.5
+LEASE_S = limits.WEBHOOK_TIMEOUT_S * 3
+
+log = structlog.get_logger(__name__)
+
+
+class WebhookSender:
+    """Claims due deliveries and makes them beside each other."""
+
+    def __init__(self, database: Database, outgoing: OutgoingHttp, secret: SecretKey) -> None:
+        self._database = database
+        self._outgoing = outgoing
+        self._secret = secret
+        self._under_way: dict[asyncio.Task[None], str] = {}
+
+    async def send_due(self) -> bool:
+        """Begin what is due, as far as there is room; True when more may be."""
+        room = limits.WEBHOOKS_AT_ONCE - len(self._under_way)
+        if room <= 0:
+            return False
+        # A webhook that is slow has its requests under way; those of the others shall not wait for it.
+        to_each = Counter(self._under_way.values())
+        busy = [webhook_id for webhook_id, count in to_each.items() if count >= limits.WEBHOOK_AT_ONCE]
+        async with self._database.connection() as connection:
+            claimed = await store.claim(connection, each=limits.WEBHOOK_AT_ONCE, busy=busy, count=room, lease_s=LEASE_S)
+            bodies = [msgspec.json.decode(row.body) for row in claimed]
+            instance_ids = list({body["instance"] for body in bodies})
+            known = (
+                {row.id: row for row in await store.secrets_of(connection, instance_ids=instance_ids)} if bodies else {}
+            )
+        for row, body in zip(claimed, bodies, strict=True):
+            given = known.get(body["instance"])
+            documents = () if given is None else (given.parameters, given.environment_view)
+            masking = Masking([msgspec.json.decode(document) for document in documents])
+            task = asyncio.create_task(self._deliver(row, masking.value({"id": row.id, **body})), name="webhook")
+            self._under_way[task] = row.webhook_id
+            task.add_done_callback(self._ended)
+        return len(claimed) > 0
+
+    async def close(self) -> None:
+        """Break off what is under way; it is sent again when its lease is over."""
+        for task in self._under_way:
+            task.cancel()
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        del self._under_way[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("webhook.broke", error=repr(error))
+
+    async def _deliver(self, row: ClaimedRow, body: Mapping[str, Any]) -> None:
+        status, error = await self._post(row, msgspec.json.encode(body))
+        try:
+            async with self._database.connection() as connection:
+                if error is None:
+                    await store.delivered(connection, delivery_id=row.id, attempt=row.attempts, last_status=status)
+                    return
+                failing_s = await store.failed(
+                    connection,
+                    delivery_id=row.id,
+                    attempt=row.attempts,
+                    last_status=status,
+                    last_error=error,
+                    pause_s=pause_s(row.attempts, limits.WEBHOOK_RETRY_FIRST_S, limits.WEBHOOK_RETRY_LONGEST_S),
+                    give_up_s=limits.WEBHOOK_GIVE_UP_S,
+                )
+            if failing_s is not None and failing_s >= limits.WEBHOOK_DISABLED_AFTER_S:
+                await self._disable(row.webhook_id, error)
+        except Unavailable as unavailable:
+            log.warning("webhook.outcome_lost", delivery=row.id, error=str(unavailable))
+
+    async def _post(self, row: ClaimedRow, body: bytes) -> tuple[int | None, str | None]:
+        """Make one attempt; return the status of the answer, if there was one, and what went wrong, if anything."""
+        try:
+            secret = self._secret.open(row.secret, secret_purpose(row.webhook_id))
+        except SealBroken as error:
+            return None, str(error)
+        headers = {
+            "Content-Type": "application/json",
+            "Launchbay-Event": row.event,
+            "Launchbay-Delivery": row.id,
+            "Launchbay-Signature": signature(secret, int(time.time()), body),
+        }
+        shown = shown_url(httpx.URL(row.url))
+        try:
+            answer = await self._outgoing.request(
+                "POST",
+                row.url,
+                headers=headers,
+                body=body,
+                timeout_s=limits.WEBHOOK_TIMEOUT_S,
+                max_bytes=limits.WEBHOOK_ANSWER_BYTES,
+            )
+        except OutgoingFailed as error:
+            return None, str(error).replace(shown, "The receiver")  # its path may be a secret
+        if answer.url != shown:
+            return answer.status, "The receiver redirects; give the webhook the URL that it redirects to."
+        if not 200 <= answer.status < 300:
+            return answer.status, f"The receiver answered {answer.status}."
+        return answer.status, None
+
+    async def _disable(self, webhook_id: str, error: str) -> None:
+        days = limits.WEBHOOK_DISABLED_AFTER_S / 86_400
+        reason = f"No delivery has succeeded for {days:g} days. The last error: {error}"
+        async with self._database.transaction() as connection:
+            if await store.disable(connection, webhook_id=webhook_id, reason=reason):
+                await store.drop_pending(connection, webhook_id=webhook_id, reason=reason)
+                log.warning("webhook.disabled", webhook=webhook_id)

@@ -1,0 +1,107 @@
+-- name: of_organization
+SELECT id, organization_id, url, events, enabled, disabled_reason, failing_since, created_at FROM webhooks
+WHERE organization_id = %(organization_id)s ORDER BY id;
+
+-- name: one
+SELECT id, organization_id, url, events, enabled, disabled_reason, failing_since, created_at FROM webhooks WHERE id = %(webhook_id)s;
+
+-- name: lock_organization
+-- Keeps two from creating the last webhook at the same moment.
+SELECT id FROM organizations WHERE id = %(organization_id)s FOR NO KEY UPDATE;
+
+-- name: insert
+-- No row: the organization has its fill.
+INSERT INTO webhooks (id, organization_id, url, events, secret)
+SELECT %(webhook_id)s, %(organization_id)s, %(url)s, %(events)s, %(secret)s
+WHERE (SELECT count(*) FROM webhooks WHERE organization_id = %(organization_id)s) < %(most)s
+RETURNING id;
+
+-- name: update
+-- Null leaves as it is. Who is switched on again begins with a clean record.
+UPDATE webhooks
+SET url = coalesce(%(url)s, url), events = coalesce(%(events)s, events), secret = coalesce(%(secret)s, secret),
+    enabled = coalesce(%(enabled)s, enabled),
+    disabled_reason = CASE WHEN %(enabled)s IS NULL THEN disabled_reason END,
+    failing_since = CASE WHEN %(enabled)s THEN NULL ELSE failing_since END
+WHERE id = %(webhook_id)s;
+
+-- name: delete
+DELETE FROM webhooks WHERE id = %(webhook_id)s;
+
+-- name: drop_pending
+-- What was on its way to a webhook that is switched off.
+UPDATE webhook_deliveries SET status = 'failed', finished_at = now(), last_error = coalesce(last_error, %(reason)s)
+WHERE webhook_id = %(webhook_id)s AND status = 'pending';
+
+-- name: log
+-- Deliveries of a webhook, the newest first, those after the one with the id `after`.
+SELECT id, event, status, attempts, created_at, CASE WHEN status = 'pending' THEN next_at END AS next_at, finished_at, last_status, last_error
+FROM webhook_deliveries
+WHERE webhook_id = %(webhook_id)s
+  AND (%(after)s::text IS NULL OR (created_at, id) < (
+      SELECT created_at, id FROM webhook_deliveries WHERE webhook_id = %(webhook_id)s AND id = %(after)s))
+ORDER BY created_at DESC, id DESC LIMIT %(count)s;
+
+-- name: claim
+-- Takes due deliveries, a few of each webhook that is not in `busy`, and counts the attempt. Nobody else takes them before the lease is over.
+WITH due AS (
+    SELECT delivery.id
+    FROM webhooks CROSS JOIN LATERAL (
+        SELECT id FROM webhook_deliveries
+        WHERE webhook_id = webhooks.id AND status = 'pending' AND next_at <= now()
+        ORDER BY next_at LIMIT %(each)s FOR UPDATE SKIP LOCKED
+    ) AS delivery
+    WHERE webhooks.enabled AND webhooks.id <> ALL (%(busy)s::text[])
+    LIMIT %(count)s
+)
+UPDATE webhook_deliveries AS delivery
+SET attempts = attempts + 1, next_at = now() + %(lease_s)s * interval '1 second'
+FROM due, webhooks WHERE delivery.id = due.id AND webhooks.id = delivery.webhook_id
+RETURNING delivery.id, delivery.webhook_id, delivery.event, delivery.body, delivery.attempts, delivery.created_at, webhooks.url,
+          webhooks.secret;
+
+-- name: delivered
+WITH delivery AS (
+    UPDATE webhook_deliveries SET status = 'delivered', finished_at = now(), last_status = %(last_status)s, last_error = NULL
+    WHERE id = %(delivery_id)s AND attempts = %(attempt)s AND status = 'pending'
+    RETURNING webhook_id
+)
+UPDATE webhooks SET failing_since = NULL FROM delivery
+WHERE webhooks.id = delivery.webhook_id AND webhooks.failing_since IS NOT NULL;
+
+-- name: failed
+-- An attempt that failed: the next one, or none after so long. Answers since when the webhook has been failing.
+WITH delivery AS (
+    UPDATE webhook_deliveries
+    SET last_status = %(last_status)s, last_error = %(last_error)s, next_at = now() + %(pause_s)s * interval '1 second',
+        status = CASE WHEN created_at < now() - %(give_up_s)s * interval '1 second' THEN 'failed' ELSE status END,
+        finished_at = CASE WHEN created_at < now() - %(give_up_s)s * interval '1 second' THEN now() END
+    WHERE id = %(delivery_id)s AND attempts = %(attempt)s AND status = 'pending'
+    RETURNING webhook_id
+)
+UPDATE webhooks SET failing_since = coalesce(failing_since, now()) FROM delivery WHERE webhooks.id = delivery.webhook_id
+RETURNING extract(epoch FROM now() - failing_since)::double precision;
+
+-- name: disable
+UPDATE webhooks SET enabled = false, disabled_reason = %(reason)s WHERE id = %(webhook_id)s AND enabled;
+
+-- name: secrets_of
+-- What instances were given: its secrets are covered in what is sent.
+SELECT id, parameters, environment_view FROM instances WHERE id = ANY (%(instance_ids)s::text[]);
+
+-- name: drop_excess
+-- Of a webhook that cannot keep up only so many wait; the oldest are given up.
+UPDATE webhook_deliveries SET status = 'failed', finished_at = now(), last_error = coalesce(last_error, %(reason)s)
+WHERE id IN (
+    SELECT delivery.id FROM webhooks CROSS JOIN LATERAL (
+        SELECT id FROM webhook_deliveries WHERE webhook_id = webhooks.id AND status = 'pending'
+        ORDER BY created_at DESC OFFSET %(most)s LIMIT %(count)s
+    ) AS delivery
+);
+
+-- name: forget_deliveries
+-- So many of the finished ones that are too old to be shown.
+DELETE FROM webhook_deliveries WHERE id IN (
+    SELECT id FROM webhook_deliveries
+    WHERE status <> 'pending' AND finished_at < now() - %(days)s * interval '1 day' LIMIT %(count)s FOR UPDATE SKIP LOCKED
+);

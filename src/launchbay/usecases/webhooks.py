@@ -1,0 +1,195 @@
+"""Webhooks of an organization (api-decisions, "Beyond the reference")."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+
+from launchbay import limits
+from launchbay.access import resources
+from launchbay.access.actor import Actor
+from launchbay.access.permissions import Permission
+from launchbay.access.resources import Resource
+from launchbay.errors import BadRequest, NotFound
+from launchbay.ids import new_id
+from launchbay.model.webhook import checked_events, secret_purpose
+from launchbay.store import webhooks as store
+from launchbay.store.pool import Connection
+from launchbay.store.webhooks import DeliveryRow, WebhookRow
+from launchbay.usecases.desk import Desk
+
+_SWITCHED_OFF = "The webhook was switched off."
+
+
+async def list_webhooks(desk: Desk, actor: Actor, organization_id: str) -> list[WebhookRow]:
+    """Return the webhooks of an organization, the oldest first."""
+    async with desk.database.connection() as connection:
+        await desk.lookups.on(connection, actor).organization(organization_id, *_everything())
+        return await store.of_organization(connection, organization_id=organization_id)
+
+
+async def create_webhook(
+    desk: Desk, actor: Actor, organization_id: str, url: str, events: Sequence[str], secret: str | None
+) -> tuple[str, str | None]:
+    """Create a webhook; return its id, and the secret that was made where none is given: it is shown this once.
+
+    Raises BadRequest for a URL that cannot be called, unknown events, a bad secret, and one webhook too many.
+    """
+    async with desk.database.transaction() as connection:
+        await desk.lookups.on(connection, actor).organization(organization_id, *_everything())
+        url, wanted = _checked_url(url), _wanted(events)
+        made = None if secret is not None else secrets.token_urlsafe(32)
+        webhook_id = new_id()
+        await store.lock_organization(connection, organization_id=organization_id)
+        inserted = await store.insert(
+            connection,
+            webhook_id=webhook_id,
+            organization_id=organization_id,
+            url=url,
+            events=wanted,
+            secret=_sealed(desk, webhook_id, secret or made or ""),
+            most=limits.WEBHOOKS_PER_ORGANIZATION,
+        )
+        if inserted is None:
+            most = limits.WEBHOOKS_PER_ORGANIZATION
+            raise BadRequest(f"An organization has at most {most} webhooks; delete one first.", code="TooMany")
+        after = {**_shown_of_url(desk, url), "events": wanted}
+        await _record(desk, connection, actor, "create_webhook", organization_id, webhook_id, None, after)
+    return webhook_id, made
+
+
+async def update_webhook(
+    desk: Desk,
+    actor: Actor,
+    webhook_id: str,
+    *,
+    url: str | None,
+    events: Sequence[str] | None,
+    secret: str | None,
+    enabled: bool | None,
+) -> None:
+    """Change what is given of a webhook; switched off it drops what is on its way. Raises as the creation does."""
+    async with desk.database.transaction() as connection:
+        row = await _found(desk, connection, actor, webhook_id)
+        new_url = None if url is None else _checked_url(url)
+        wanted = None if events is None else _wanted(events)
+        await store.update(
+            connection,
+            webhook_id=row.id,
+            url=new_url,
+            events=wanted,
+            secret=None if secret is None else _sealed(desk, row.id, secret),
+            enabled=enabled,
+        )
+        if enabled is False:
+            await store.drop_pending(connection, webhook_id=row.id, reason=_SWITCHED_OFF)
+        after: dict[str, Any] = {} if new_url is None else _shown_of_url(desk, new_url)
+        changed = {"events": wanted, "enabled": enabled, "secret": secret and desk.audit.fingerprint(secret)}
+        after.update({name: value for name, value in changed.items() if value is not None})
+        before = {**_shown_of_url(desk, row.url), "events": row.events, "enabled": row.enabled}
+        await _record(desk, connection, actor, "update_webhook", row.organization_id, row.id, before, after)
+
+
+async def delete_webhook(desk: Desk, actor: Actor, webhook_id: str) -> None:
+    """Delete a webhook with its deliveries."""
+    async with desk.database.transaction() as connection:
+        row = await _found(desk, connection, actor, webhook_id)
+        await store.delete(connection, webhook_id=row.id)
+        before = {**_shown_of_url(desk, row.url), "events": row.events}
+        await _record(desk, connection, actor, "delete_webhook", row.organization_id, row.id, before, None)
+
+
+async def list_deliveries(
+    desk: Desk, actor: Actor, webhook_id: str, *, after: str | None, count: int
+) -> list[DeliveryRow]:
+    """Return what was sent and is on its way to a webhook, the newest first."""
+    async with desk.database.connection() as connection:
+        row = await _found(desk, connection, actor, webhook_id)
+        return await store.log(connection, webhook_id=row.id, after=after, count=count)
+
+
+def shown(url: str) -> str:
+    """Return a webhook's URL as it may be shown: what stands after the host is often a secret."""
+    parsed = httpx.URL(url)
+    origin = str(parsed.copy_with(userinfo=b"", raw_path=b"/", fragment=None))
+    return origin if parsed.raw_path in (b"", b"/") else f"{origin}…"
+
+
+def _everything() -> tuple[Permission, Resource]:
+    """Return what a webhook takes: it tells of every instance, so it is for those who may manage every user."""
+    return Permission.MANAGE_USERS, resources.user(new_id())
+
+
+async def _found(desk: Desk, connection: Connection, actor: Actor, webhook_id: str) -> WebhookRow:
+    lookup = desk.lookups.on(connection, actor)
+    row = await store.one(connection, webhook_id=webhook_id)
+    if row is None:
+        await lookup.caller()  # whose account has ended must hear that first
+        raise NotFound(f"There is no webhook {webhook_id!r}.", "Look the id up in the list of the organization.")
+    await lookup.organization(row.organization_id, *_everything())
+    return row
+
+
+def _checked_url(text: str) -> str:
+    """Return a URL that can be called; whether its address may be is known when it is resolved."""
+    text = text.strip()
+    try:
+        url = httpx.URL(text)
+    except (httpx.InvalidURL, ValueError):
+        url = httpx.URL("")
+    if len(text) > limits.WEBHOOK_URL_CHARS or url.scheme not in ("http", "https") or not url.host:
+        raise BadRequest(
+            f"url must be http:// or https:// with a host, in at most {limits.WEBHOOK_URL_CHARS} characters.",
+            code="InvalidUrl",
+        )
+    if url.userinfo or url.fragment:
+        raise BadRequest(
+            "url must have no credentials and no fragment; requests are signed, so the receiver knows whose they are.",
+            code="InvalidUrl",
+        )
+    return text
+
+
+def _wanted(events: Sequence[str]) -> list[str]:
+    try:
+        return checked_events(events)
+    except ValueError as error:
+        raise BadRequest(f"events: {error}.", code="UnknownEvent") from None
+
+
+def _sealed(desk: Desk, webhook_id: str, secret: str) -> bytes:
+    data = secret.encode("utf-8", "surrogatepass")
+    if not limits.WEBHOOK_SECRET_LEAST_BYTES <= len(data) <= limits.WEBHOOK_SECRET_BYTES:
+        raise BadRequest(
+            f"secret must have {limits.WEBHOOK_SECRET_LEAST_BYTES} to {limits.WEBHOOK_SECRET_BYTES} bytes; left out, "
+            "one is made and returned.",
+            code="InvalidSecret",
+        )
+    return desk.secret_key.seal(data, secret_purpose(webhook_id))
+
+
+def _shown_of_url(desk: Desk, url: str) -> dict[str, Any]:
+    """Return what the audit log keeps of a URL."""
+    return {"url": shown(url), "fingerprint": desk.audit.fingerprint(url)}
+
+
+async def _record(
+    desk: Desk,
+    connection: Connection,
+    actor: Actor,
+    operation: str,
+    organization_id: str,
+    webhook_id: str,
+    before: dict[str, Any] | None,
+    after: dict[str, Any] | None,
+) -> None:
+    await desk.audit.record(
+        connection,
+        actor,
+        operation,
+        f"/webhooks/{webhook_id}",
+        organization_id=organization_id,
+        before=before,
+        after=after,
+    )

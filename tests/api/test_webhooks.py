@@ -1,0 +1,466 @@
+"""Webhooks: a real receiver on loopback is told, signed, what happens; again after failures, and not for ever."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from launchbay.engine.cleaner import Cleaner
+from tests.api.manifests import PAUSING, WORKFLOWS
+from tests.api.running import UNKNOWN, Api, accepted, refused, running_api
+from tests.databases import Databases
+from tests.outgoing.loopback import LoopbackServer, Received, answer, loopback_server, redirect
+
+SECRET = "a secret of sixteen bytes or more"
+ALL = ["status", "job", "signal"]
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    async with running_api(url, outgoing_allow="127.0.0.1") as api:
+        yield api
+    databases.drop(url)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[LoopbackServer]:
+    async with loopback_server() as server:
+        server.routes["/hook"] = answer(204)
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("launchbay.limits.WEBHOOK_RETRY_FIRST_S", 0.05)
+    monkeypatch.setattr("launchbay.limits.WEBHOOK_RETRY_LONGEST_S", 0.2)
+
+
+@pytest.fixture
+async def hook(api: Api, receiver: LoopbackServer) -> AsyncIterator[str]:
+    """A webhook for all events."""
+    webhook = await create(api, receiver)
+    yield webhook
+    await api.delete(f"webhooks/{webhook}")
+
+
+async def create(api: Api, receiver: LoopbackServer, events: list[str] | None = None, path: str = "/hook") -> str:
+    body = {"url": receiver.url(path), "events": events or ALL, "secret": SECRET}
+    created: str = accepted(await api.post(f"organizations/{api.organization}/webhooks", body))["id"]
+    return created
+
+
+async def shown(api: Api, webhook: str) -> Any:
+    rows = accepted(await api.get(f"organizations/{api.organization}/webhooks"))
+    return next(row for row in rows if row["id"] == webhook)
+
+
+async def deliveries(api: Api, webhook: str) -> list[Any]:
+    found: list[Any] = accepted(await api.get(f"webhooks/{webhook}/deliveries"))
+    return found
+
+
+async def until(check: Callable[[], Any], timeout_s: float = 15.0) -> Any:
+    async with asyncio.timeout(timeout_s):
+        while True:
+            found = check()
+            found = await found if asyncio.iscoroutine(found) else found
+            if found:
+                return found
+            await asyncio.sleep(0.02)
+
+
+def told(receiver: LoopbackServer, instance: str) -> list[Any]:
+    """Return what the receiver heard of an instance, each delivery once, in the order of what happened."""
+    bodies = {body["id"]: body for body in (json.loads(received.body) for received in receiver.received)}
+    return sorted((body for body in bodies.values() if body["instance"] == instance), key=lambda body: body["at"])
+
+
+def is_signed(received: Received, secret: str = SECRET) -> bool:
+    parts = dict(part.split("=", 1) for part in received.headers["launchbay-signature"].split(","))
+    expected = hmac.new(secret.encode(), f"{parts['t']}.".encode() + received.body, hashlib.sha256).hexdigest()
+    return hmac.compare_digest(parts["v1"], expected) and abs(time.time() - int(parts["t"])) < 60
+
+
+async def test_a_launch_is_told_from_its_beginning_to_its_end(api: Api, receiver: LoopbackServer, hook: str) -> None:
+    instance = await api.running(WORKFLOWS, parameters={"label": "x"}, instanceName="shop")
+    heard = await until(lambda: len(events := told(receiver, instance)) >= 5 and events)
+    assert [(body["event"], body[body["event"]]) for body in heard if body["event"] == "status"] == [
+        ("status", "Requested"),
+        ("status", "Executing"),
+        ("status", "Running"),
+    ]
+    [job] = [body["job"] for body in heard if body["event"] == "job"]
+    assert (job["name"], job["status"], job["errorMessage"]) == ("launch", "Succeeded", None)
+    [signal] = [body["signal"] for body in heard if body["event"] == "signal"]
+    assert signal == {"shown": "1 of x"}
+    document = await api.document(instance)
+    first = heard[0]
+    assert (first["organization"], first["application"]) == (api.organization, document["applicationId"])
+    assert (first["environment"], first["instanceName"]) == (api.environment, "shop")
+    assert abs(first["at"] - time.time() * 1000) < 60_000
+
+
+async def test_every_request_is_signed_and_says_what_it_is(api: Api, receiver: LoopbackServer, hook: str) -> None:
+    instance = await api.running(None)
+    await until(lambda: len(told(receiver, instance)) >= 4)
+    for received in receiver.received:
+        body = json.loads(received.body)
+        assert received.method == "POST"
+        assert received.headers["content-type"] == "application/json"
+        assert received.headers["launchbay-event"] == body["event"]
+        assert received.headers["launchbay-delivery"] == body["id"]
+        assert is_signed(received)
+        assert not is_signed(received, "another secret")
+
+
+async def test_only_the_wanted_events_are_told(api: Api, receiver: LoopbackServer) -> None:
+    webhook = await create(api, receiver, ["job"])
+    instance = await api.running(WORKFLOWS, parameters={"label": "x"})
+    await api.run(instance, "echo", text="hi")
+    heard = await until(lambda: len(events := told(receiver, instance)) >= 2 and events)
+    await asyncio.sleep(0.7)
+    assert [(body["event"], body["job"]["name"]) for body in told(receiver, instance)] == [
+        ("job", "launch"),
+        ("job", "echo"),
+    ]
+    assert len(heard) == 2
+    accepted(await api.delete(f"webhooks/{webhook}"))
+
+
+async def test_a_signal_tells_what_has_changed_with_secrets_covered(
+    api: Api, receiver: LoopbackServer, hook: str
+) -> None:
+    manifest = """
+    launch:
+      parameters: [{apiToken: {default: "t0p-s3cret"}}]
+      steps: []
+      return: {size: {value: 1}, dbPassword: {value: "hidden one"}, note: {value: "{$.apiToken} is used"}}
+    grow:
+      steps: []
+      return: {size: {value: 2}, dbPassword: {value: "hidden two"}, note: {value: same}}
+    """
+    instance = await api.running(manifest, parameters={"apiToken": "t0p-s3cret"})
+    await api.run(instance, "grow")
+    signals = await until(
+        lambda: len(found := [body["signal"] for body in told(receiver, instance) if "signal" in body]) == 2 and found
+    )
+    assert signals[0] == {"size": 1, "dbPassword": "********", "note": "******** is used"}
+    assert signals[1]["size"] == 2
+    sent = b"".join(received.body for received in receiver.received)
+    assert b"t0p-s3cret" not in sent
+    assert b"hidden" not in sent
+
+
+async def test_a_failed_delivery_is_repeated_until_it_arrives_and_is_the_same(
+    api: Api, receiver: LoopbackServer, hook: str
+) -> None:
+    receiver.routes["/hook"] = answer(500)
+    instance = await api.running(None)
+    await until(lambda: len(receiver.received) >= 8)
+    pending = await deliveries(api, hook)
+    assert {row["status"] for row in pending} == {"pending"}
+    assert any(row["attempts"] > 1 and row["lastStatus"] == 500 for row in pending)
+    assert all(row["lastError"] == "The receiver answered 500." for row in pending if row["lastStatus"])
+    assert (await shown(api, hook))["failingSince"] is not None
+    receiver.routes["/hook"] = answer(200, b"thanks")
+
+    async def all_delivered() -> bool:
+        return {row["status"] for row in await deliveries(api, hook)} == {"delivered"}
+
+    await until(all_delivered)
+    assert (await shown(api, hook))["failingSince"] is None
+    assert len(told(receiver, instance)) == 4, "Requested, Executing, the job's end, Running"
+    of_one = [received.body for received in receiver.received if json.loads(received.body)["event"] == "job"]
+    assert len(of_one) > 1
+    assert len(set(of_one)) == 1, "every attempt says the same"
+
+
+async def test_the_log_shows_each_delivery_newest_first_and_by_pages(
+    api: Api, receiver: LoopbackServer, hook: str
+) -> None:
+    await api.running(None)
+
+    async def finished() -> list[Any] | None:
+        rows = await deliveries(api, hook)
+        return rows if len(rows) == 4 and {row["status"] for row in rows} == {"delivered"} else None
+
+    rows = await until(finished)
+    assert [row["createdAt"] for row in rows] == sorted((row["createdAt"] for row in rows), reverse=True)
+    assert {(row["attempts"], row["lastStatus"], row["lastError"], row["nextAt"]) for row in rows} == {
+        (1, 204, None, None)
+    }
+    seen, path = [], f"webhooks/{hook}/deliveries?limit=3"
+    while path:
+        page = await api.get(path)
+        seen += accepted(page)
+        path = page.links.get("next", {}).get("url", "").removeprefix("/api/1/")
+    assert seen == rows
+
+
+async def test_a_receiver_that_does_not_answer_holds_up_nobody_else(
+    api: Api, receiver: LoopbackServer, hook: str
+) -> None:
+    receiver.routes["/slow"] = lambda *_: asyncio.sleep(60)
+    slow = await create(api, receiver, path="/slow")
+    for _ in range(3):
+        await api.running(None)
+    instance = await api.running(None)
+    await until(lambda: len([body for body in told(receiver, instance) if body["event"] == "job"]) == 1, 8)
+
+    async def arrived() -> bool:
+        return all(row["status"] == "delivered" for row in await deliveries(api, hook))
+
+    await until(arrived, 8)
+    assert len([received for received in receiver.received if received.target == "/slow"]) <= 4
+    accepted(await api.delete(f"webhooks/{slow}"))
+
+
+async def test_after_long_failure_a_webhook_is_switched_off_and_can_be_switched_on(
+    api: Api, receiver: LoopbackServer, hook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.limits.WEBHOOK_DISABLED_AFTER_S", 0.3)
+    receiver.routes["/hook"] = answer(503)
+    await api.running(None)
+
+    async def disabled() -> Any:
+        row = await shown(api, hook)
+        return None if row["enabled"] else row
+
+    row = await until(disabled)
+    assert "503" in row["disabledReason"]
+    assert {row["status"] for row in await deliveries(api, hook)} == {"failed"}
+    count = len(receiver.received)
+    await api.running(None)
+    await asyncio.sleep(0.8)
+    assert len(receiver.received) == count
+    receiver.routes["/hook"] = answer(200)
+    accepted(await api.put(f"webhooks/{hook}", {"enabled": True}))
+    row = await shown(api, hook)
+    assert (row["enabled"], row["disabledReason"], row["failingSince"]) == (True, None, None)
+    instance = await api.running(None)
+    await until(lambda: len(told(receiver, instance)) == 4)
+
+
+async def test_a_delivery_is_given_up_after_its_time(
+    api: Api, receiver: LoopbackServer, hook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.limits.WEBHOOK_GIVE_UP_S", 0.5)
+    receiver.routes["/hook"] = answer(500)
+    await api.running(None)
+
+    async def given_up() -> bool:
+        return {row["status"] for row in await deliveries(api, hook)} == {"failed"}
+
+    await until(given_up)
+    assert (await shown(api, hook))["enabled"]
+
+
+async def test_a_redirect_is_no_success(api: Api, receiver: LoopbackServer) -> None:
+    receiver.routes["/moved"] = redirect("/hook", 302)
+    webhook = await create(api, receiver, ["status"], "/moved")
+    await api.running(None)
+
+    async def tried() -> Any:
+        return next((row for row in await deliveries(api, webhook) if row["attempts"]), None)
+
+    row = await until(tried)
+
+    async def told_why() -> bool:
+        return any("redirects" in (each["lastError"] or "") for each in await deliveries(api, webhook))
+
+    await until(told_why)
+    assert row["status"] == "pending"
+    accepted(await api.delete(f"webhooks/{webhook}"))
+
+
+async def test_addresses_that_the_rules_forbid_are_never_called(api: Api) -> None:
+    body = {"url": "http://127.0.0.2:9/path-secret", "events": ["status"]}
+    webhook = accepted(await api.post(f"organizations/{api.organization}/webhooks", body))["id"]
+    await api.running(None)
+
+    async def refused_by_rules() -> Any:
+        return next((row["lastError"] for row in await deliveries(api, webhook) if row["lastError"]), None)
+
+    error = await until(refused_by_rules)
+    assert "refused" in error
+    assert "path-secret" not in error
+    accepted(await api.delete(f"webhooks/{webhook}"))
+
+
+async def test_what_a_dying_process_had_under_way_is_sent_again(databases: Databases) -> None:
+    url = databases.create()
+    async with loopback_server() as receiver:
+        started = asyncio.Event()
+
+        async def hang(*_: Any) -> None:
+            started.set()
+            await asyncio.sleep(60)
+
+        receiver.routes["/hook"] = hang
+        async with running_api(url, outgoing_allow="127.0.0.1") as api:
+            key = (api.settings.data_dir / "secret.key").read_bytes()
+            webhook = await create(api, receiver, ["job"])
+            await api.running(None)
+            await until(started.is_set)
+        receiver.routes["/hook"] = answer(200)
+        before = len(receiver.received)
+        async with running_api(url, outgoing_allow="127.0.0.1", secret_key_file=_kept(databases, key)) as api:
+            async with api.database.connection() as connection:  # the lease of the dead process is over
+                await connection.execute("UPDATE webhook_deliveries SET next_at = now() WHERE status = 'pending'")
+            await until(lambda: len(receiver.received) > before)
+
+            async def arrived() -> bool:
+                return [row["status"] for row in await deliveries(api, webhook)] == ["delivered"]
+
+            await until(arrived)
+    databases.drop(url)
+
+
+def _kept(databases: Databases, key: bytes) -> str:
+    file = databases._directory / "kept.key"
+    file.touch(0o600)
+    file.write_bytes(key)
+    return str(file)
+
+
+async def test_events_of_another_organization_are_not_told(api: Api, receiver: LoopbackServer, hook: str) -> None:
+    outsider, organization, _ = await api.outsider()
+    created = accepted(await outsider.post(f"organizations/{organization}/applications", {"name": "theirs"}))
+    instance = accepted(await outsider.post(f"applications/{created['id']}/launch", {}))["id"]
+    async with asyncio.timeout(10):
+        while accepted(await outsider.get(f"instances/{instance}"))["status"] != "Running":
+            await asyncio.sleep(0.02)
+    own = await api.running(None)
+    await until(lambda: len(told(receiver, own)) == 4)
+    assert told(receiver, instance) == []
+
+
+async def test_a_webhook_shows_neither_its_secret_nor_its_path(api: Api, receiver: LoopbackServer) -> None:
+    body = {"url": receiver.url("/services/T0/verysecret?token=x"), "events": ["job", "status", "job"]}
+    created = accepted(await api.post(f"organizations/{api.organization}/webhooks", body))
+    assert set(created) == {"id", "secret"}
+    assert len(created["secret"]) >= 32
+    answer_ = await api.get(f"organizations/{api.organization}/webhooks")
+    assert "verysecret" not in answer_.text
+    assert created["secret"] not in answer_.text
+    row = await shown(api, created["id"])
+    assert row["url"] == receiver.url("/…")
+    assert row["events"] == ["status", "job"]
+    audit = await api.get(f"organizations/{api.organization}/audit")
+    assert "verysecret" not in audit.text
+    assert created["secret"] not in audit.text
+    async with api.database.connection() as connection:
+        stored = await (
+            await connection.execute("SELECT secret FROM webhooks WHERE id = %s", [created["id"]])
+        ).fetchone()
+    assert stored is not None
+    assert created["secret"].encode() not in bytes(stored[0])
+    accepted(await api.delete(f"webhooks/{created['id']}"))
+
+
+async def test_a_given_secret_is_not_returned(api: Api, receiver: LoopbackServer) -> None:
+    body = {"url": receiver.url("/hook"), "events": ["job"], "secret": SECRET}
+    created = accepted(await api.post(f"organizations/{api.organization}/webhooks", body))
+    assert set(created) == {"id"}
+    accepted(await api.delete(f"webhooks/{created['id']}"))
+
+
+async def test_a_change_keeps_what_is_not_given(api: Api, receiver: LoopbackServer, hook: str) -> None:
+    before = await shown(api, hook)
+    accepted(await api.put(f"webhooks/{hook}", {"events": ["job"]}))
+    assert await shown(api, hook) == {**before, "events": ["job"]}
+    accepted(await api.put(f"webhooks/{hook}", {"secret": "another secret, long enough"}))
+    await api.running(None)
+    await until(lambda: receiver.received)
+    assert is_signed(receiver.received[-1], "another secret, long enough")
+
+
+async def test_a_webhook_that_is_switched_off_hears_nothing(api: Api, receiver: LoopbackServer, hook: str) -> None:
+    accepted(await api.put(f"webhooks/{hook}", {"enabled": False}))
+    await api.running(None)
+    await asyncio.sleep(0.7)
+    assert receiver.received == []
+    assert await deliveries(api, hook) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"url": "ftp://x.example/a", "events": ["job"]}, "InvalidUrl"),
+        ({"url": "no url at all", "events": ["job"]}, "InvalidUrl"),
+        ({"url": "https://", "events": ["job"]}, "InvalidUrl"),
+        ({"url": "https://jo:pw@x.example/a", "events": ["job"]}, "InvalidUrl"),
+        ({"url": "https://x.example/a#b", "events": ["job"]}, "InvalidUrl"),
+        ({"url": "https://x.example/" + "a" * 2048, "events": ["job"]}, "InvalidUrl"),
+        ({"url": "https://x.example/a", "events": ["deleted"]}, "UnknownEvent"),
+        ({"url": "https://x.example/a", "events": []}, "UnknownEvent"),
+        ({"url": "https://x.example/a", "events": ["job"], "secret": "short"}, "InvalidSecret"),
+        ({"url": "https://x.example/a", "events": ["job"], "secret": "x" * 1025}, "InvalidSecret"),
+        ({"url": "https://x.example/a"}, "WrongField"),
+        ({"events": ["job"]}, "WrongField"),
+    ],
+)
+async def test_a_webhook_that_makes_no_sense_is_400(api: Api, hook: str, body: Any, code: str) -> None:
+    path = f"organizations/{api.organization}/webhooks"
+    refused(await api.post(path, body), 400, code)
+    if len(body) > 1:
+        refused(await api.put(f"webhooks/{hook}", body), 400, code)
+    assert len(accepted(await api.get(path))) == 1
+
+
+async def test_an_organization_has_so_many_webhooks(
+    api: Api, receiver: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.limits.WEBHOOKS_PER_ORGANIZATION", 3)
+    body = {"url": receiver.url("/hook"), "events": ["job"]}
+    path = f"organizations/{api.organization}/webhooks"
+    answers = await asyncio.gather(*(api.post(path, body) for _ in range(6)))
+    assert sorted(each.status_code for each in answers) == [200] * 3 + [400] * 3
+    for each in answers:
+        if each.status_code == 200:
+            accepted(await api.delete(f"webhooks/{each.json()['id']}"))
+
+
+async def test_webhooks_are_for_those_who_manage_the_organization(api: Api, hook: str) -> None:
+    member = await api.member("Read: [/*]", "ManageRoles: [/*]", "ViewAudit: [/*]")
+    outsider = (await api.outsider())[0]
+    body = {"url": "https://x.example/a", "events": ["job"]}
+    for caller in (member, outsider):
+        refused(await caller.get(f"organizations/{api.organization}/webhooks"), 403, "NotAllowed")
+        refused(await caller.post(f"organizations/{api.organization}/webhooks", body), 403, "NotAllowed")
+        refused(await caller.put(f"webhooks/{hook}", {"enabled": False}), 403, "NotAllowed")
+        refused(await caller.delete(f"webhooks/{hook}"), 403, "NotAllowed")
+        refused(await caller.get(f"webhooks/{hook}/deliveries"), 403, "NotAllowed")
+    for answer_ in (
+        await api.put(f"webhooks/{UNKNOWN}", {}),
+        await api.delete(f"webhooks/{UNKNOWN}"),
+        await api.get(f"webhooks/{UNKNOWN}/deliveries"),
+        await api.get(f"organizations/{UNKNOWN}/webhooks"),
+    ):
+        refused(answer_, 404, "NotFound")
+    assert (await shown(api, hook))["enabled"]
+
+
+async def test_old_deliveries_and_those_that_are_too_many_go(
+    api: Api, receiver: LoopbackServer, hook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver.routes["/hook"] = answer(500)
+    monkeypatch.setattr("launchbay.limits.WEBHOOK_PENDING", 2)
+    instance = await api.running(PAUSING)
+    await until(lambda: len(receiver.received) >= 4)
+    await Cleaner(api.database).clean()
+    rows = await deliveries(api, hook)
+    assert sorted(row["status"] for row in rows) == ["failed", "failed", "pending", "pending"]
+    async with api.database.connection() as connection:
+        await connection.execute(
+            "UPDATE webhook_deliveries SET finished_at = now() - interval '8 days' WHERE status = 'failed'"
+        )
+    await Cleaner(api.database).clean()
+    assert len(await deliveries(api, hook)) == 2
+    accepted(await api.delete(f"instances/{instance}?force=1"))
