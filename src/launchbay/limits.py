@@ -106,6 +106,7 @@ INTERVAL_LONGEST_MS = 100 * 365 * 24 * 3_600_000
 # Machines.
 ROLE_MACHINES = 1_000  # of one role
 MACHINES_AT_ONCE = 50  # that one step works on at the same time
+SCALER_MEMBERS = 1_000  # of one composite.Scaler
 RELEASES_AT_ONCE = 20  # machines that the end of an instance takes down at the same time
 RELEASE_S = 600.0  # for all machines of an instance at its end, beside the time of its workflows
 

@@ -1,14 +1,12 @@
-"""The public manifests through the API: all are accepted, and those that need no machine, service or submodule run."""
+"""The public manifests through the API: all are accepted, and those that need no machine or submodule run."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launchbay.manifest.compiler import compile_manifest
-from launchbay.runtime.components.builtin import BUILTIN
 from tests.api.running import YAML, Api, accepted, refused
-from tests.manifest.compiling import ACTIONS, REAL, needs_real
+from tests.manifest.compiling import REAL, needs_real
 from tests.manifest.test_real_manifests import DESERVED
 
 pytestmark = needs_real
@@ -38,12 +36,6 @@ MARKED = "contrib-python-qubell-client--qubellclient-tests-environment-marker-pr
 
 def text_of(stem: str) -> str:
     return next(path for path in REAL if path.stem == stem).read_text("utf-8")
-
-
-def unsupported(path: Path) -> dict[str, str]:
-    """Return the components that nothing here runs yet, with their types."""
-    manifest = compile_manifest(path.read_bytes(), known_actions=ACTIONS)
-    return {name: found.type for name, found in manifest.components.items() if found.type not in BUILTIN}
 
 
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
@@ -101,14 +93,3 @@ async def test_markers_and_properties_of_the_environment_reach_the_instance(api:
         "output.int": 42,
         "output.obj": {"aa": "bb", "deep": [1, None]},
     }
-
-
-@pytest.mark.parametrize("path", [path for path in REAL if unsupported(path)], ids=lambda path: path.stem)
-async def test_components_that_nothing_runs_yet_refuse_the_launch_by_name_and_type(api: Api, path: Path) -> None:
-    application = await api.application(path.read_text("utf-8"))
-    answer = await api.post(f"applications/{application}/launch", {})
-    refused(answer, 400)
-    for component, kind in unsupported(path).items():
-        [sentence] = [text for text in answer.json()["errors"] if repr(component) in text and repr(kind) in text]
-        assert "not supported" in sentence
-    assert accepted(await api.get(f"applications/{application}/instances")) == []

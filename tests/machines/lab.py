@@ -26,6 +26,7 @@ class Lab:
     results: dict[str, CommandResult] = field(default_factory=dict)
     most_at_once: int = 0
     made: int = 0
+    slow_s: float = 0.0
     _busy: int = 0
 
     async def provision(
@@ -36,7 +37,7 @@ class Lab:
         self.specs.append(spec)
         found = [machine for tag, _, machine in self.standing.values() if tag == errand.tag]
         for number in numbers[len(found) :]:
-            await asyncio.sleep(0)
+            await asyncio.sleep(self.slow_s)
             machine = Machine(
                 id=f"vm{self.made}",
                 role=role,

@@ -23,6 +23,7 @@ from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.commands import plan_destroy, plan_launch, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
+from launchbay.runtime.graph import Graph
 from launchbay.runtime.perform import perform
 from launchbay.runtime.results import return_values
 from launchbay.runtime.run import Budget, JobRun, LinkedInstance, RetryPacing, Surroundings, WorkflowFailed
@@ -104,8 +105,7 @@ class Instance:
             organization_id="5f0000000000000000000002",
             environment_id="5f0000000000000000000003",
             plan=plan,
-            manifest=self.manifest,
-            configuration=configure(self.manifest, self.parameters),
+            graph=Graph(self.manifest, configure(self.manifest, self.parameters)),
             environment=self.environment,
             state=state,
             journal=MemoryJournal(self.disk, cut_after=cut_after),

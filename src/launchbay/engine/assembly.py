@@ -8,11 +8,13 @@ from launchbay.engine.journal import PostgresJournal, patiently
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.difference import Configured
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.scaling import expanded, expanded_configuration
 from launchbay.model.environment_view import read_environment_view
 from launchbay.model.former_configuration import read_former_configuration
 from launchbay.model.links import Link, read_link
 from launchbay.model.plan import read_plan
 from launchbay.planning.manifests import CompiledManifests
+from launchbay.runtime.graph import Graph, existing
 from launchbay.runtime.run import JobRun, OtherInstances, Surroundings
 from launchbay.runtime.state import InstanceState
 from launchbay.store.jobs import ClaimRow
@@ -39,8 +41,7 @@ class Assembly:
             organization_id=claim.organization_id,
             environment_id=claim.environment_id,
             plan=read_plan(claim.plan),
-            manifest=manifest,
-            configuration=configure(manifest, msgspec.json.decode(claim.parameters)),
+            graph=Graph(manifest, configure(manifest, msgspec.json.decode(claim.parameters))),
             environment=read_environment_view(claim.environment_view),
             state=state,
             journal=journal,
@@ -48,16 +49,18 @@ class Assembly:
             others=others,
             links=links_of(claim.links),
             fed=msgspec.json.decode(claim.fed_signals),
-            before=await self._before(claim),
+            before=await self._before(claim, state),
         )
 
-    async def _before(self, claim: ClaimRow) -> Configured | None:
+    async def _before(self, claim: ClaimRow, state: InstanceState) -> Configured | None:
         if claim.before is None:
             return None
         before = read_former_configuration(claim.before)
         manifest = await patiently(partial(self._manifest, claim.application_id, before.version))
         links = {path: read_link(target, kind, None) for path, (target, kind) in before.links.items()}
-        return Configured(manifest, configure(manifest, before.parameters), links, frozenset(before.parameters))
+        quantities = existing(manifest, state)
+        configuration = expanded_configuration(manifest, configure(manifest, before.parameters), quantities)
+        return Configured(expanded(manifest, quantities), configuration, links, frozenset(before.parameters))
 
     async def _manifest(self, application_id: str, version: int) -> CompiledManifest:
         async with self._database.connection() as connection:

@@ -11,6 +11,7 @@ import msgspec
 from launchbay.engine.aftermath import Moment, aftermath
 from launchbay.engine.assembly import links_of
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.scaling import expanded, scalers
 from launchbay.runtime.linked import linked_signals
 from launchbay.runtime.results import return_values
 from launchbay.runtime.state import InstanceState
@@ -23,6 +24,7 @@ async def look(connection: Connection, instance_id: str, manifest: CompiledManif
     onlooker = await schedules.onlooker(connection, instance_id=instance_id)
     assert onlooker is not None, "the caller holds the instance"
     state = InstanceState.from_text(onlooker.state)
+    manifest = expanded(manifest, {path: state.quantity(path) for path in scalers(manifest)})
     links = links_of(onlooker.links)
     targets = [link.instance_id for link in links.values() if link.is_instance]
     published = {

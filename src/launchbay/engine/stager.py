@@ -12,6 +12,7 @@ from launchbay.clock import Clock
 from launchbay.engine.looking import look
 from launchbay.errors import BadRequest, InvalidManifest, Unavailable
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
+from launchbay.manifest.scaling import component_at
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.plan import Plan
 from launchbay.model.quartz import next_due
@@ -81,7 +82,7 @@ class Stager:
 
     async def _come_again(self, connection: Connection, schedule: DueRow, manifest: CompiledManifest) -> None:
         """Set the next time of one of the manifest's own schedules; times that have passed meanwhile are one."""
-        component = manifest.components.get(schedule.component)
+        component = component_at(manifest, schedule.component)
         cron = None if component is None else component.schedule.get(schedule.workflow)
         # Never the time that has just fired, though this clock be behind the database's.
         due_at = None if cron is None else next_due(cron, max(self._clock.now(), schedule.due_at))

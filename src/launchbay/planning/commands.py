@@ -7,6 +7,7 @@ import msgspec
 
 from launchbay.errors import BadRequest
 from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.manifest.scaling import component_at
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.plan import Plan
 from launchbay.model.step_path import step_path, workflow_path
@@ -43,13 +44,14 @@ def plan_trigger(manifest: CompiledManifest, component: str, workflow: str, prio
 
     Raises BadRequest when the manifest has no such component or workflow any more.
     """
-    if component not in manifest.components or workflow not in manifest.components[component].workflows:
+    found = component_at(manifest, component)
+    if found is None or workflow not in found.workflows:
         raise BadRequest(f"Component {component!r} has no workflow {workflow!r} any more.", code="UnknownWorkflow")
     return Plan(
         kind="trigger",
         workflow=workflow,
         prior_status=prior_status,
-        propagates=workflow in manifest.components[component].propagate_status,
+        propagates=workflow in found.propagate_status,
         component=component,
         component_workflow=workflow,
     )
@@ -107,13 +109,15 @@ def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:
     if plan.kind in {"command", "trigger"}:
         assert plan.component is not None
         assert plan.component_workflow is not None
-        runs = [(manifest.components[plan.component], plan.component_workflow)]
+        runs = [(plan.component, plan.component_workflow)]
     else:
         order = manifest.order if plan.kind == "launch" else tuple(reversed(manifest.order))
-        runs = [(manifest.components[path], plan.workflow) for path in order]
+        runs = [(path, plan.workflow) for path in order]
+    # Members of Scalers show their steps in the job's detail: how many there are is not known yet.
     return [
-        [step_path(workflow_path(component.path, name), step.name), step.name, "Requested", 0]
-        for component, name in runs
+        [step_path(workflow_path(path, name), step.name), step.name, "Requested", 0]
+        for path, name in runs
+        if (component := component_at(manifest, path)) is not None and not (component.scaler and path == component.path)
         if name in component.workflows
         for step in component.workflows[name].steps
     ]

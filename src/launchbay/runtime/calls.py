@@ -1,7 +1,7 @@
 """Calls out of a step: a workflow of the same component, or a command to the peers of an interface (language §5)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launchbay.actions.durations import parse_duration_s
@@ -49,7 +49,8 @@ async def call_commands(
             f"Component {caller.component.path!r} has no send-command pin {interface}.{command}; declare it.",
             retryable=False,
         )
-    peers = [peer for peer in caller.component.peers.get(interface, ()) if command in peer.pins]
+    component = caller.job.manifest.components.get(caller.component.path, caller.component)
+    peers = [peer for peer in component.peers.get(interface, ()) if command in peer.pins]
     if not peers:
         raise ActionFailed(
             f"Nothing is bound to interface {interface!r} of component {caller.component.path!r}, so the command "
@@ -65,10 +66,13 @@ async def call_commands(
     except TimeoutError:
         await caller.job.others.give_up(caller.job)
         raise ActionFailed(f"The command {interface}.{command} took longer than {bound_s:g} s.") from None
-    if len(results) == 1:
-        return _named(pin.type.signature, results[0])
+    return _named(pin.type.signature, results[0] if len(results) == 1 else together(results))
+
+
+def together(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return what several peers gave: by name, the list of theirs."""
     names = dict.fromkeys(name for result in results for name in result)
-    return _named(pin.type.signature, {name: [result.get(name) for result in results] for name in names})
+    return {name: [result.get(name) for result in results] for name in names}
 
 
 def _timeout_s(value: Any) -> float | None:

@@ -131,7 +131,9 @@ class ComponentMachines:
 
     def _bound(self, interface: str) -> list[Machine]:
         """Return the machines at the other end of an interface of this name (language §4, `compute.Instance`)."""
-        component = self.job.component(self.component)
+        component = self.job.manifest.components.get(self.component)
+        if component is None:  # a member that a Scaler has just given up
+            return []
         machines: list[Machine] = []
         for place, (_, peer) in enumerate(named_peers(component, interface)):
             machines.extend(self._own_of(peer) or self._told_by(peer, interface, place))

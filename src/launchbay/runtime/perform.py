@@ -1,9 +1,12 @@
 """Does what a job's plan says."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from launchbay.manifest.scaling import template_path
 from launchbay.model.step_path import workflow_path
+from launchbay.runtime.calls import together
 from launchbay.runtime.components.workflow_instance import run_triggered
 from launchbay.runtime.destroy import destroy
 from launchbay.runtime.launch import launch
@@ -49,6 +52,21 @@ async def _run_command(job: JobRun) -> Mapping[str, Any]:
     path, name = job.plan.component, job.plan.component_workflow
     assert path is not None
     assert name is not None
+    if path in job.manifest.components:
+        return await _command(job, path, name)
+    # It is bound to what a Scaler holds, and means every member.
+    paths = [each for each in job.manifest.order if template_path(each) == path]
+    if not paths:
+        raise WorkflowFailed(f"Component {path!r} has no members, so nothing can run {name!r}.")
+    answers = await asyncio.gather(*(_command(job, each, name) for each in paths), return_exceptions=True)
+    # Every member has answered by now; the first failure in their order speaks for all.
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return together([answer for answer in answers if not isinstance(answer, BaseException)])
+
+
+async def _command(job: JobRun, path: str, name: str) -> Mapping[str, Any]:
     component = job.component(path)
     call = CommandCall(
         sender=None,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from launchbay.manifest.difference import Change, ComponentChange, Configured, difference, restarting, triggered
 from launchbay.runtime.components.workflow_instance import run_triggered
 from launchbay.runtime.destroy import destroy_left_behind, take_down
+from launchbay.runtime.graph import Graph
 from launchbay.runtime.launch import launch
 from launchbay.runtime.run import JobRun, WorkflowFailed
 
@@ -67,7 +68,7 @@ def _stages(changes: list[ComponentChange]) -> _Stages:
 
 async def _stop(job: JobRun, before: Configured, stops: list[ComponentChange]) -> list[str]:
     """Destroy what is not there any more, as it was configured, and forget it; return what went wrong."""
-    former = replace(job, manifest=before.manifest, configuration=before.configuration, links=before.links)
+    former = replace(job, graph=Graph(before.manifest, before.configuration), links=before.links)
     failures: list[str] = []
     for change in stops:
         component = before.manifest.components[change.path]

@@ -15,6 +15,7 @@ from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.links import Link
 from launchbay.model.plan import Plan
 from launchbay.outgoing.client import OutgoingHttp
+from launchbay.runtime.graph import Graph
 from launchbay.runtime.journal import Journal
 from launchbay.runtime.state import InstanceState
 
@@ -165,15 +166,14 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
-    """One job. `configuration` holds the values of the configuration pins: component path → `interface.pin` → value."""
+    """One job. `graph` holds the components, and the values of their configuration pins."""
 
     job_id: str
     instance_id: str
     organization_id: str
     environment_id: str
     plan: Plan
-    manifest: CompiledManifest
-    configuration: Mapping[str, Mapping[str, Any]]
+    graph: Graph
     environment: EnvironmentView
     state: InstanceState
     journal: Journal
@@ -185,6 +185,20 @@ class JobRun:
     fed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     before: Configured | None = None  # what a reconfiguration comes from
     budget: Budget = field(default_factory=Budget)
+
+    def __post_init__(self) -> None:
+        """Let the state follow a quantity that was configured."""
+        self.graph.settle(self.state)
+
+    @property
+    def manifest(self) -> CompiledManifest:
+        """The components as they are to be now, with the members of Scalers."""
+        return self.graph.manifest(self.state)
+
+    @property
+    def configuration(self) -> Mapping[str, Mapping[str, Any]]:
+        """The values of the configuration pins: component path → `interface.pin` → value."""
+        return self.graph.configuration(self.state)
 
     def component(self, path: str) -> Component:
         """Return a component of the manifest by its path."""

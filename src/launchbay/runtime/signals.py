@@ -18,13 +18,18 @@ class ConsumedSignals:
 
     def __init__(self, job: JobRun, component: Component, marks: tuple[str, ...] = ()) -> None:
         self._job = job
-        self._component = component
+        self._first = component
         self._marks = marks
         self._consumed: dict[str, list[str]] = {}
         for pin in component.pins.values():
             if pin.type.kind is PinKind.CONSUME_SIGNAL:
                 self._consumed.setdefault(pin.interface, []).append(pin.name)
         self._seen: dict[str, dict[str, dict[str, Any]]] = {}
+
+    @property
+    def _component(self) -> Component:
+        """The component with its peers as they are now: a Scaler may have grown since the workflow began."""
+        return self._job.manifest.components.get(self._first.path, self._first)
 
     def refresh(self) -> None:
         """Take the signals as they are now."""

@@ -15,13 +15,15 @@ import msgspec
 
 from launchbay.manifest.graph import Target
 from launchbay.model.machine import Machine, joined, without
+from launchbay.model.scale import Scale
 
 
 class ComponentState(msgspec.Struct):
     """One component. `signals` is interface → pin → value; `variables` are values returned by its earlier workflows.
 
     `seen` holds, for consumed signals with a trigger, the values by peer that were seen last (`runtime/triggers.py`).
-    `machines` are those that its steps made or adopted, each in a role, in the order of their numbers.
+    `machines` are those that its steps made or adopted, each in a role, in the order of their numbers. `scale` is there
+    for a `composite.Scaler`.
     """
 
     launched: bool = False
@@ -29,6 +31,7 @@ class ComponentState(msgspec.Struct):
     variables: dict[str, Any] = {}
     seen: dict[str, dict[str, Any]] = {}
     machines: list[Machine] = []
+    scale: Scale | None = None
 
 
 class InstanceState:
@@ -41,6 +44,7 @@ class InstanceState:
         self._news: set[str] = set()
         self._given_up: set[str] = set()
         self._awaited: Counter[tuple[str, str]] = Counter()
+        self._retired: set[str] = set()
         self._machine_number = max((each.number for _, each in self.machines()), default=0)
 
     @classmethod
@@ -103,6 +107,29 @@ class InstanceState:
     def remember(self, path: str, values: Mapping[str, Any]) -> None:
         """Keep values that a workflow returned; later workflows of the component see them as variables."""
         self.component(path).variables.update(values)
+
+    def quantity(self, scaler: str) -> int:
+        """Return how many members a Scaler has."""
+        scale = self.component(scaler).scale
+        return 0 if scale is None else scale.quantity
+
+    def scale(self, scaler: str, quantity: int) -> None:
+        """Note that a Scaler has so many members now."""
+        state = self.component(scaler)
+        configured = quantity if state.scale is None else state.scale.configured
+        state.scale = Scale(configured, quantity)
+
+    def retire(self, path: str) -> None:
+        """Note that this job has taken a component down: what it records of it must not serve for another one."""
+        self._retired.add(path)
+
+    def is_retired(self, path: str) -> bool:
+        """Tell whether this job has taken the component down."""
+        return path in self._retired
+
+    def paths(self) -> list[str]:
+        """Return the paths of all components that have a state."""
+        return list(self._components)
 
     def machines(self) -> list[tuple[str, Machine]]:
         """Return all machines of the instance, each with the path of the component that it belongs to."""

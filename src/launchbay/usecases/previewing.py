@@ -9,9 +9,11 @@ from launchbay.access.actor import Actor
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.difference import Change, ComponentChange, Configured, difference, restarting, triggered
-from launchbay.manifest.graph import NOTHING_COMPILED
+from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
+from launchbay.manifest.scaling import configured_quantity, expanded, expanded_configuration, scalers
 from launchbay.model.former_configuration import read_former_configuration
-from launchbay.model.links import read_link
+from launchbay.model.links import Link, read_link
+from launchbay.model.scale import Scale, scales_in, settled
 from launchbay.model.step_path import workflow_path
 from launchbay.planning.commands import DESTROY, LAUNCH
 from launchbay.store import instances
@@ -81,24 +83,28 @@ async def _preview(desk: Desk, connection: Connection, root: LaunchNode) -> Prev
     workflows: list[str] = []
     warnings: list[str] = []
     for node in root.walk():
-        before, launched = await _before(desk, connection, node)
-        configuration = configure(node.manifest, node.parameters)
-        after = Configured(node.manifest, configuration, node.links, frozenset(node.parameters))
+        before, launched, scales = await _before(desk, connection, node)
+        after = _configured(node.manifest, node.parameters, node.links, scales)
         changes = restarting(difference(before, after), launched.__contains__)
         components += [_component(node, change) for change in changes]
-        workflows += _workflows(node, before, changes)
+        workflows += _workflows(node, before, after, changes)
         warnings += [_told(node, finding.message) for finding in node.manifest.warnings]
     return Preview(components=components, workflows=workflows, warnings=list(dict.fromkeys(warnings)))
 
 
-async def _before(desk: Desk, connection: Connection, node: LaunchNode) -> tuple[Configured, set[str]]:
-    """Return the node's instance as it is, and which components are up; nothing for one that is to be launched."""
+async def _before(
+    desk: Desk, connection: Connection, node: LaunchNode
+) -> tuple[Configured, set[str], Mapping[str, Scale]]:
+    """Return the node's instance as it is, which components are up, and how far its Scalers are.
+
+    There is nothing of one that is to be launched.
+    """
     former = node.former
     if former is None:
-        return Configured(NOTHING_COMPILED, {}), set()
+        return Configured(NOTHING_COMPILED, {}), set(), {}
     standing = await instances.standing(connection, instance_id=node.instance_id)
-    parts = {} if standing is None else msgspec.json.decode(standing.state, type=dict[str, _Part])
-    launched = {path for path, part in parts.items() if part.launched}
+    state = "{}" if standing is None else standing.state
+    launched = {path for path, part in msgspec.json.decode(state, type=dict[str, _Part]).items() if part.launched}
     version, parameters = former.version, former.parameters
     links = {path: link for path in former.links if (link := former.link(path)) is not None}
     if standing is not None and standing.before is not None:
@@ -106,7 +112,25 @@ async def _before(desk: Desk, connection: Connection, node: LaunchNode) -> tuple
         version, parameters = pending.version, pending.parameters
         links = {path: read_link(target, kind, None) for path, (target, kind) in pending.links.items()}
     manifest = await desk.manifests.get(connection, node.application_id, version)
-    return Configured(manifest, configure(manifest, parameters), links, frozenset(parameters)), launched
+    scales = scales_in(state)
+    return _configured(manifest, parameters, links, scales), launched, scales
+
+
+def _configured(
+    manifest: CompiledManifest, parameters: Mapping[str, Any], links: Mapping[str, Link], scales: Mapping[str, Scale]
+) -> Configured:
+    """Return one side of the comparison, with the members of its Scalers."""
+    configuration = configure(manifest, parameters)
+    quantities = {
+        path: settled(scales.get(path), configured_quantity(configuration.get(path, {}))).quantity
+        for path in scalers(manifest)
+    }
+    return Configured(
+        expanded(manifest, quantities),
+        expanded_configuration(manifest, configuration, quantities),
+        links,
+        frozenset(parameters),
+    )
 
 
 def _component(node: LaunchNode, change: ComponentChange) -> PreviewedComponent:
@@ -118,15 +142,15 @@ def _component(node: LaunchNode, change: ComponentChange) -> PreviewedComponent:
     )
 
 
-def _workflows(node: LaunchNode, before: Configured, changes: list[ComponentChange]) -> list[str]:
+def _workflows(node: LaunchNode, before: Configured, after: Configured, changes: list[ComponentChange]) -> list[str]:
     """Return the workflows that would run, as `component#workflow`."""
     runs: list[tuple[str, str]] = []
     for change in changes:
         if change.change is Change.STOPS and DESTROY in before.manifest.components[change.path].workflows:
             runs.append((change.path, DESTROY))
-        if change.change is Change.STARTS and LAUNCH in node.manifest.components[change.path].workflows:
+        if change.change is Change.STARTS and LAUNCH in after.manifest.components[change.path].workflows:
             runs.append((change.path, LAUNCH))
-    runs += triggered(node.manifest, changes)
+    runs += triggered(after.manifest, changes)
     return [".".join((*node.path, workflow_path(component, workflow))) for component, workflow in runs]
 
 

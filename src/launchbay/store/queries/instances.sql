@@ -38,6 +38,9 @@ INSERT INTO instances (id, organization_id, application_id, environment_id, revi
 VALUES (%(instance_id)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(revision_id)s, %(version)s,
         %(name)s, %(owner_id)s, %(status)s, %(parameters)s, %(components)s, %(environment_view)s, %(parent_id)s);
 
+-- name: state
+SELECT state FROM instances WHERE id = %(instance_id)s;
+
 -- name: insert_links
 INSERT INTO instance_links (instance_id, component, target_id, kind, binding)
 SELECT %(instance_id)s, link.*

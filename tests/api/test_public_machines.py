@@ -1,0 +1,255 @@
+"""The public manifests that need machines, on dry-run machines: launched, commanded, scaled, reconfigured, destroyed.
+
+Submodules that nobody has published are played by stand-ins with the pins that the manifest asks for.
+"""
+
+from collections.abc import AsyncIterator
+from textwrap import dedent
+from typing import Any
+
+import msgspec
+import pytest
+
+from launchbay.manifest.compiler import compile_manifest
+from tests.api.running import Api, accepted, running_api
+from tests.api.stand_ins import stand_ins
+from tests.api.test_public_manifests import text_of
+from tests.databases import Databases
+from tests.manifest.compiling import ACTIONS, needs_real
+
+pytestmark = needs_real
+
+# What the recipes and commands of these manifests would answer, so that their return values make sense.
+ANSWERS = """
+answers:
+  - { action: chefrun, component: workflow, give: { chefState: { cookbook_qubell_mongodb: { url: "mongodb://bay" } } } }
+  - { action: chefsolo, give: { chefState: { haproxy: { entry_urls: ["http://bay.example:80"] } } } }
+  - { action: chefrun, component: zookeeper, give: { chefState: { zookeeper: { connect_uri: "zk://bay:2181" } } } }
+  - { step: template, give: { stdout: { value: ["http://bay.example:8080/"] } } }
+  - { step: generate-ssh-key, give: { stdout: "ssh-rsa AAAA bay" } }
+  - { step: hostname, give: { stdout: zabbix.bay.example } }
+"""
+DOCKER, MONGO = "component-docker-networking--component-docker-networking", "component-mongodb--component-mongodb"
+MYSQL, HAPROXY = "component-mysql-dev--component-mysql-dev", "component-haproxy--component-haproxy"
+ZOOKEEPER = "component-zookeeper-dev--component-zookeeper-dev"
+TOMCAT = "component-tomcat-dev--component-tomcat-dev"
+PETCLINIC, ZABBIX = "component-petclinic-main--starter-java-web", "component-zabbix--component-zabbix"
+TESTER = "component-functional-tester--functional_tester"
+DATABASE = "contrib-python-qubell-client--qm-hierarchical-db"
+MAIN, MAIN_NEEDS = "contrib-python-qubell-client--qm-hierarchical-main", "5213711ee4b00b3e08a97602"
+
+
+@pytest.fixture(scope="module")
+async def dry(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Api]:
+    """A service on dry-run machines whose answers suit the manifests."""
+    path = tmp_path_factory.mktemp("answers") / "answers.yml"
+    path.write_text(dedent(ANSWERS))
+    url = databases.create()
+    async with running_api(url, machines="dry-run", dry_run_answers=str(path)) as api:
+        yield api
+    databases.drop(url)
+
+
+async def launched(api: Api, stem: str, **body: Any) -> Any:
+    instance = await api.running(text_of(stem), **body)
+    return await api.settled(instance)
+
+
+async def finished(api: Api, instance: str, jobs: int) -> Any:
+    """Wait until an instance has so many jobs behind it: triggered ones follow by themselves."""
+    document = await api.settled(instance)
+    while len(document["workflowHistory"]) < jobs:
+        document = await api.settled(instance)
+    assert [job["status"] for job in document["workflowHistory"]] == ["Succeeded"] * jobs
+    return document
+
+
+async def destroyed(api: Api, instance: str) -> None:
+    document = await api.run(instance, "destroy")
+    assert (document["status"], document["errorMessage"]) == ("Destroyed", None)
+    async with api.database.connection() as connection:
+        statement = "SELECT state FROM instances WHERE id = %s OR parent_id = %s"
+        rows = await (await connection.execute(statement, [instance, instance])).fetchall()
+    for [state] in rows:
+        parts: dict[str, dict[str, Any]] = msgspec.json.decode(state)
+        assert [part["machines"] for part in parts.values() if part["machines"]] == []
+
+
+async def with_stand_ins(api: Api, stem: str) -> None:
+    manifest = compile_manifest(text_of(stem).encode(), known_actions=ACTIONS)
+    for name, text in stand_ins(manifest).items():
+        await api.application(text, name=name)
+
+
+def is_public(ip: str) -> bool:
+    return ip.startswith("192.0.2.")
+
+
+async def test_docker_networking_makes_a_cluster_and_enlarges_it(dry: Api) -> None:
+    document = await launched(dry, DOCKER)
+    hosts = document["returnValues"]["endpoints.hosts"]
+    assert len(set(hosts)) == 3
+    assert all(map(is_public, hosts))
+    assert document["returnValues"]["endpoints.etcd"] == [f"http://{ip}:2379/v2/keys/docker/nodes" for ip in hosts]
+    instance = document["id"]
+    larger = {"parameters": {"configuration.memberTargetQuantity": 4}}
+    accepted(await dry.put(f"instances/{instance}/configuration", larger))
+    document = await finished(dry, instance, 2)
+    assert document["returnValues"]["endpoints.hosts"][:3] == hosts
+    assert len(document["returnValues"]["endpoints.hosts"]) == 4
+    await destroyed(dry, instance)
+
+
+async def test_mongodb_installs_and_runs_scripts(dry: Api) -> None:
+    document = await launched(dry, MONGO, parameters={"configuration.quantity": 3})
+    assert document["returnValues"]["mongo.url"] == "mongodb://bay"
+    assert len(document["returnValues"]["mongo.hosts"]) == 3
+    document = await dry.run(document["id"], "mongo.run-js", script_url="http://x.example/a.js")
+    assert document["workflowHistory"][0]["status"] == "Succeeded"
+    await destroyed(dry, document["id"])
+
+
+async def test_mysql_gives_its_address_and_makes_schemas(dry: Api) -> None:
+    document = await launched(dry, MYSQL)
+    values = document["returnValues"]
+    host = values["database.db-host"]
+    assert is_public(host)
+    assert values["database.db-port"] == 3306
+    assert values["database.dbms"]["db-admin-uri"] == f"mysql://root:uR1zaebah0Qu@{host}:3306"
+    instance = document["id"]
+    arguments = {"db-user": "bay", "db-user-password": "pa55", "db-user-privileges": '["all"]'}
+    for command, given in {
+        "database.schema": arguments,
+        "database.db": {"db-name": "bay", "db-action": "create"},
+        "database.user": {**arguments, "app-hosts": '["%"]', "db-name": "bay", "user-action": "grant"},
+        "database.file-query": {"connection": '{"db-name": "bay"}', "sql-url": '["http://x.example/a.sql"]'},
+    }.items():
+        document = await dry.run(instance, command, **given)
+        assert document["workflowHistory"][0]["status"] == "Succeeded", command
+    await destroyed(dry, instance)
+
+
+async def test_haproxy_gives_its_entry_urls_and_follows_its_configuration(dry: Api) -> None:
+    document = await launched(dry, HAPROXY)
+    values = document["returnValues"]
+    host = values["haproxy.lb-stats"]["lb-host"]
+    assert is_public(host)
+    assert values["haproxy.entry-urls"] == ["http://bay.example:80"]
+    assert values["haproxy.stats-url"] == f"http://admin:pa55w0rd@{host}:1926/admin?stats"
+    other = {"parameters": {"configuration.stats-port": 2000}}
+    accepted(await dry.put(f"instances/{document['id']}/configuration", other))
+    document = await finished(dry, document["id"], 2)
+    assert document["returnValues"]["haproxy.stats-url"].startswith(f"http://admin:pa55w0rd@{host}:2000")
+    await destroyed(dry, document["id"])
+
+
+async def test_zookeeper_scales_by_command_and_by_configuration(dry: Api) -> None:
+    document = await launched(dry, ZOOKEEPER)
+    values = document["returnValues"]
+    hosts = values["zoo.zoo-hosts"]
+    assert len(hosts) == len(values["zoo.zoo-nodes"]) == 3
+    assert values["zoo.zoo-ui"] == [f"http://{ip}:8090/exhibitor/v1/ui/index.html" for ip in hosts]
+    assert values["zoo.zoo-urls"] == "zk://bay:2181"
+    instance = document["id"]
+    await dry.run(instance, "scale.set-quantity", quantity="5")
+    document = await finished(dry, instance, 3)  # the new machines trigger an update
+    assert document["returnValues"]["zoo.zoo-hosts"][:3] == hosts
+    assert len(document["returnValues"]["zoo.zoo-hosts"]) == 5
+    accepted(await dry.put(f"instances/{instance}/configuration", {"parameters": {"configuration.clusterSize": 2}}))
+    document = await finished(dry, instance, 4)
+    assert document["returnValues"]["zoo.zoo-hosts"] == hosts[:2]
+    await destroyed(dry, instance)
+
+
+async def test_a_preview_names_the_members_that_start_and_stop(dry: Api) -> None:
+    application = await dry.application(text_of(ZOOKEEPER))
+    shown = accepted(await dry.post(f"applications/{application}/launch/preview", {}))
+    members = {f"cluster.compute[{number}]" for number in range(3)}
+    assert {found["path"] for found in shown["components"] if found["change"] == "starts"} >= members
+    document = await dry.settled(await dry.launch(application))
+    other = {"parameters": {"configuration.clusterSize": 1}}
+    shown = accepted(await dry.post(f"instances/{document['id']}/configuration/preview", other))
+    stopping = [found["path"] for found in shown["components"] if found["change"] == "stops"]
+    assert sorted(stopping) == ["cluster.compute[1]", "cluster.compute[2]"]
+    assert shown["workflows"] == ["zookeeper#update"]
+
+
+async def test_tomcat_deploys_and_its_machine_takes_commands(dry: Api) -> None:
+    document = await launched(dry, TOMCAT)
+    values = document["returnValues"]
+    assert values["tomcat.app-host"] == values["compute.networks"]["public"]["ip"]
+    assert values["tomcat.app-uri"] == ["http://bay.example:8080/"]
+    instance = document["id"]
+    for command, given in {
+        "tomcat.manage-service": {"service-action": "restart"},
+        "compute.exec": {"command": "uptime", "timeout": "60"},
+        "compute.put-file": {"filename": "/tmp/x", "payload": "aGVsbG8="},
+        "compute.get-file": {"filename": "/tmp/x"},
+    }.items():
+        document = await dry.run(instance, command, **given)
+        assert document["workflowHistory"][0]["status"] == "Succeeded", command
+    await destroyed(dry, instance)
+
+
+async def test_the_hierarchical_application_scales_its_tiers(dry: Api) -> None:
+    await dry.application(text_of(DATABASE), name=MAIN_NEEDS)
+    document = await launched(dry, MAIN)
+    values = document["returnValues"]
+    [lb] = values["server.lb-hosts"]
+    assert (values["endpoint.url"], values["endpoint.ha"]) == (f"http://{lb}", f"http://{lb}:22002/")
+    assert len(values["server.db-hosts"]) == len(values["server.app-hosts"]) == 1
+    instance = document["id"]
+    document = await dry.run(instance, "manage.scale-up", **{"app-tier-size": "2"})
+    assert document["workflowHistory"][0]["status"] == "Succeeded"
+    assert len(document["returnValues"]["server.app-hosts"]) == 3
+    for command, given in {
+        "manage.scale-down": {"app-tier-size": "1"},
+        "manage.update": {"app-fork": "qubell", "app-branch": "HEAD"},
+    }.items():
+        document = await dry.run(instance, command, **given)
+        assert document["workflowHistory"][0]["status"] == "Succeeded", document["workflowHistory"][0]["errorMessage"]
+    await destroyed(dry, instance)
+
+
+async def test_petclinic_launches_over_its_three_submodules(dry: Api) -> None:
+    await with_stand_ins(dry, PETCLINIC)
+    document = await launched(dry, PETCLINIC)
+    assert document["returnValues"]["endpoints.entry"] == "the entry-url"
+    assert document["returnValues"]["endpoints.app"] == ["the tomcat-app-hosts"]
+    await destroyed(dry, document["id"])
+
+
+async def test_zabbix_launches_over_a_database_and_takes_agents(dry: Api) -> None:
+    text = text_of(ZABBIX).replace('"Database"', '"Database of Zabbix"')
+    manifest = compile_manifest(text.encode(), known_actions=ACTIONS)
+    for name, stand_in in stand_ins(manifest).items():
+        await dry.application(stand_in, name=name)
+    document = await dry.document(await dry.running(text))
+    assert document["returnValues"]["zabbix.web-ui"] == "http://zabbix.bay.example"
+    instance = document["id"]
+    agents = {"agent-hosts": '["192.0.2.250", "192.0.2.251"]'}
+    document = await dry.run(instance, "zabbix.init-agent", identity="ubuntu", **agents)
+    assert document["workflowHistory"][0]["status"] == "Succeeded"
+    document = await dry.run(instance, "zabbix.delete-agent", **agents)
+    assert document["workflowHistory"][0]["status"] == "Succeeded"
+    await destroyed(dry, instance)
+
+
+async def test_the_functional_tester_runs_its_test_over_six_components_on_one_machine(dry: Api) -> None:
+    await with_stand_ins(dry, TESTER)
+    credentials = {"access-key": "AK", "secret-key": "SK"}
+    environment = await dry.offer(
+        properties=[{"name": "s3-credentials", "type": "map<string,string>", "value": credentials}]
+    )
+    [keystore] = [
+        service["id"]
+        for service in accepted(await dry.get(f"environments/{dry.environment}/services"))["services"]
+        if service["typeId"] == "builtin:cobalt_secure_store"
+    ]
+    accepted(await dry.put(f"environments/{environment}/services", {"services": [keystore]}))
+    document = await launched(dry, TESTER, environmentId=environment)
+    [command] = [name for name in document["availableWorkflows"] if name.endswith("test")]
+    arguments = {"base-url": "http://x.example", "app-fork": "q", "app-repo": "r", "app-branch": "b", "tag": "t"}
+    document = await dry.run(document["id"], command, **arguments)
+    assert document["workflowHistory"][0]["status"] == "Succeeded", document["workflowHistory"][0]["errorMessage"]
+    await destroyed(dry, document["id"])
