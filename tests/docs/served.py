@@ -47,7 +47,7 @@ class Bay:
         return str(created["id"])
 
     def environment(self, name: str, offers: Mapping[str, Any]) -> str:
-        """Create an environment with markers, properties and policies, and return its id."""
+        """Create an environment with markers, properties, policies and instances of applications; return its id."""
         created = self.call("POST", f"organizations/{self.organization}/environments", {"name": name})
         path = f"environments/{created['id']}"
         markers = [{"name": marker} for marker in offers.get("markers", ())]
@@ -57,6 +57,12 @@ class Bay:
         self.call("PUT", f"{path}/markers", {"markers": markers})
         self.call("PUT", f"{path}/properties", {"properties": properties})
         self.request("PUT", path, json.dumps({"policies": offers.get("policies", {})})).raise_for_status()
+        applications = self.call("GET", f"organizations/{self.organization}/applications")
+        ids = {application["name"]: application["id"] for application in applications}
+        for application in offers.get("instances", ()):
+            instance = self.call("POST", f"applications/{ids[application]}/launch", {})["id"]
+            assert self.settled(instance)["status"] == "Running"
+            self.call("PUT", f"instances/{instance}/environments", {"environments": [created["id"]]})
         return str(created["id"])
 
     def settled(self, instance: str) -> Any:
