@@ -27,7 +27,6 @@ _TYPE = re.compile(r"^\| `([\w.]+)` \| .* \| (yes|no) \|$", re.MULTILINE)
 RECONFIGURATION = "PUT configuration"
 SOON = "a moment later:"
 FAILS = "ends as `Failed`:"
-NOT_LAUNCHED = re.compile(r"does not launch\sit yet:$")
 _NAMED = re.compile(r"The application `(\w+)`:$")
 
 
@@ -68,9 +67,7 @@ def examples() -> Iterator[Example]:
 
 
 EXAMPLES = list(examples())
-LAUNCHED = [
-    example for example in EXAMPLES if example.found(_REFUSED) is None and not NOT_LAUNCHED.search(example.before)
-]
+LAUNCHED = [example for example in EXAMPLES if example.found(_REFUSED) is None]
 
 
 def _name(example: Example) -> str:
@@ -119,13 +116,6 @@ def test_a_manifest_of_the_page_is_launched_with_the_values_that_the_page_shows(
         else:
             bay.call("POST", f"instances/{instance}/{command}", parameters)
         bay.returning(instance, values)
-
-
-def test_what_the_page_calls_not_launched_is_refused_at_launch(bay: Bay) -> None:
-    (example,) = (example for example in EXAMPLES if NOT_LAUNCHED.search(example.before))
-    application = bay.application(_name(example), example.text)
-    refused = bay.request("POST", f"applications/{application}/launch", {})
-    assert refused.json()["code"] == "CannotLaunch"
 
 
 def test_the_page_knows_all_component_types_and_which_of_them_are_launched() -> None:
