@@ -293,3 +293,21 @@ async def test_configurations_that_come_at_once_leave_one_child(api: Api) -> Non
         )
         alive = [row[0] for row in await found.fetchall()]
     assert alive == list(links(document).values())
+
+
+async def test_another_locator_replaces_a_shared_instance_too(api: Api) -> None:
+    first, second = await child_application(api), await child_application(api)
+    applications = accepted(await api.get(f"organizations/{api.organization}/applications"))
+    lender = next(each["id"] for each in applications if each["name"] == first)
+    lent = await api.launch(lender)
+    await api.settled(lent)
+    revision = await shared(api, lent, lender)
+    application = await api.application(parent({"one": first}))
+    instance = await api.launch(application, submodules={"one": {"revisionId": revision}})
+    assert links(await api.settled(instance)) == {"one": lent}
+    assert links(await reconfigured(api, instance)) == {"one": lent}, "nobody asked for another one"
+    accepted(await api.put_yaml(f"applications/{application}/manifest", parent({"one": second})))
+    document = await reconfigured(api, instance, manifestVersion=3)
+    assert document["status"] == "Running", document["errorMessage"]
+    assert links(document)["one"] != lent
+    assert (await api.document(lent))["status"] == "Running"

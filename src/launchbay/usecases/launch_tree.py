@@ -96,7 +96,7 @@ class TreePlanner:
                 node.links[path] = Link(self._shared[request.revision_id], LinkKind.SHARED)
                 continue
             stays = None if node.former is None else node.former.link(path)
-            if stays is not None and stays.kind is LinkKind.SHARED and request.revision_id is None:
+            if stays is not None and request.revision_id is None and await self._stays_shared(node, component):
                 node.links[path] = stays
                 continue
             given = self._given(node, component, configuration.get(path, {}), request)
@@ -104,6 +104,13 @@ class TreePlanner:
             node.children[path] = child
             node.links[path] = Link(child.instance_id, LinkKind.OWN)
             await self._plant(child, request.submodules, above | {child.application_id})
+
+    async def _stays_shared(self, node: LaunchNode, component: Component) -> bool:
+        """Tell whether a component goes on with its shared instance: another locator replaces that as well (§7)."""
+        row = None if node.former is None else node.former.links.get(component.path)
+        if row is None or row.kind != LinkKind.SHARED:
+            return False
+        return row.application_id == await self._application(component, ".".join((*node.path, component.path)))
 
     async def _child(
         self,
