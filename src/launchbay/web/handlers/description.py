@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from launchbay.web.answers import Answer, RawJson
+from launchbay.web.answers import HTML, Answer, Html, RawJson
+from launchbay.web.api_page import api_page
 from launchbay.web.call import Call
 from launchbay.web.endpoint import Endpoint, Returns
 from launchbay.web.openapi import document
@@ -15,11 +16,22 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
     """Return the rows that describe the others and themselves."""
 
     @cache
+    def described_now() -> dict[str, Any]:
+        return document((*described, *rows))
+
+    @cache
     def encoded() -> bytes:
-        return msgspec.json.encode(document((*described, *rows)))
+        return msgspec.json.encode(described_now())
+
+    @cache
+    def shown() -> Html:
+        return api_page(described_now())
 
     async def openapi(_: Call[None, None]) -> Answer:
         return RawJson(encoded())
+
+    async def browse(_: Call[None, None]) -> Answer:
+        return shown()
 
     rows = (
         Endpoint(
@@ -31,6 +43,17 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
             tags=("Description",),
             public=True,
             returns=Returns(dict[str, Any], "The document."),
+            addition=True,
+        ),
+        Endpoint(
+            method="GET",
+            path="/docs",
+            operation_id="browse_api",
+            handler=browse,
+            summary="Shows this API as a page: calls by family, parameters, answers, and command lines to try.",
+            tags=("Description",),
+            public=True,
+            returns=Returns(str, "The page.", media_type=HTML),
             addition=True,
         ),
     )
