@@ -26,8 +26,8 @@ class Permission(StrEnum):
     VIEW_AUDIT = "ViewAudit"
 
 
-_OTHER_SPELLINGS = {"EnvironmentEdit": Permission.EDIT_ENVIRONMENT}
-_BY_NAME = {permission.value: permission for permission in Permission} | _OTHER_SPELLINGS
+OTHER_SPELLINGS = {"EnvironmentEdit": Permission.EDIT_ENVIRONMENT}
+_BY_NAME = {permission.value: permission for permission in Permission} | OTHER_SPELLINGS
 
 
 def permission_named(name: str) -> Permission | None:

@@ -52,8 +52,7 @@ async def create_revision(desk: Desk, actor: Actor, application_id: str, request
     async with desk.database.transaction() as connection:
         lookup = desk.lookups.on(connection, actor)
         application = await lookup.application(application_id, Permission.EDIT_APPLICATION)
-        if request.name is None:
-            raise BadRequest("name: this field is required; add it.", code="WrongField")
+        assert request.name is not None, "the body of a creation has one"
         name = checked_name(request.name)
         if request.instance_id is None and request.version is None:
             raise BadRequest("Give instanceId, or version with what goes with it.", code="NoRevisionContent")

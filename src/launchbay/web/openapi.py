@@ -200,7 +200,8 @@ def _success(endpoint: Endpoint, schemas: _Schemas) -> Schema:
     if returns.media_type == YAML:
         content: Schema = {"schema": dict(_YAML_DOCUMENT)}
     elif returns.media_type == EVENTS:
-        content = {"schema": {"type": "string", "description": "Server-sent events; each one's data is JSON."}}
+        # Without a type as well: tools compare it with each event, not with the text of the stream.
+        content = {"schema": {"description": "Server-sent events; each one's data is JSON."}}
     else:
         content = {"schema": _EMPTY if returns.type is None else schemas.of(returns.type)}
     if returns.example is not None:

@@ -23,7 +23,10 @@ class AuditQuery(Paging, frozen=True):
     actor: Annotated[str | None, msgspec.Meta(description="Only by this user: an id or an e-mail address.")] = None
     object: Annotated[
         str | None,
-        msgspec.Meta(description="Only about this object: its id, or a path that stands for all below it too."),
+        msgspec.Meta(
+            description="Only about this object: its id, or a path that stands for all below it too.",
+            extra_json_schema={"pattern": "^([0-9a-f]{24}$|/)"},
+        ),
     ] = None
 
 

@@ -4,22 +4,36 @@ from typing import Annotated
 
 import msgspec
 
+from launchbay.access.permissions import OTHER_SPELLINGS, Permission
 from launchbay.usecases import permissions
 from launchbay.web.answers import Answer, Json
 from launchbay.web.call import Call
 from launchbay.web.endpoint import Endpoint, Returns
 
 _Id = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{24}$", max_length=24)]
+# These two are for the documentation; the use case reads both, and says more about what is wrong.
+_NAMES = {"enum": [*Permission, *OTHER_SPELLINGS]}
+_PATH = {
+    "pattern": "^/(applications/[^/]+(/instances/[^/]+(/workflows/.+)?)?|(environments|services|roles|users)/[^/]+)$"
+}
 
 
 class ExplainQuery(msgspec.Struct, frozen=True):
     """Who, what, on which object."""
 
-    permission: Annotated[str, msgspec.Meta(description="The permission's name, such as CreateInstance.")]
-    path: Annotated[str, msgspec.Meta(description="The object's path, such as /applications/{id}.")]
+    permission: Annotated[
+        str, msgspec.Meta(description="The permission's name, such as CreateInstance.", extra_json_schema=_NAMES)
+    ]
+    path: Annotated[
+        str, msgspec.Meta(description="The object's path, such as /applications/{id}.", extra_json_schema=_PATH)
+    ]
     user: Annotated[_Id | None, msgspec.Meta(description="The user's id; the caller without it.")] = None
     touching: Annotated[
-        str | None, msgspec.Meta(description="Another object that is touched, such as a launch's /environments/{id}.")
+        str | None,
+        msgspec.Meta(
+            description="Another object that is touched, such as a launch's /environments/{id}.",
+            extra_json_schema=_PATH,
+        ),
     ] = None
     organization: Annotated[_Id | None, msgspec.Meta(description="For a path of a user: in which organization.")] = None
 

@@ -19,6 +19,12 @@ _ID = "5f" * 12
 _EXAMPLE = {"name": "stable", "version": 2, "parameters": {"input.size": 2}, "environmentId": _ID}
 
 
+class NewRevision(RevisionRequest, frozen=True, kw_only=True):
+    """A revision to be made: unlike a change of one, it needs a name."""
+
+    name: str
+
+
 class RevisionDocument(msgspec.Struct):
     """A revision in full; `createdAt` is milliseconds since the Unix epoch."""
 
@@ -38,7 +44,7 @@ async def list_revisions(call: Call[None, Paging]) -> Answer:
     return listed(call, [Named(row.id, row.name) for row in rows])
 
 
-async def create_revision(call: Call[RevisionRequest, None]) -> Answer:
+async def create_revision(call: Call[NewRevision, None]) -> Answer:
     """Create a revision."""
     return Json(Created(await revisions.create_revision(call.services.desk, call.actor, call.path["appId"], call.body)))
 
@@ -93,7 +99,7 @@ ENDPOINTS = (
         summary="Creates a revision from an instance, or from a manifest version with what goes with it.",
         tags=_TAGS,
         permission="EditApplication; Read on the instance or environment named",
-        body=JsonBody(RevisionRequest, required=True, example=_EXAMPLE),
+        body=JsonBody(NewRevision, required=True, example=_EXAMPLE),
         returns=Returns(Created, "The id of the new revision.", {"id": _ID}),
         statuses=(403, 409),
         addition=True,
