@@ -337,13 +337,16 @@ async def test_a_command_that_a_service_has_lost_fails_the_step_and_not_the_job(
     assert "Command is not supported: orders.say" in str(log)
 
 
-async def test_a_launch_waits_for_a_service_that_is_just_being_launched(api: Api) -> None:
+async def test_a_launch_waits_for_a_service_that_is_just_being_launched_where_it_is_required(api: Api) -> None:
     slow = SPEAKER.replace("launch: {steps: [],", "launch: {steps: [{rest: {action: wait, parameters: {delay: 0.7}}}],")
     service = await api.launch(await api.application(slow))
     where = await environment(api)
     await offer(api, service, where)
+    easy = await launched(api, EASY, where)
+    assert (easy["status"], easy["returnValues"]) == ("Running", {"result.heard": "heard {}"})
     document = await launched(api, NEEDY, where)
     assert document["returnValues"].get("result.word") == "first", document["errorMessage"]
+    await until(api, easy["id"], lambda seen: seen["returnValues"]["result.heard"] == heard("first"))
 
 
 async def test_a_service_that_failed_before_it_had_values_fails_a_launch_that_requires_them(api: Api) -> None:
@@ -407,6 +410,38 @@ async def test_an_instance_is_no_service_of_itself_nor_of_what_it_stands_on(api:
     body = {"manifestVersion": version}
     told = refused(await api.put(f"instances/{first}/configuration", body), 400, "CannotLaunch")
     assert f"({second['id']}), but that stands on this instance itself" in told
+
+
+async def test_two_reconfigurations_at_the_same_moment_close_no_circle(api: Api) -> None:
+    where = await environment(api)
+    optional = BOTH.replace("REQUIRED", "required: []")
+    pair = [(await launched(api, optional, where))["id"] for _ in range(2)]
+    for instance in pair:
+        await offer(api, instance, where)
+    answers = await asyncio.gather(*(api.put(f"instances/{each}/configuration", {}) for each in pair))
+    assert [answer.status_code for answer in answers] == [200, 200]
+    links = {instance: behind(await api.settled(instance)) for instance in pair}
+    assert links in ({pair[0]: pair[1], pair[1]: None}, {pair[0]: None, pair[1]: pair[0]})
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_a_service_serves_on_when_who_called_it_is_taken_away(api: Api, is_deleted: bool) -> None:
+    slow = SPEAKER.replace("say: {steps: [],", "say: {steps: [{rest: {action: wait, parameters: {delay: 60}}}],")
+    service, where = await offered(api, slow)
+    user = (await launched(api, EASY, where))["id"]
+    accepted(await api.post(f"instances/{user}/actions.ask", {"word": "x"}))
+    await api.until(service, "Executing")
+    if is_deleted:
+        accepted(await api.delete(f"instances/{user}?force=1"))
+        await api.gone(user)
+    else:
+        [job] = [each for each in accepted(await api.get(f"instances/{user}/jobs")) if each["status"] == "Executing"]
+        accepted(await api.delete(f"instances/{user}/jobs/{job['id']}"))
+        await api.settled(user)
+    document = await api.settled(service)
+    assert document["status"] == "Running"
+    assert document["workflowHistory"][0]["status"] == "Failed"
+    assert document["errorMessage"]
 
 
 async def test_previews_tell_of_services_that_are_missing(api: Api) -> None:

@@ -19,10 +19,10 @@ from launchbay.engine.journal import patiently
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import BadRequest, Fenced
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.instance import InstanceStatus, move
+from launchbay.model.instance import InstanceStatus, move, status_after_job
 from launchbay.model.job import JobStatus
 from launchbay.model.links import Link, LinkKind
-from launchbay.model.plan import Plan
+from launchbay.model.plan import Plan, read_plan
 from launchbay.planning.accept import accepting_event, job_columns, may_accept
 from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE, plan_call
 from launchbay.planning.manifests import CompiledManifests
@@ -186,11 +186,19 @@ class InnerJobs:
         """End the jobs whose outer job has ended without them: nobody would run them any more."""
         async with self._database.connection() as connection:
             for orphan in await store.orphans(connection):
+                plan = read_plan(orphan.plan)
+                # A service whose command broke off in this way serves on, as after any failure that is not propagated.
+                status = status_after_job(
+                    InstanceStatus(plan.prior_status),
+                    is_destroy=plan.kind == "destroy",
+                    succeeded=False,
+                    propagates=plan.propagates,
+                )
                 await jobs.supersede(
                     connection,
                     job_id=orphan.id,
                     job_status=JobStatus.FAILED,
-                    status=InstanceStatus.FAILED,
+                    status=status,
                     error_message="The job that ran this one has ended without it.",
                 )
 

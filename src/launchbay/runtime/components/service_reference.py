@@ -60,9 +60,10 @@ class ServiceReference:
 
 async def _publish_instance(job: JobRun, component: Component, link: Link) -> None:
     linked = await job.others.look(link)
+    is_required = bool(_lacking(component, link, linked)) and component.path in required_providers(job.manifest)
     waited_s = 0.0
-    # Its launch may have been asked for just before this one.
-    while InstanceStatus(linked.status) in _LAUNCHING and _lacking(component, link, linked):
+    # Its launch may have been asked for just before this one. What is not required comes when it is there.
+    while is_required and InstanceStatus(linked.status) in _LAUNCHING and _lacking(component, link, linked):
         if waited_s > limits.SERVICE_LAUNCH_S:
             break
         await asyncio.sleep(_ASK_AGAIN_S)
@@ -77,7 +78,7 @@ async def _publish_instance(job: JobRun, component: Component, link: Link) -> No
     lacking = _lacking(component, link, linked)
     if lacking:
         told = f"the instance {linked.name!r} behind it is {linked.status} and has no value for {', '.join(lacking)}."
-        if component.path in required_providers(job.manifest):
+        if is_required:
             raise WorkflowFailed(told)
         job.journal.log(None, "warning", f"Component {component.path!r}: {told}")
 

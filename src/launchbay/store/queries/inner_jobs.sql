@@ -41,9 +41,9 @@ SELECT id FROM instances WHERE parent_id = %(instance_id)s AND status <> 'Destro
     SELECT target_id FROM instance_links WHERE instance_id = %(instance_id)s) ORDER BY id;
 
 -- name: orphans
--- Jobs whose caller has ended without them, in any instance.
-SELECT j.id FROM jobs j JOIN jobs outer_job ON outer_job.id = j.parent_job_id
-WHERE j.status = 'Executing' AND outer_job.status <> 'Executing';
+-- Jobs whose caller has ended without them, or was deleted with its instance.
+SELECT j.id, j.plan FROM jobs j LEFT JOIN jobs outer_job ON outer_job.id = j.parent_job_id
+WHERE j.parent_job_id IS NOT NULL AND j.status = 'Executing' AND outer_job.status IS DISTINCT FROM 'Executing';
 
 -- name: feed
 UPDATE instances SET fed_signals = %(signals)s WHERE id = %(instance_id)s AND fed_signals <> %(signals)s;

@@ -38,7 +38,8 @@ WITH ended AS (
     WHERE id = %(job_id)s AND status = 'Executing'
     RETURNING instance_id
 ), freed AS (
-    UPDATE instances SET job_id = NULL, status = %(status)s FROM ended WHERE instances.id = ended.instance_id
+    UPDATE instances SET job_id = NULL, status = %(status)s, error_message = %(error_message)s
+    FROM ended WHERE instances.id = ended.instance_id
     RETURNING instances.id
 )
 SELECT launchbay_interrupt(id) FROM freed;
