@@ -5,6 +5,7 @@ import click
 from launchbay import __version__
 from launchbay.bootstrap.server_commands import migrate, serve, worker
 from launchbay.demo.command import demo
+from launchbay.manifest_tests.command import test
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -17,6 +18,7 @@ main.add_command(demo)
 main.add_command(serve)
 main.add_command(worker)
 main.add_command(migrate)
+main.add_command(test)
 
 
 if __name__ == "__main__":

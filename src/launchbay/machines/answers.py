@@ -14,12 +14,12 @@ value inside of an output `dry-run.chefsolo.chefState.haproxy.entry_urls.0: http
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from launchbay.machines.contract import Errand
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, kind_of, plain
 from launchbay.model.findings import Findings
+from launchbay.model.wildcards import fits
 
 POLICY_PREFIX = "dry-run."
 GIVE = "give"
@@ -34,9 +34,9 @@ class Answer:
     conditions: Mapping[str, str]
     give: Mapping[str, Any]
 
-    def fits(self, asked: Mapping[str, str]) -> bool:
+    def counts_for(self, asked: Mapping[str, str]) -> bool:
         """Tell whether it counts for a call. A call that knows nothing of a condition does not meet it."""
-        return all(fnmatchcase(asked.get(name, ""), pattern) for name, pattern in self.conditions.items())
+        return all(fits(pattern, asked.get(name, "")) for name, pattern in self.conditions.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Answers:
         }
         found = of_policies(errand.policies, errand.action)
         for entry in self.entries:
-            if entry.fits(asked):
+            if entry.counts_for(asked):
                 found = {**entry.give, **found}
         return found
 

@@ -1,0 +1,176 @@
+"""What was expected of an act, against what happened: a sentence with its line for everything that differs. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from launchbay.manifest_tests.suite import Expectation, Expected, ExpectedStep
+from launchbay.manifest_tests.watching import Performed
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.wildcards import fits
+
+_SHOWN_CHARS = 300
+_STEPS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happened:
+    """What an act has brought about. `error` is that of its last failed job, or the refusal of the act."""
+
+    status: InstanceStatus | None
+    error: str | None
+    values: Mapping[str, Any]
+    performed: Sequence[Performed]
+    workflows: Sequence[str]
+    machines: Mapping[str, int]
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something that is not as expected."""
+
+    line: int
+    text: str
+
+
+def differences(expected: Expectation, happened: Happened, line: int) -> list[Difference]:
+    """Return everything that differs; `line` is that of the act, for what has no line of its own."""
+    return [
+        *_ending(expected, happened, line),
+        *_values(expected, happened),
+        *_steps(expected.steps, happened.performed),
+        *_unwanted(expected.not_steps, happened.performed),
+        *_workflows(expected.workflows, happened),
+        *_machines(expected.machines, happened),
+        *_log(expected.log, happened.lines),
+    ]
+
+
+def _ending(expected: Expectation, happened: Happened, line: int) -> Iterator[Difference]:
+    status, error = expected.status, expected.error
+    if status is not None and status.value != happened.status:
+        because = f": {happened.error}" if happened.error else "."
+        found = "there is no instance" if happened.status is None else f"the instance is {happened.status}"
+        yield Difference(status.line, f"expected the status {status.value}, but {found}{because}")
+    if error is not None:
+        if happened.error is None:
+            yield Difference(error.line, f"expected an error like {error.value!r}, but everything succeeded.")
+        elif not _is_in(error.value, happened.error):
+            yield Difference(error.line, f"expected an error like {error.value!r}, but it is: {happened.error}")
+    elif happened.error is not None and (
+        status is None or (status.value == happened.status and status.value != InstanceStatus.FAILED)
+    ):
+        yield Difference(line, f"it failed: {happened.error}")
+
+
+def _values(expected: Expectation, happened: Happened) -> Iterator[Difference]:
+    for name, value in expected.values.items():
+        if name not in happened.values:
+            yield Difference(value.line, _no_value(name, happened))
+        elif happened.values[name] != value.value:
+            found = _shown(happened.values[name])
+            yield Difference(value.line, f"expected {name} to be {_shown(value.value)}, but it is {found}.")
+    for name, pattern in expected.like.items():
+        if name not in happened.values:
+            yield Difference(pattern.line, _no_value(name, happened))
+        elif not fits(pattern.value, _text(happened.values[name])):
+            found = _shown(happened.values[name])
+            yield Difference(pattern.line, f"expected {name} to be like {pattern.value!r}, but it is {found}.")
+
+
+def _no_value(name: str, happened: Happened) -> str:
+    known = ", ".join(sorted(happened.values)) or "none"
+    return f"there is no return value {name}; there are: {known}."
+
+
+def _steps(expected: Sequence[ExpectedStep], performed: Sequence[Performed]) -> Iterator[Difference]:
+    """Find the expected steps among those that ran, in the expected order."""
+    place = 0
+    for step in expected:
+        found = next((n for n in range(place, len(performed)) if _fits(step, performed[n])), None)
+        if found is None:
+            yield Difference(step.line, f"expected the step {_told(step)}{_instead(step, performed, place)}")
+            return
+        place = found + 1
+
+
+def _fits(step: ExpectedStep, ran: Performed) -> bool:
+    return (
+        fits(step.step, ran.step)
+        and (step.component is None or fits(step.component, ran.component))
+        and (step.action is None or step.action == ran.action)
+        and all(_holds(ran.parameters.get(name), value) for name, value in step.parameters.items())
+    )
+
+
+def _holds(found: Any, wanted: Any) -> bool:
+    """Tell whether a parameter is as wanted; of a map only what is named counts."""
+    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        return all(_holds(found.get(name), value) for name, value in wanted.items())
+    return bool(found == wanted)
+
+
+def _told(step: ExpectedStep) -> str:
+    about = [f"of {step.component!r}"] if step.component else []
+    about += [f"with the action {step.action}"] if step.action else []
+    about += [f"with {_shown(step.parameters)}"] if step.parameters else []
+    return " ".join((repr(step.step), *about))
+
+
+def _instead(step: ExpectedStep, performed: Sequence[Performed], place: int) -> str:
+    same = [ran for ran in performed[place:] if fits(step.step, ran.step)]
+    if same and step.parameters:
+        found = {name: same[0].parameters.get(name) for name in step.parameters}
+        return f", but {same[0].step!r} of {same[0].component!r} ran as {same[0].action} with {_shown(found)}."
+    names = [f"{ran.component}#{ran.step}" for ran in performed[place:]]
+    more = f" and {len(names) - _STEPS_SHOWN} more" if len(names) > _STEPS_SHOWN else ""
+    after = " after the ones before" if place else ""
+    return f"{after}, but these ran: {', '.join(names[:_STEPS_SHOWN]) or 'none'}{more}."
+
+
+def _unwanted(unwanted: Sequence[Expected], performed: Sequence[Performed]) -> Iterator[Difference]:
+    for pattern in unwanted:
+        ran = next((each for each in performed if fits(pattern.value, each.step)), None)
+        if ran is not None:
+            yield Difference(pattern.line, f"the step {ran.step!r} of {ran.component!r} ran, which it should not.")
+
+
+def _workflows(expected: Expected | None, happened: Happened) -> Iterator[Difference]:
+    if expected is not None and expected.value != list(happened.workflows):
+        found = ", ".join(happened.workflows) or "none"
+        yield Difference(
+            expected.line,
+            f"expected the workflows {', '.join(expected.value) or 'none'} to run, but these ran: {found}.",
+        )
+
+
+def _machines(expected: Expected | None, happened: Happened) -> Iterator[Difference]:
+    if expected is not None:
+        wanted = Counter({role: count for role, count in expected.value.items() if count})
+        if wanted != Counter(happened.machines):
+            found = _shown(dict(happened.machines)) if happened.machines else "none"
+            yield Difference(expected.line, f"expected the machines {_shown(expected.value)}, but there are {found}.")
+
+
+def _log(expected: Sequence[Expected], lines: Sequence[str]) -> Iterator[Difference]:
+    for text in expected:
+        if not any(_is_in(text.value, line) for line in lines):
+            yield Difference(text.line, f"no line of the log is like {text.value!r}.")
+
+
+def _is_in(pattern: str, text: str) -> bool:
+    """Tell whether the pattern, with `*` and `?`, is somewhere in the text."""
+    return fits(f"*{pattern}*", text)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _shown(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"

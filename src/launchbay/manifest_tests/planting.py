@@ -1,0 +1,130 @@
+"""An application of a test with its submodules: what a launch decides at every level (language §7 and §8)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launchbay.errors import BadRequest
+from launchbay.limits import SUBMODULE_LEVELS
+from launchbay.manifest.component_types import LOCATOR, SUBMODULE
+from launchbay.manifest.configuration import configure
+from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.manifest.service_needs import REFERENCE_SERVICE, Shape, required_providers, service_shape
+from launchbay.manifest_tests.suite import Services
+from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.links import Binding, BoundService, Link, LinkKind
+from launchbay.model.pins import PinKind
+from launchbay.planning.environment import unmet_needs
+
+Way = tuple[str, ...]  # component by component from the instance of the test
+
+# What a new organization's default environment has (api-decisions, "Organizations").
+DEFAULT_SERVICES: Services = {"keypair-store": {"get-keypair": {"privateKey": {}}}}
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """What an instance is to be. `children` and `services` are by component path."""
+
+    way: Way
+    manifest: CompiledManifest
+    parameters: Mapping[str, Any]
+    children: "dict[str, Plant]" = field(default_factory=dict)
+    services: dict[str, Link] = field(default_factory=dict)
+
+    def walk(self) -> "Iterator[Plant]":
+        """Yield this one and all below it."""
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What applications of a test stand on. `applications` are by the name that submodules know them by."""
+
+    applications: Mapping[str, CompiledManifest]
+    view: EnvironmentView
+    services: Services
+
+    def plant(self, manifest: CompiledManifest, parameters: Mapping[str, Any]) -> Plant:
+        """Return the plan of an application. Raises BadRequest with what keeps it from being launched."""
+        plant = self._plant((), manifest, parameters)
+        problems = [problem for each in plant.walk() for problem in self._problems(each)]
+        if problems:
+            raise BadRequest(*problems, code="CannotLaunch")
+        return plant
+
+    def _plant(self, way: Way, manifest: CompiledManifest, parameters: Mapping[str, Any]) -> Plant:
+        where = ".".join(way)
+        try:
+            configuration = configure(manifest, parameters)
+        except BadRequest as error:
+            told = (f"Submodule {where}: {sentence}" if way else sentence for sentence in error.sentences)
+            raise BadRequest(*told, code=error.code) from error
+        plant = Plant(way, manifest, parameters)
+        for path, component in manifest.components.items():
+            if component.type == SUBMODULE:
+                inner = self._application(component, ".".join((*way, path)))
+                given = {key: value for key, value in configuration.get(path, {}).items() if key in inner.parameters}
+                if len(way) >= SUBMODULE_LEVELS:
+                    raise BadRequest(f"The submodule {where} contains itself; it would never end.")
+                plant.children[path] = self._plant((*way, path), inner, given)
+            elif component.type == REFERENCE_SERVICE and (shape := service_shape(component)):
+                link = self._service(path, shape)
+                if link is not None:
+                    plant.services[path] = link
+        return plant
+
+    def _application(self, component: Component, where: str) -> CompiledManifest:
+        locator = str(component.configuration.get(LOCATOR))
+        found = self.applications.get(locator)
+        if found is None:
+            raise BadRequest(
+                f"The submodule {where} is the application {locator!r}; name its manifest: add "
+                f"'{locator}: path/to/manifest.yml' to 'applications'.",
+                code="UnknownSubmodule",
+            )
+        return found
+
+    def _service(self, path: str, shape: Shape) -> Link | None:
+        """Return a link to stand-ins for all interfaces of a component, None where one is missing."""
+        pins: dict[str, str] = {}
+        signals: dict[str, Any] = {}
+        for interface, wanted in shape.items():
+            offered = self._offered(interface, wanted)
+            if offered is None:
+                return None
+            for name, kind in wanted.items():
+                key = f"{interface}.{name}"
+                pins[key] = f"{offered}.{name}"
+                if kind is PinKind.PUBLISH_SIGNAL:
+                    signals[pins[key]] = self.service_value(pins[key])
+        bound = BoundService(name=path, type_id="", signals=signals)
+        return Link(path, LinkKind.SERVICE_INSTANCE, Binding(pins, bound))
+
+    def _offered(self, interface: str, wanted: Mapping[str, PinKind]) -> str | None:
+        """Return the stand-in with all wanted pins, that of the same name first."""
+        names = sorted((*self.services, *DEFAULT_SERVICES), key=lambda name: name != interface)
+        return next((name for name in names if all(self._has(name, pin) for pin in wanted)), None)
+
+    def _has(self, name: str, pin: str) -> bool:
+        return pin in {**DEFAULT_SERVICES.get(name, {}), **self.services.get(name, {})}
+
+    def service_value(self, key: str) -> Any:
+        """Return what a stand-in gives for its pin `interface.pin`: results of a command, or a signal's value."""
+        interface, _, pin = key.rpartition(".")
+        return {**DEFAULT_SERVICES.get(interface, {}), **self.services.get(interface, {})}.get(pin)
+
+    def _problems(self, plant: Plant) -> list[str]:
+        where = f"Submodule {'.'.join(plant.way)}: " if plant.way else ""
+        problems = unmet_needs(plant.manifest, self.view)
+        for path in sorted(required_providers(plant.manifest)):
+            component = plant.manifest.components[path]
+            if component.type == REFERENCE_SERVICE and path not in plant.services and service_shape(component):
+                interfaces = ", ".join(service_shape(component))
+                problems.append(
+                    f"Component {path!r} needs a service with {interfaces}; add a stand-in of this name to "
+                    "'services' of 'environment'."
+                )
+        return [f"{where}{problem}" for problem in problems]

@@ -1,0 +1,215 @@
+"""Runs the cases of a suite, each in a world and a time of its own."""
+
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+
+from launchbay import limits
+from launchbay.actions.registry import Registry
+from launchbay.errors import BadRequest, InvalidManifest
+from launchbay.machines.answers import Answers
+from launchbay.machines.registry import POLICY, Providers
+from launchbay.manifest.compiler import compile_manifest
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest_tests.expectations import Difference, Happened, differences
+from launchbay.manifest_tests.planting import Ground
+from launchbay.manifest_tests.suite import Act, Case, Suite, Verb
+from launchbay.manifest_tests.virtual_time import Standstill, VirtualClock, VirtualLoop, run
+from launchbay.manifest_tests.watching import Watch, WatchedDryRun, watched
+from launchbay.manifest_tests.world import LiveInstance, Standing, World
+from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.machine import DRY_RUN
+from launchbay.model.plan import Plan
+from launchbay.outgoing.client import OutgoingHttp
+from launchbay.planning.accept import may_accept
+from launchbay.planning.commands import plan_destroy, plan_launch, plan_reconfigure, plan_run
+from launchbay.runtime.components.registry import ComponentTypes
+from launchbay.runtime.run import RetryPacing, Surroundings, WorkflowFailed
+from launchbay.runtime.state import InstanceState
+from launchbay.settings import Settings
+
+_POLICIES = {POLICY: DRY_RUN, "dry-run.restcall": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a case went. `lines` is the log of its instances, level and text."""
+
+    case: Case
+    differences: tuple[Difference, ...]
+    seconds: float
+    lines: tuple[tuple[str, str], ...] = field(default=())
+
+
+class Workbench:
+    """What all suites share: the actions and component types of this installation, and compiled manifests."""
+
+    def __init__(self) -> None:
+        self._actions = Registry.load()
+        self._types = ComponentTypes.load()
+        self.compiled = lru_cache(maxsize=None)(self._compiled)
+
+    def outcomes(self, suite: Suite, wanted: Callable[[str], bool]) -> Iterator[Outcome]:
+        """Run the cases with wanted names, and yield how each went. Raises InvalidManifest and OSError."""
+        manifest = self.compiled(suite.manifest)
+        applications = {name: self.compiled(path) for name, path in suite.applications.items()}
+        view = EnvironmentView(
+            policies={**_POLICIES, **suite.environment.policies},
+            markers=suite.environment.markers,
+            properties=suite.environment.properties,
+        )
+        ground = Ground(applications, view, suite.services)
+        for case in suite.cases:
+            if wanted(case.name):
+                began_s = time.perf_counter()
+                attempt = _Attempt(self, suite, ground, manifest, case)
+                found = attempt.differences()
+                yield Outcome(case, tuple(found), time.perf_counter() - began_s, tuple(attempt.lines))
+
+    def surroundings(self, watch: Watch, provider: WatchedDryRun, clock: VirtualClock) -> Surroundings:
+        """Return what the jobs of one case share."""
+        settings = Settings()
+        return Surroundings(
+            actions=watched(self._actions, watch),
+            component_types=self._types.running,
+            clock=clock,
+            # It is never asked: every call is answered by the dry run.
+            outgoing=OutgoingHttp(ssl_context=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)),
+            retry_pacing=RetryPacing(settings.step_retry_first_s, settings.step_retry_longest_s),
+            machines=Providers([("launchbay test", provider)], DRY_RUN),
+        )
+
+    def _compiled(self, path: Path) -> CompiledManifest:
+        try:
+            return compile_manifest(
+                path.read_bytes(),
+                known_actions=frozenset(self._actions.names()),
+                known_types=self._types.definitions,
+            )
+        except InvalidManifest as error:
+            raise UnusableManifest(path, error.sentences) from error
+
+
+class UnusableManifest(Exception):
+    """A manifest of a suite has errors."""
+
+    def __init__(self, path: Path, sentences: tuple[str, ...]) -> None:
+        super().__init__(f"{path}: {' '.join(sentences)}")
+        self.path = path
+        self.sentences = sentences
+
+
+class _Attempt:
+    """One case on its way."""
+
+    def __init__(
+        self, workbench: Workbench, suite: Suite, ground: Ground, manifest: CompiledManifest, case: Case
+    ) -> None:
+        self._workbench = workbench
+        self._suite = suite
+        self._ground = ground
+        self._manifest = manifest
+        self._case = case
+        self._watch = Watch()
+        self._provider = WatchedDryRun(self._watch)
+        self._instance: LiveInstance | None = None
+        self._act: Act | None = None
+        self.lines: list[tuple[str, str]] = []
+
+    def differences(self) -> list[Difference]:
+        """Run the case and return what differs in the first act that is not as expected."""
+        try:
+            return run(self._run)
+        except Standstill as error:
+            return [Difference(self._case.line if self._act is None else self._act.line, str(error))]
+
+    async def _run(self, loop: VirtualLoop) -> list[Difference]:
+        world = World(self._workbench.surroundings(self._watch, self._provider, VirtualClock(loop)), self._ground)
+        self.lines = world.lines
+        for act in self._case.acts:
+            self._act = act
+            self._provider.answers = Answers((*act.answers.entries, *self._suite.answers.entries))
+            self._watch.performed.clear()
+            jobs, lines, world.error = len(world.jobs), len(world.lines), None
+            refusal = await self._do(world, act)
+            happened = self._happened(world, jobs, lines, refusal)
+            found = differences(act.expected, happened, act.line)
+            if found:
+                return found
+        return []
+
+    async def _do(self, world: World, act: Act) -> str | None:
+        """Do what the act says, and return why it is refused, if it is."""
+        try:
+            if act.verb is Verb.WAIT:
+                await world.let_pass(act.seconds)
+            else:
+                instance, plan = self._planned(world, act)
+                async with instance.turn:
+                    await world.run(instance, plan)
+        except BadRequest as error:
+            return " ".join(error.sentences)
+        except WorkflowFailed:
+            pass  # the world keeps its message
+        except Standing as error:
+            return str(error)
+        try:
+            await world.come_to_rest()
+        except Standing as error:
+            return str(error)
+        return None
+
+    def _planned(self, world: World, act: Act) -> tuple[LiveInstance, Plan]:
+        """Return what to run. Raises BadRequest as the API does."""
+        if act.verb is Verb.LAUNCH and self._instance is None:
+            self._instance = world.create(self._ground.plant(self._manifest, act.parameters))
+            after_s = act.destroy_after_s
+            if after_s is None:
+                after_s = limits.DESTROY_INTERVAL_DEFAULT_MS / 1000
+            self._instance.destroy_at = world.surroundings.clock.now() + timedelta(seconds=after_s)
+            return self._instance, plan_launch({}, InstanceStatus.REQUESTED)
+        instance = self._instance
+        if instance is None:
+            raise BadRequest(f"There is no instance to {act.verb} yet; launch it first.")
+        if instance.status is InstanceStatus.DESTROYED:
+            raise BadRequest("The instance is destroyed; nothing can be done with it.")
+        if act.verb is Verb.LAUNCH:
+            plan = plan_launch({}, instance.status)
+        elif act.verb is Verb.DESTROY:
+            plan = plan_destroy(instance.status)
+        elif act.verb is Verb.RUN:
+            plan = plan_run(instance.plant.manifest, act.subject, act.parameters, instance.status)
+        else:
+            manifest = instance.plant.manifest
+            if act.subject:
+                manifest = self._workbench.compiled(self._suite.path.parent / act.subject)
+            world.change(instance, self._ground.plant(manifest, act.parameters))
+            plan = plan_reconfigure(instance.status)
+        assert may_accept(plan), "a living instance takes any work"
+        return instance, plan
+
+    def _happened(self, world: World, jobs: int, lines: int, refusal: str | None) -> Happened:
+        instance = self._instance
+        return Happened(
+            status=None if instance is None else instance.status,
+            error=refusal or world.error,
+            values={} if instance is None else instance.values,
+            performed=list(self._watch.performed),
+            workflows=[".".join((*way, workflow)) for way, workflow in world.jobs[jobs:]],
+            machines=_machines(world),
+            lines=[text for _, text in world.lines[lines:]],
+        )
+
+
+def _machines(world: World) -> Mapping[str, int]:
+    """Return how many machines there are of each role, in all instances."""
+    found: dict[str, int] = {}
+    for instance in world.instances.values():
+        for _, machine in InstanceState.from_text(instance.state).machines():
+            found[machine.role] = found.get(machine.role, 0) + 1
+    return found

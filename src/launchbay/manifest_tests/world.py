@@ -1,0 +1,363 @@
+"""Instances of a test and their jobs, all in memory: what the engine does with a database, without one.
+
+Jobs of one instance follow each other. What a job triggers runs when the act that began it has come to rest, and what
+is due at a time runs when an act lets that time come.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from launchbay.engine.aftermath import Moment, Pending, aftermath
+from launchbay.errors import BadRequest
+from launchbay.manifest.configuration import configure
+from launchbay.manifest.difference import Configured
+from launchbay.manifest.scaling import expanded, expanded_configuration
+from launchbay.manifest_tests.memory_journal import MemoryJournal
+from launchbay.manifest_tests.planting import Ground, Plant, Way
+from launchbay.model.instance import InstanceEvent, InstanceStatus, move, status_after_job
+from launchbay.model.links import Link, LinkKind
+from launchbay.model.plan import Plan
+from launchbay.model.quartz import next_due
+from launchbay.planning.accept import accepting_event, may_accept
+from launchbay.planning.commands import DESTROY, LAUNCH, plan_call, plan_destroy, plan_trigger
+from launchbay.runtime.feeding import feed_for
+from launchbay.runtime.graph import Graph, existing
+from launchbay.runtime.linked import linked_signals
+from launchbay.runtime.perform import perform
+from launchbay.runtime.results import return_values
+from launchbay.runtime.run import JobRun, LinkedInstance, Surroundings, WorkflowFailed
+from launchbay.runtime.state import InstanceState
+
+FOLLOW_UPS = 1_000  # jobs that one act may bring about; triggers may trigger each other
+_ORGANIZATION, _ENVIRONMENT = "f" * 24, "e" * 24
+
+
+@dataclass
+class LiveInstance:
+    """One instance. `state` is its stored form, between jobs."""
+
+    id: str
+    plant: Plant
+    links: dict[str, Link]
+    status: InstanceStatus = InstanceStatus.REQUESTED
+    state: str = "{}"
+    values: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+    fed: Mapping[str, Any] = field(default_factory=dict)
+    before: Configured | None = None
+    destroy_at: datetime | None = None
+    triggers: list[Pending] = field(default_factory=list)
+    schedules: list[Pending] = field(default_factory=list)
+    is_to_look: bool = False
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def is_alive(self) -> bool:
+        """Tell whether workflows can run on it."""
+        return self.status in {InstanceStatus.RUNNING, InstanceStatus.FAILED}
+
+    def graph(self) -> Graph:
+        """Return its components with their configuration."""
+        return Graph(self.plant.manifest, configure(self.plant.manifest, self.plant.parameters))
+
+
+class Standing(Exception):
+    """Workflows trigger each other without an end."""
+
+
+class World:
+    """Everything that there is in one test. `jobs` and `lines` are what happened, in its order."""
+
+    def __init__(self, surroundings: Surroundings, ground: Ground) -> None:
+        self.surroundings = surroundings
+        self.ground = ground
+        self.instances: dict[str, LiveInstance] = {}
+        self.jobs: list[tuple[Way, str]] = []
+        self.lines: list[tuple[str, str]] = []
+        self.error: str | None = None  # of the last job that failed
+
+    def create(self, plant: Plant) -> LiveInstance:
+        """Return a new instance of an application, with new ones of its submodules."""
+        instance_id = f"{len(self.instances) + 1:024x}"
+        instance = self.instances[instance_id] = LiveInstance(instance_id, plant, dict(plant.services))
+        for path, child in plant.children.items():
+            instance.links[path] = Link(self.create(child).id, LinkKind.OWN)
+        return instance
+
+    def change(self, instance: LiveInstance, plant: Plant) -> None:
+        """Give an instance, and those of its submodules that stay, a new configuration for the next job to see."""
+        instance.before = self._configured(instance)
+        links = dict(plant.services)
+        for path, child in plant.children.items():
+            former = instance.links.get(path)
+            if former is not None and former.kind is LinkKind.OWN and self._stays(former, child):
+                links[path] = former
+                if self.instances[former.instance_id].plant != child:
+                    self.change(self.instances[former.instance_id], child)
+            else:
+                links[path] = Link(self.create(child).id, LinkKind.OWN)
+        instance.plant, instance.links = plant, links
+
+    async def run(self, instance: LiveInstance, plan: Plan) -> Mapping[str, Any]:
+        """Run a job to its end and return its results. Raises WorkflowFailed with the instance's error message."""
+        self.jobs.append((instance.plant.way, plan.workflow))
+        is_first = instance.status is InstanceStatus.REQUESTED and plan.kind == "launch"
+        event = InstanceEvent.LAUNCH_STARTED if is_first else accepting_event(plan)
+        instance.status = move(instance.status, event)
+        state = InstanceState.from_text(instance.state)
+        job = self._job(instance, plan, state)
+        error, propagates = "The job was broken off.", True
+        results: Mapping[str, Any] = {}
+        succeeded = False
+        try:
+            results = await perform(job)
+            succeeded = True
+        except WorkflowFailed as failure:
+            error, propagates = str(failure), failure.propagates
+        finally:  # also when the caller does not wait any longer
+            instance.status = status_after_job(
+                InstanceStatus(plan.prior_status),
+                is_destroy=plan.kind == "destroy",
+                succeeded=succeeded,
+                propagates=plan.propagates and propagates,
+            )
+            self._end(instance, job, None if succeeded else error)
+        if not succeeded:
+            raise WorkflowFailed(error)
+        return results
+
+    async def come_to_rest(self) -> None:
+        """Run what jobs have triggered, until nothing more follows. Raises Standing."""
+        for _ in range(FOLLOW_UPS):
+            waiting = next((each for each in self.instances.values() if each.triggers or each.is_to_look), None)
+            if waiting is None:
+                return
+            if waiting.is_to_look:
+                waiting.is_to_look = False
+                self._look(waiting)
+                continue
+            pending = waiting.triggers.pop(0)
+            await self._run_pending(waiting, pending)
+        raise Standing(f"After {FOLLOW_UPS} jobs there is still something triggered; do workflows trigger each other?")
+
+    async def let_pass(self, seconds: float) -> None:
+        """Let time pass, and run what falls due meanwhile, in its order. Raises Standing."""
+        until = self._now() + timedelta(seconds=seconds)
+        while (due := self._next_due()) is not None and due[0] <= until:
+            due_at, instance, pending = due
+            await self._sleep_until(due_at)
+            if pending is None:
+                instance.destroy_at = None
+                await self._try(instance, plan_destroy(instance.status))
+            else:
+                instance.schedules.remove(pending)
+                component = instance.plant.manifest.components.get(pending.component)
+                cron = None if component is None else component.schedule.get(pending.workflow)
+                again = None if cron is None else next_due(cron, due_at)
+                if again is not None:
+                    instance.schedules.append(Pending("cron", pending.component, pending.workflow, again))
+                await self._run_pending(instance, pending)
+            await self.come_to_rest()
+        await self._sleep_until(until)
+
+    def _next_due(self) -> tuple[datetime, LiveInstance, Pending | None] | None:
+        found = [
+            *((each.due_at, live, each) for live in self.instances.values() for each in live.schedules if each.due_at),
+            *((live.destroy_at, live, None) for live in self.instances.values() if live.destroy_at and live.is_alive),
+        ]
+        return min(found, key=lambda due: due[0], default=None)
+
+    async def _run_pending(self, instance: LiveInstance, pending: Pending) -> None:
+        if instance.is_alive:
+            manifest = instance.plant.manifest
+            try:
+                plan = plan_trigger(manifest, pending.component, pending.workflow, instance.status)
+            except BadRequest:
+                return  # another manifest has no such workflow any more
+            await self._try(instance, plan)
+
+    async def _try(self, instance: LiveInstance, plan: Plan) -> None:
+        try:
+            async with instance.turn:
+                await self.run(instance, plan)
+        except WorkflowFailed:
+            return  # the instance shows it
+
+    def _end(self, instance: LiveInstance, job: JobRun, error: str | None) -> None:
+        if error is not None:
+            self.error = error
+        if error is not None or instance.status is not InstanceStatus.FAILED:
+            instance.error = error
+        before, instance.values = instance.values, return_values(job.manifest, job.state)
+        instance.state = job.state.to_text()
+        if instance.status is InstanceStatus.DESTROYED:
+            instance.triggers, instance.schedules, instance.destroy_at = [], [], None
+            return
+        if job.plan.kind in {"launch", "reconfigure"} and error is None:
+            instance.before, instance.schedules = None, []
+        self._follow(instance, job, before, begins_life=job.plan.kind in {"launch", "reconfigure"} and error is None)
+
+    def _follow(
+        self, instance: LiveInstance, job: JobRun, values_before: Mapping[str, Any], *, begins_life: bool
+    ) -> None:
+        """Note what a job's end brings about, for this instance and others."""
+        moment = Moment(
+            manifest=job.manifest,
+            state=job.state,
+            fed=instance.fed,
+            links=instance.links,
+            values_before=values_before,
+            values_now=instance.values,
+        )
+        follows = aftermath(moment, self._now(), begins_life=begins_life)
+        for pending in follows.pending:
+            known = {(each.component, each.workflow) for each in instance.triggers}
+            if pending.kind == "cron":
+                instance.schedules.append(pending)
+            elif (pending.component, pending.workflow) not in known:
+                instance.triggers.append(pending)
+        self._feed(instance, job)
+        if follows.signals_changed:
+            for other in self.instances.values():
+                if any(link.is_instance and link.instance_id == instance.id for link in other.links.values()):
+                    other.is_to_look = other.is_alive
+
+    def _feed(self, instance: LiveInstance, job: JobRun) -> None:
+        for path, link in instance.links.items():
+            if link.kind is LinkKind.OWN and path in job.manifest.components:
+                child = self.instances[link.instance_id]
+                needs = feed_for(job.manifest, job.state, instance.fed, job.component(path))
+                if needs and needs != child.fed:
+                    child.fed = needs
+                    child.is_to_look = child.is_alive
+
+    def _look(self, instance: LiveInstance) -> None:
+        """Take over what the instances publish that this one stands on."""
+        state = InstanceState.from_text(instance.state)
+        plan = plan_destroy(instance.status)  # of no account: nothing is performed
+        job = self._job(instance, plan, state)
+        for path, link in instance.links.items():
+            if link.is_instance and path in job.manifest.components and state.is_launched(path):
+                values = self.instances[link.instance_id].values
+                for pin, value in linked_signals(job.component(path), link, values):
+                    state.publish(path, pin.interface, pin.name, value)
+        before, instance.values = instance.values, return_values(job.manifest, state)
+        instance.state = state.to_text()
+        self._follow(instance, job, before, begins_life=False)
+
+    def _job(self, instance: LiveInstance, plan: Plan, state: InstanceState) -> JobRun:
+        where = ".".join(instance.plant.way)
+
+        def tell(level: str, text: str) -> None:
+            self.lines.append((level, f"{where}: {text}" if where else text))
+
+        return JobRun(
+            job_id=f"{len(self.jobs):024x}",
+            instance_id=instance.id,
+            organization_id=_ORGANIZATION,
+            environment_id=_ENVIRONMENT,
+            plan=plan,
+            graph=instance.graph(),
+            environment=self.ground.view,
+            state=state,
+            journal=MemoryJournal(tell),
+            surroundings=self.surroundings,
+            others=Others(self),
+            links=instance.links,
+            fed=instance.fed,
+            before=instance.before,
+        )
+
+    def _configured(self, instance: LiveInstance) -> Configured:
+        manifest = instance.plant.manifest
+        quantities = existing(manifest, InstanceState.from_text(instance.state))
+        values = configure(manifest, instance.plant.parameters)
+        return Configured(
+            expanded(manifest, quantities),
+            expanded_configuration(manifest, values, quantities),
+            instance.links,
+            frozenset(instance.plant.parameters),
+        )
+
+    def _stays(self, former: Link, child: Plant) -> bool:
+        """Tell whether a submodule is still the same application."""
+        return self.instances[former.instance_id].plant.manifest is child.manifest
+
+    def _now(self) -> datetime:
+        return self.surroundings.clock.now()
+
+    async def _sleep_until(self, moment: datetime) -> None:
+        await asyncio.sleep(max(0.0, (moment - self._now()).total_seconds()))
+
+
+class Others:
+    """Implements `runtime.run.OtherInstances` for the instances of a world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def look(self, link: Link) -> LinkedInstance:
+        """Return the linked instance as it is now."""
+        live = self._live(link)
+        return LinkedInstance(_name(live), live.status, live.values)
+
+    async def feed(self, link: Link, signals: Mapping[str, Any]) -> None:
+        """Give signals to the needs of the linked instance's application."""
+        self._live(link).fed = signals
+
+    async def is_to_reconfigure(self, outer: JobRun, link: Link, path: str, *, is_up: bool) -> bool:  # noqa: ARG002 - contract
+        """Tell whether a reconfiguration is what the instance needs."""
+        live = self._live(link)
+        is_second_chance = outer.plan.kind == "reconfigure" and (not is_up or live.status is InstanceStatus.FAILED)
+        return live.status is not InstanceStatus.REQUESTED and (live.before is not None or is_second_chance)
+
+    async def give_up(self, outer: JobRun) -> None:
+        """Have nothing to end: a call that is not waited for any more ends with its caller."""
+
+    async def left_behind(self, outer: JobRun) -> list[Link]:  # noqa: ARG002 - contract
+        """Return none: a world loses no instance."""
+        return []
+
+    async def offers(self, link: Link) -> frozenset[str]:
+        """Return the keys of all pins of the linked instance's application."""
+        manifest = self._live(link).plant.manifest
+        return frozenset((*manifest.parameters, *manifest.results, *manifest.commands, *manifest.needs))
+
+    async def run(
+        self,
+        outer: JobRun,  # noqa: ARG002 - contract
+        link: Link,
+        workflow: str,
+        arguments: Mapping[str, Any],
+        path: str,  # noqa: ARG002 - contract
+        *,
+        is_over: bool = False,  # noqa: ARG002 - contract; nothing is repeated here
+    ) -> Mapping[str, Any]:
+        """Run a workflow there, or a command of a stand-in, and return its results. Raises WorkflowFailed."""
+        if not link.is_instance:
+            results: Mapping[str, Any] = self._world.ground.service_value(workflow) or {}
+            return results
+        live = self._live(link)
+        async with live.turn:
+            if workflow == DESTROY and live.status is InstanceStatus.DESTROYED:
+                return {}
+            try:
+                plan = plan_call(live.plant.manifest, workflow, arguments, live.status)
+            except BadRequest as error:
+                raise WorkflowFailed(f"the instance {_name(live)!r}: {error}") from error
+            first_launch = workflow == LAUNCH and live.status is InstanceStatus.REQUESTED
+            if not first_launch and not may_accept(plan):
+                raise WorkflowFailed(
+                    f"the instance {_name(live)!r} is {live.status}, so {workflow!r} cannot run on it."
+                )
+            return await self._world.run(live, plan)
+
+    def _live(self, link: Link) -> LiveInstance:
+        return self._world.instances[link.instance_id]
+
+
+def _name(live: LiveInstance) -> str:
+    return ".".join(live.plant.way)
