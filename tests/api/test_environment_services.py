@@ -444,6 +444,56 @@ async def test_a_service_serves_on_when_who_called_it_is_taken_away(api: Api, is
     assert document["errorMessage"]
 
 
+CHOIR = """
+application:
+  interfaces:
+    result: {heard: bind(choir.singer#result.heard), told: bind(choir.singer#result.told)}
+    actions: {ask: bind(choir.singer#actions.ask), grow: bind(choir#scale.set-quantity)}
+  components:
+    choir:
+      type: composite.Scaler
+      configuration: {configuration.quantity: 2}
+      bindings: [[singer, service]]
+      components:
+        service:
+          type: reference.Service
+          interfaces:
+            voice: {word: publish-signal(string)}
+            orders: {say: receive-command(string word => string said)}
+        singer:
+          type: workflow.Instance
+          required: [voice]
+          interfaces:
+            voice: {word: consume-signal(string)}
+            orders: {say: send-command(string word => string said)}
+            actions: {ask: receive-command(string word)}
+            result: {heard: publish-signal(string), told: publish-signal(string)}
+          configuration:
+            configuration.triggers: {voice.word: launch}
+            configuration.workflows:
+              launch:
+                steps: [{look: {action: getSignals, output: {seen: result}}}]
+                return: {heard: {value: "{$.seen.voice.word}"}}
+              ask:
+                steps: [{say: {action: orders.say, parameters: {word: "{$.word}"}, output: {answer: said}}}]
+                return: {told: {value: "{$.answer}"}}
+"""
+
+
+async def test_the_members_of_a_scaler_share_the_service_of_their_template(api: Api) -> None:
+    service, where = await offered(api)
+    document = await launched(api, CHOIR, where)
+    assert document["status"] == "Running", document["errorMessage"]
+    assert document["returnValues"] == {"result.heard": "first"}
+    user = document["id"]
+    await api.run(user, "actions.ask", word="tutti")
+    document = await until(api, user, lambda seen: seen["returnValues"]["result.heard"] == "tutti")
+    assert document["returnValues"]["result.told"] == "said tutti"
+    await api.run(user, "actions.grow", quantity="3")
+    await api.run(service, "orders.say", word="da capo")
+    await until(api, user, lambda seen: seen["returnValues"]["result.heard"] == "da capo")
+
+
 async def test_previews_tell_of_services_that_are_missing(api: Api) -> None:
     application = await api.application(NEEDY)
     body = {"environmentId": await environment(api)}

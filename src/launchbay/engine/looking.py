@@ -12,7 +12,7 @@ from launchbay.engine.aftermath import Moment, aftermath
 from launchbay.engine.assembly import links_of
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import expanded, scalers
-from launchbay.runtime.linked import linked_signals
+from launchbay.runtime.linked import linked_components, linked_signals
 from launchbay.runtime.results import return_values
 from launchbay.runtime.state import InstanceState
 from launchbay.store import schedules
@@ -31,12 +31,10 @@ async def look(connection: Connection, instance_id: str, manifest: CompiledManif
         row.id: msgspec.json.decode(row.return_values)
         for row in await schedules.linked_values(connection, instance_ids=targets)
     }
-    for path, link in links.items():
-        component = manifest.components.get(path)
-        if component is None or not state.is_launched(path):
-            continue
-        for pin, value in linked_signals(component, link, published.get(link.instance_id, {})):
-            state.publish(path, pin.interface, pin.name, value)
+    for component, link in linked_components(manifest, links):
+        if state.is_launched(component.path):
+            for pin, value in linked_signals(component, link, published.get(link.instance_id, {})):
+                state.publish(component.path, pin.interface, pin.name, value)
     values_now = return_values(manifest, state)
     moment = Moment(
         manifest=manifest,

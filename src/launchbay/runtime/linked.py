@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launchbay.manifest.graph import Component, Pin
+from launchbay.manifest.graph import CompiledManifest, Component, Pin
+from launchbay.manifest.scaling import template_path
 from launchbay.model.links import Link
 from launchbay.model.values import PinKind
 from launchbay.runtime.run import JobRun, LinkedInstance, WorkflowFailed
@@ -11,15 +12,30 @@ from launchbay.runtime.run import JobRun, LinkedInstance, WorkflowFailed
 
 async def look_at_linked(job: JobRun) -> None:
     """Take over what linked instances publish now: a change inside of them is seen at once (language §8)."""
-    for path, link in job.links.items():
-        if not link.is_instance or path not in job.manifest.components or not job.state.is_launched(path):
+    for component, link in linked_components(job.manifest, job.links):
+        path = component.path
+        if not link.is_instance or not job.state.is_launched(path):
             continue
         try:
             linked = await job.others.look(link)
         except WorkflowFailed as gone:
             job.journal.log(None, "warning", f"Component {path!r}: {gone} It keeps the signals that it has.")
         else:
-            publish_linked(job, job.component(path), link, linked)
+            publish_linked(job, component, link, linked)
+
+
+def link_of(path: str, links: Mapping[str, Link]) -> Link | None:
+    """Return where a component leads. The members of a Scaler all lead where their template does."""
+    return links.get(path) or links.get(template_path(path))
+
+
+def linked_components(manifest: CompiledManifest, links: Mapping[str, Link]) -> Iterator[tuple[Component, Link]]:
+    """Yield the components that lead somewhere, with their links."""
+    if links:
+        for path, component in manifest.components.items():
+            link = link_of(path, links)
+            if link is not None:
+                yield component, link
 
 
 def publish_linked(job: JobRun, component: Component, link: Link, linked: LinkedInstance) -> None:

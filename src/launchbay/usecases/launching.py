@@ -13,10 +13,9 @@ from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
-from launchbay.manifest.component_types import SCALER, SERVICE, SUBMODULE
+from launchbay.manifest.component_types import SCALER, SUBMODULE
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.manifest.service_needs import service_shape
 from launchbay.model.application import Application
 from launchbay.model.environment import Environment
 from launchbay.model.environment_view import EnvironmentView
@@ -208,7 +207,6 @@ def unsupported_components(manifest: CompiledManifest, runnable: Collection[str]
         f"Component {path!r} stands for another instance, which is not supported inside of the {SCALER} "
         f"{component.scaler!r} yet."
         for path, component in manifest.components.items()
-        if component.scaler is not None
-        and (component.type == SUBMODULE or (component.type == SERVICE and service_shape(component)))
+        if component.scaler is not None and component.type == SUBMODULE
     ]
     return problems

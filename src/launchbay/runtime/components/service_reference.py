@@ -14,7 +14,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.links import Link
 from launchbay.model.values import PinKind
 from launchbay.runtime.components.environment_reference import publish_environment
-from launchbay.runtime.linked import publish_linked
+from launchbay.runtime.linked import link_of, publish_linked
 from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance, WorkflowFailed
 
 _ASK_AGAIN_S = 0.2
@@ -28,7 +28,7 @@ class ServiceReference:
     async def launch(self, job: JobRun, component: Component) -> None:
         """Publish. Raises WorkflowFailed when something cannot do without signals that the service does not have."""
         publish_environment(job, component)
-        link = job.links.get(component.path)
+        link = link_of(component.path, job.links)
         if link is None:
             return
         if link.is_instance:
@@ -38,7 +38,7 @@ class ServiceReference:
 
     async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
         """Run the command and take over the signals that it changed. Raises WorkflowFailed."""
-        link = job.links.get(component.path)
+        link = link_of(component.path, job.links)
         name = None if link is None else link.key(f"{call.interface}.{call.command}")
         if link is None or (name is None and link.is_instance):
             raise WorkflowFailed(_unmet(component, call.command))
