@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.api.running import Api, accepted, fresh_name
+from tests.api.running import Api, accepted, fresh_name, refused
 
 # Offers a signal and a command that changes it.
 SPEAKER = """
@@ -89,3 +89,16 @@ def behind(document: Any, component: str = "service") -> str | None:
     """Return the id of the instance that the API shows behind a component."""
     [found] = [part.get("instanceId") for part in document["components"] if part["name"] == component]
     return None if found is None else str(found)
+
+
+async def launched(api: Api, manifest: str, where: str, **body: Any) -> Any:
+    instance = await api.launch(await api.application(manifest), environmentId=where, **body)
+    return await api.settled(instance)
+
+
+async def refusal(api: Api, manifest: str, where: str) -> str:
+    """Launch what cannot be launched there; return why not, and see that nothing came of it."""
+    application = await api.application(manifest)
+    told = refused(await api.post(f"applications/{application}/launch", {"environmentId": where}), 400, "CannotLaunch")
+    assert accepted(await api.get(f"applications/{application}/instances")) == []
+    return told

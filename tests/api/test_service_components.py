@@ -9,9 +9,8 @@ from launchbay.model.pins import PinType, parse_pin_type
 from launchbay.model.types import STRING
 from launchbay.service_types import registry
 from launchbay.service_types.contract import Passive, ServiceCall, ServiceCommand, ServiceParameter, command_pins
-from tests.api.offered import environment
+from tests.api.offered import environment, launched, refusal
 from tests.api.running import Api, accepted, fresh_name, refused, running_api
-from tests.api.test_environment_services import launched, refusal
 from tests.databases import Databases
 
 
