@@ -172,6 +172,7 @@ OBJECTS: dict[str, Callable[[Stage], Awaitable[str]]] = {
     "instances": _instance,
     "jobs": _job,
     "invitation": _invitation,
+    "webhooks": Stage.webhook,
 }
 
 

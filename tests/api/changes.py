@@ -57,6 +57,13 @@ class Stage:
         }
         return await self.made(f"{self.organization}/services", body)
 
+    async def webhook(self) -> str:
+        """Create a webhook that is switched off, so that no delivery changes the database on its own."""
+        body = {"url": "https://hooks.example.com/launchbay", "events": ["signal"]}
+        webhook = await self.made(f"{self.organization}/webhooks", body)
+        accepted(await self.api.put(f"webhooks/{webhook}", {"enabled": False}))
+        return webhook
+
     async def revision(self) -> str:
         return await self.made(f"applications/{await self.api.application()}/revisions", {"name": "r", "version": 1})
 
@@ -316,6 +323,19 @@ async def set_destroy_at(stage: Stage) -> Call:
     return partial(stage.api.put, f"instances/{await stage.settled()}/destroyAt", {"destroyAt": -1})
 
 
+async def create_webhook(stage: Stage) -> Call:
+    body = {"url": "https://hooks.example.com/launchbay", "events": ["signal"]}
+    return partial(stage.api.post, f"{stage.organization}/webhooks", body)
+
+
+async def update_webhook(stage: Stage) -> Call:
+    return partial(stage.api.put, f"webhooks/{await stage.webhook()}", {"events": ["job"]})
+
+
+async def delete_webhook(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"webhooks/{await stage.webhook()}")
+
+
 async def cancel_job(stage: Stage) -> Call:
     instance = await stage.launched()
     return partial(stage.api.delete, f"instances/{instance}/jobs/{await stage.job(instance)}")
@@ -341,5 +361,6 @@ SCENARIOS: dict[str, Scenario] = {
         launch_application, run_workflow, schedule_workflow, reschedule_workflow,
         put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job,
         replace_instance_environments, set_destroy_at,
+        create_webhook, update_webhook, delete_webhook,
     )
 }  # fmt: skip
