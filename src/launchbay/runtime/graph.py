@@ -23,7 +23,8 @@ class Graph:
         self._configuration = configuration
         templates = {component.scaler for component in manifest.components.values()}
         self._scalers = [path for path in scalers(manifest) if path in templates]
-        self._known: dict[tuple[int, ...], tuple[CompiledManifest, Configuration]] = {}
+        self._key: tuple[int, ...] = ()
+        self._now = (manifest, configuration)
 
     def settle(self, state: InstanceState) -> None:
         """Bring the quantities of a state to the configuration, where it has another one than they came from.
@@ -46,12 +47,13 @@ class Graph:
     def _at(self, state: InstanceState) -> tuple[CompiledManifest, Configuration]:
         quantities = {path: state.quantity(path) for path in self._scalers}
         key = tuple(quantities.values())
-        if key not in self._known:
-            self._known[key] = (
+        if key != self._key:  # only the latest is kept: there may be a thousand members
+            self._now = (
                 expanded(self.compiled, quantities),
                 expanded_configuration(self.compiled, self._configuration, quantities),
             )
-        return self._known[key]
+            self._key = key
+        return self._now
 
 
 def existing(manifest: CompiledManifest, state: InstanceState) -> Mapping[str, int]:

@@ -71,15 +71,15 @@ def _members(job: JobRun, component: Component, first: int, end: int) -> list[st
 
 async def _shrink(job: JobRun, component: Component, wanted: int) -> None:
     """Take down the members beyond a number, the last one first; one that does not go stays with all before it."""
-    while (present := job.state.quantity(component.path)) > wanted:
-        for path in reversed(_members(job, component, present - 1, present)):
+    for number in reversed(range(wanted, job.state.quantity(component.path))):
+        for path in reversed(_members(job, component, number, number + 1)):
             try:
                 await take_down(job, job.component(path))
             except WorkflowFailed as failure:
+                job.state.scale(component.path, number + 1)
                 raise WorkflowFailed(f"component {path!r} could not be taken down: {failure}") from failure
             job.state.forget(path)
             job.state.retire(path)
-        job.state.scale(component.path, present - 1)
 
 
 async def _grow(job: JobRun, component: Component, wanted: int) -> None:
