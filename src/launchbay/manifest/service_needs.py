@@ -43,11 +43,6 @@ def service_shape(component: Component) -> dict[str, dict[str, PinKind]]:
     return shape
 
 
-def service_interfaces(component: Component) -> list[str]:
-    """Return the names of the interfaces that only a service can fill."""
-    return list(service_shape(component))
-
-
 def required_providers(manifest: CompiledManifest) -> set[str]:
     """Return the components that something cannot do without.
 
