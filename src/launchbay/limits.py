@@ -143,6 +143,15 @@ INVITATION_LIFETIME_DAYS = 7
 FORM_BYTES = 16 * KIB  # a form of a page
 AUDIT_DOCUMENT_BYTES = 64 * KIB  # of what was before or after; beyond it, a fingerprint stands for it
 
+# Sign-in through an OpenID Connect provider.
+OPENID_ATTEMPT_S = 600
+OPENID_TIMEOUT_S = 10.0  # for one question to the provider
+OPENID_ANSWER_BYTES = 256 * KIB
+OPENID_METADATA_S = 3_600.0  # that its metadata and keys are kept
+OPENID_KEYS_AGAIN_S = 60.0  # between two looks for a key that is not known
+OPENID_LEEWAY_S = 60  # between its clock and ours
+OPENID_SUBJECT_CHARS = 255
+
 # Submodules.
 SUBMODULE_LEVELS = 16
 SUBMODULE_INSTANCES = 5_000  # that one launch may bring

@@ -3,9 +3,10 @@
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 
 class SettingError(ValueError):
@@ -27,6 +28,14 @@ class Settings:
     outgoing_allow: str = ""
     secret_key_file: str = ""
     session_lifetime_s: int = 36_000
+    oidc_issuer: str = ""
+    oidc_client_id: str = ""
+    oidc_client_secret: str = field(default="", repr=False)
+    oidc_scopes: str = "openid email profile"
+    oidc_name: str = "OpenID Connect"
+    oidc_allowed_domains: str = ""
+    oidc_organization: str = "Default"
+    oidc_new_user_roles: str = ""
     rate_limit_address_per_s: int = 5_000
     rate_limit_user_per_s: int = 5_000
     rate_limit_burst_s: float = 2.0
@@ -64,6 +73,19 @@ class Settings:
             raise SettingError(f"LAUNCHBAY_LOG_FORMAT is {self.log_format!r}; it is console or json.")
         if "@" not in self.admin_email:
             raise SettingError(f"LAUNCHBAY_ADMIN_EMAIL is {self.admin_email!r}; it must be an e-mail address.")
+        if self.oidc_issuer:
+            self._check_openid()
+
+    def _check_openid(self) -> None:
+        issuer = urlsplit(self.oidc_issuer)
+        is_safe = issuer.scheme == "https" or issuer.hostname in {"localhost", "127.0.0.1", "::1"}
+        if not is_safe or not issuer.hostname:
+            raise SettingError(f"LAUNCHBAY_OIDC_ISSUER is {self.oidc_issuer!r}; it must be an https:// address.")
+        for name in ("oidc_client_id", "base_url"):
+            if not getattr(self, name):
+                raise SettingError(f"LAUNCHBAY_{name.upper()} is empty; a server with LAUNCHBAY_OIDC_ISSUER needs it.")
+        if "openid" not in self.oidc_scopes.split():
+            raise SettingError(f"LAUNCHBAY_OIDC_SCOPES is {self.oidc_scopes!r}; openid must be among them.")
 
 
 def load(

@@ -11,6 +11,7 @@ class Method(StrEnum):
     BEARER = "bearer"
     EXCHANGE = "exchange"  # a refresh token, for a session token
     INVITATION = "invitation"  # the link that sets the first password
+    OPENID = "openid"  # the OpenID Connect provider
 
 
 @dataclass(frozen=True, slots=True)

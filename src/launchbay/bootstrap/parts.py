@@ -23,6 +23,7 @@ from launchbay.access.security_events import LoggedSecurityEvents
 from launchbay.access.throttle import AddressThrottle, SignInThrottle
 from launchbay.actions.registry import Registry
 from launchbay.bootstrap.answers_file import read_answers_file
+from launchbay.bootstrap.openid import openid_sign_in
 from launchbay.clock import Clock, SystemClock
 from launchbay.engine.cleaner import CLEAN_S, Cleaner
 from launchbay.engine.duties import Duty
@@ -53,7 +54,8 @@ from launchbay.usecases.idempotency import Idempotency
 from launchbay.web.app import create_app
 from launchbay.web.asgi import App
 from launchbay.web.endpoints import ENDPOINTS
-from launchbay.web.services import Services
+from launchbay.web.handlers.openid import START
+from launchbay.web.services import Services, SignInWay
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ async def started(settings: Settings, clock: Clock | None = None) -> AsyncIterat
         )
         outgoing = OutgoingHttp(Allowlist.parse(settings.outgoing_allow))
         stack.push_async_callback(outgoing.aclose)
-        parts = _assemble(settings, clock, database, passwords, outgoing, administrator)
+        parts = _assemble(settings, clock, database, passwords, outgoing, administrator, stack)
         stack.push_async_callback(parts.feed.close)
         stack.push_async_callback(parts.sender.close)
         yield parts
@@ -125,6 +127,7 @@ def _assemble(
     passwords: Passwords,
     outgoing: OutgoingHttp,
     administrator: FirstAdministrator | None,
+    stack: AsyncExitStack,
 ) -> Parts:
     actions = Registry.load()
     known_actions = frozenset(actions.names())
@@ -166,7 +169,15 @@ def _assemble(
     sender = WebhookSender(database, outgoing, secret)
     engine = _engine(settings, database, surroundings, manifests, calls, sender)
     idempotency = Idempotency(database, desk.lookups, secret)
-    services = Services(desk=desk, idempotency=idempotency, ready=partial(_ready, database), base_url=settings.base_url)
+    openid = openid_sign_in(settings, secret, clock, stack)
+    services = Services(
+        desk=desk,
+        idempotency=idempotency,
+        ready=partial(_ready, database),
+        base_url=settings.base_url,
+        sign_in_ways=() if openid is None else (SignInWay(settings.oidc_name, START),),
+        openid=openid,
+    )
     limits = RateLimits(
         clock,
         address_per_s=settings.rate_limit_address_per_s,

@@ -15,6 +15,7 @@ from launchbay.web.handlers import (
     manifests,
     members,
     offers,
+    openid,
     organizations,
     pages,
     permissions,
@@ -48,6 +49,7 @@ _FAMILIES: tuple[tuple[Endpoint, ...], ...] = (
     webhooks.ENDPOINTS,
     account.ENDPOINTS,
     pages.ENDPOINTS,
+    openid.ENDPOINTS,
     health.ENDPOINTS,
 )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.idempotency import Idempotency
+from launchbay.usecases.openid import OpenIdSignIn
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +26,4 @@ class Services:
     ready: Callable[[], Awaitable[None]]
     base_url: str  # where clients find this server, "" where that is the Host that they ask for
     sign_in_ways: tuple[SignInWay, ...] = ()  # beside the local password
+    openid: OpenIdSignIn | None = None
