@@ -1,4 +1,4 @@
-"""One request sent twice does its work once (api-decisions, "Wire" 8; docs/decisions/0030-idempotency-keys.md).
+"""One request sent twice does its work once (api-decisions, "Wire" 8; docs/decisions/0032-idempotency-keys.md).
 
 The key's row, the change and the answer are committed together. So a crash leaves all of it or nothing: a client that
 did not see the answer asks again, and either gets it or has its work done now.
