@@ -31,8 +31,8 @@ class Settings:
     oidc_issuer: str = ""
     oidc_client_id: str = ""
     oidc_client_secret: str = field(default="", repr=False)
-    oidc_scopes: str = "openid email profile"
-    oidc_name: str = "OpenID Connect"
+    oidc_scopes: str = "openid,email,profile"
+    oidc_name: str = "OpenID"
     oidc_allowed_domains: str = ""
     oidc_organization: str = "Default"
     oidc_new_user_roles: str = ""
@@ -84,7 +84,7 @@ class Settings:
         for name in ("oidc_client_id", "base_url"):
             if not getattr(self, name):
                 raise SettingError(f"LAUNCHBAY_{name.upper()} is empty; a server with LAUNCHBAY_OIDC_ISSUER needs it.")
-        if "openid" not in self.oidc_scopes.split():
+        if "openid" not in self.oidc_scopes.replace(",", " ").split():
             raise SettingError(f"LAUNCHBAY_OIDC_SCOPES is {self.oidc_scopes!r}; openid must be among them.")
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 import structlog
 from authlib.common.errors import AuthlibBaseError  # type: ignore[import-untyped] # Authlib ships no types
-from authlib.oauth2.client import OAuth2Client  # type: ignore[import-untyped] # as above
-from authlib.oauth2.rfc6749.parameters import prepare_token_request  # type: ignore[import-untyped] # as above
+from authlib.oauth2.client import OAuth2Client  # type: ignore[import-untyped] # Authlib ships no types
+from authlib.oauth2.rfc6749.parameters import prepare_token_request  # type: ignore[import-untyped] # no types there
 
 from launchbay.access.openid_metadata import ProviderMetadata
 from launchbay.access.openid_token import verified_claims

@@ -15,7 +15,7 @@ from launchbay.errors import OutgoingFailed, Unavailable
 from launchbay.limits import OPENID_ANSWER_BYTES, OPENID_KEYS_AGAIN_S, OPENID_METADATA_S, OPENID_TIMEOUT_S
 from launchbay.outgoing.client import OutgoingHttp
 
-_ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+_ASYMMETRIC = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
 
 log = structlog.get_logger("launchbay.security")
 
@@ -35,7 +35,7 @@ class Endpoints(msgspec.Struct, frozen=True):
 
     def accepted_algorithms(self) -> list[str]:
         """Return the algorithms that ID tokens may be signed with. Those with a shared secret, and none, are not."""
-        return [name for name in _ASYMMETRIC if name in self.algorithms] or ["RS256"]
+        return [name for name in self.algorithms if name in _ASYMMETRIC] or ["RS256"]
 
     def auth_method(self, *, has_secret: bool) -> str:
         """Return how this server proves who it is at the token endpoint."""

@@ -27,7 +27,7 @@ def openid_sign_in(settings: Settings, secret: SecretKey, clock: Clock, stack: A
         issuer=settings.oidc_issuer,
         client_id=settings.oidc_client_id,
         client_secret=settings.oidc_client_secret,
-        scopes=settings.oidc_scopes,
+        scopes=" ".join(settings.oidc_scopes.replace(",", " ").split()),
         redirect_uri=settings.base_url.rstrip("/") + CALLBACK,
     )
     metadata = ProviderMetadata(client.issuer, outgoing, clock)

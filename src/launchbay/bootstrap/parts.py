@@ -51,6 +51,7 @@ from launchbay.store.pool import Database, conninfo
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.first_start import FirstAdministrator, first_start
 from launchbay.usecases.idempotency import Idempotency
+from launchbay.usecases.openid import OpenIdSignIn
 from launchbay.web.app import create_app
 from launchbay.web.asgi import App
 from launchbay.web.endpoints import ENDPOINTS
@@ -168,24 +169,26 @@ def _assemble(
     calls = ServiceCalls(database, desk.service_types, secret)
     sender = WebhookSender(database, outgoing, secret)
     engine = _engine(settings, database, surroundings, manifests, calls, sender)
-    idempotency = Idempotency(database, desk.lookups, secret)
-    openid = openid_sign_in(settings, secret, clock, stack)
+    app = _app(settings, desk, openid_sign_in(settings, secret, clock, stack))
+    return Parts(app, engine, database, administrator, desk.feed, sender)
+
+
+def _app(settings: Settings, desk: Desk, openid: OpenIdSignIn | None) -> App:
     services = Services(
         desk=desk,
-        idempotency=idempotency,
-        ready=partial(_ready, database),
+        idempotency=Idempotency(desk.database, desk.lookups, desk.secret_key),
+        ready=partial(_ready, desk.database),
         base_url=settings.base_url,
         sign_in_ways=() if openid is None else (SignInWay(settings.oidc_name, START),),
         openid=openid,
     )
     limits = RateLimits(
-        clock,
+        desk.clock,
         address_per_s=settings.rate_limit_address_per_s,
         user_per_s=settings.rate_limit_user_per_s,
         burst_s=settings.rate_limit_burst_s,
     )
-    app = create_app(ENDPOINTS, Authenticator(basic, sessions), services, limits)
-    return Parts(app, engine, database, administrator, desk.feed, sender)
+    return create_app(ENDPOINTS, Authenticator(desk.sign_in, desk.sessions), services, limits)
 
 
 def _engine(
