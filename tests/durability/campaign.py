@@ -54,6 +54,7 @@ class Campaign:
     def _figures(self, load: Load, records: Records, ledger: list[Line]) -> str:
         history = load.history
         [(jobs, steps)] = records.rows("SELECT (SELECT count(*) FROM jobs), (SELECT count(*) FROM steps)")
+        ran = sum(burst.accepted for burst in history.bursts)
         repeated = len(ledger) - len({(line.job, line.path, line.attempt) for line in ledger})
         recovered = self.recoveries_s
         shown = (
@@ -63,7 +64,7 @@ class Campaign:
         )
         return (
             f"seed {self.seed}: {len(self.kills)} kills; {len(history.launched)} launches accepted,"
-            f" {history.unknown_launches} unanswered; {len(history.bursts)} bursts; {len(history.schedules)} schedules"
+            f" {history.unknown_launches} unanswered; {ran} of {len(history.bursts)} bursts; {len(history.schedules)} schedules"
             f" accepted; answers {dict(sorted(history.statuses.items()))}; {jobs} jobs, {steps} steps,"
             f" {len(ledger)} runs, {repeated} of them repetitions of interrupted steps;"
             f" start {percentile(sorted(self.starts_s), 0.5):.2f} s; first step again after {shown}"
@@ -75,13 +76,14 @@ async def one_server(
     seed: int,
     kills: int,
     *,
+    up_s: tuple[float, float] = (0.05, 1.4),
     defect: str | None = None,
     load_type: type[Load] = Load,
     more: Callable[[Records], list[str]] = lambda _: [],
 ) -> Campaign:
     """`launchbay serve` with its own database, killed and started again on the same data; sometimes both are killed.
 
-    `more` are further rules for the records of this load.
+    It is up for between so many seconds before each kill. `more` are further rules for the records of this load.
     """
     campaign = Campaign(directory, seed)
     server = Process(["serve", "--data-dir", str(directory), "--port", "0"], directory, defect)
@@ -93,7 +95,7 @@ async def one_server(
         loading = asyncio.create_task(load.run())
         for number in range(kills):
             # Now and then it gets the time that a rescue takes, so that recoveries can be measured.
-            await asyncio.sleep(7.0 if number % 12 == 11 else campaign.chance.uniform(0.05, 1.4))
+            await asyncio.sleep(7.0 if number % 12 == 11 else campaign.chance.uniform(*up_s))
             await campaign.kill(server)
             if campaign.chance.random() < 0.1:
                 cut_power_of_postgres(directory)

@@ -18,10 +18,12 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
     ],
 )
 async def test_killing_a_server_shows_the_defect(tmp_path: Path, defect: str, told: str) -> None:
-    campaign = await one_server(tmp_path, 1, 10, defect=defect)
+    campaign = await one_server(tmp_path, 1, 8, up_s=(1.0, 4.0), defect=defect)
     assert [each for each in campaign.broken if each.startswith(told)], (campaign.figures, campaign.broken[:5])
 
 
 async def test_freezing_a_worker_shows_a_missing_fence(tmp_path: Path) -> None:
-    campaign = await two_workers(tmp_path, 1, 3, freeze, defect="no-fence")
-    assert [each for each in campaign.broken if each.startswith("went back: ")], (campaign.figures, campaign.broken[:5])
+    campaign = await two_workers(tmp_path, 1, 4, freeze, defect="no-fence")
+    # Two write to one job: steps run out of order, and final statuses are overwritten.
+    told = ("went back: ", "ran again: ", "attempt went back: ", "unfinished: ")
+    assert [each for each in campaign.broken if each.startswith(told)], (campaign.figures, campaign.broken[:5])

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,17 +135,24 @@ async def test_acceptance_is_atomic_with_the_callers_transaction(bay: Bay) -> No
     assert await bay.rows("SELECT id FROM procrastinate_jobs") == []
 
 
-async def test_a_job_survives_an_outage_of_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tmp_path.chmod(0o711)
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """One that no other pytest closes to PostgreSQL's account."""
+    with tempfile.TemporaryDirectory(prefix="launchbay-outage-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+async def test_a_job_survives_an_outage_of_the_database(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = "\n".join(
         f"            - s{n}: {{action: effect, precedingPhases: [s{n - 1}], parameters: {{seconds: 0.1}}}}"
         for n in range(20)
     )
-    postgres = await asyncio.to_thread(EmbeddedPostgres.start, tmp_path)
+    postgres = await asyncio.to_thread(EmbeddedPostgres.start, directory)
     try:
         await parts.prepare(postgres.url)
         monkeypatch.setattr(parts, "prepare", no_migration)
-        async with Bay(postgres.url, tmp_path) as bay:
+        async with Bay(postgres.url, directory) as bay:
             monkeypatch.setattr(Registry, "load", bay.actions)
             async with bay.working():
                 job = await bay.launch(await bay.instance(f"launch:\n          steps:\n{steps}\n"))
