@@ -64,8 +64,8 @@ class Campaign:
         )
         return (
             f"seed {self.seed}: {len(self.kills)} kills; {len(history.launched)} launches accepted,"
-            f" {history.unknown_launches} unanswered; {ran} of {len(history.bursts)} bursts; {len(history.schedules)} schedules"
-            f" accepted; answers {dict(sorted(history.statuses.items()))}; {jobs} jobs, {steps} steps,"
+            f" {history.unknown_launches} unanswered; {ran} runs accepted in {len(history.bursts)} bursts;"
+            f" {len(history.schedules)} schedules accepted; answers {dict(sorted(history.statuses.items()))}; {jobs} jobs, {steps} steps,"
             f" {len(ledger)} runs, {repeated} of them repetitions of interrupted steps;"
             f" start {percentile(sorted(self.starts_s), 0.5):.2f} s; first step again after {shown}"
         )
