@@ -65,7 +65,8 @@ class Campaign:
         return (
             f"seed {self.seed}: {len(self.kills)} kills; {len(history.launched)} launches accepted,"
             f" {history.unknown_launches} unanswered; {ran} runs accepted in {len(history.bursts)} bursts;"
-            f" {len(history.schedules)} schedules accepted; answers {dict(sorted(history.statuses.items()))}; {jobs} jobs, {steps} steps,"
+            f" {len(history.schedules)} schedules accepted; answers {dict(sorted(history.statuses.items()))};"
+            f" {jobs} jobs, {steps} steps,"
             f" {len(ledger)} runs, {repeated} of them repetitions of interrupted steps;"
             f" start {percentile(sorted(self.starts_s), 0.5):.2f} s; first step again after {shown}"
         )
