@@ -26,7 +26,7 @@ SELECT status, job_id, (SELECT plan FROM jobs WHERE jobs.id = instances.job_id) 
        EXISTS (SELECT FROM jobs JOIN steps ON steps.job_id = jobs.id AND steps.is_record AND steps.status <> 'Failed'
                WHERE jobs.instance_id = instances.id)
        OR EXISTS (SELECT FROM instances AS inner_ones WHERE inner_ones.parent_id = instances.id) AS may_hold_something
-FROM instances WHERE id = %(instance_id)s FOR UPDATE OF instances;
+FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE OF instances;
 
 -- name: delete
 DELETE FROM instances WHERE id = %(instance_id)s;

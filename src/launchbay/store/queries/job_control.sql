@@ -8,7 +8,7 @@ FROM jobs WHERE id = %(job_id)s AND instance_id = %(instance_id)s;
 
 -- name: lock_instance
 -- While it is held no job of the instance begins or ends.
-SELECT status, job_id, parameters, version FROM instances WHERE id = %(instance_id)s FOR UPDATE;
+SELECT status, job_id, parameters, version FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;
 
 -- name: cancel
 -- Asks for the end of the job under way, with the reason as its error. Its worker is interrupted, and the next claim ends it; the

@@ -46,9 +46,14 @@ SELECT launchbay_interrupt(id) FROM freed;
 
 -- name: claim_job
 -- Raises the fence: from now on only this claim may write. No row: the job has ended already.
-WITH claimed AS (
+-- Where the instance's status changes too, it is locked first (`end_job` says why).
+WITH held AS (
+    SELECT instances.id FROM instances JOIN jobs ON jobs.instance_id = instances.id
+    WHERE jobs.id = %(job_id)s AND instances.status = %(requested_status)s
+    FOR NO KEY UPDATE OF instances
+), claimed AS (
     UPDATE jobs SET fence = fence + 1, started_at = coalesce(started_at, now())
-    WHERE id = %(job_id)s AND status = 'Executing'
+    WHERE id = %(job_id)s AND status = 'Executing' AND (SELECT count(*) FROM held) >= 0
     RETURNING id, instance_id, fence, plan, steps, parent_job_id
 ), started AS (
     UPDATE instances SET status = %(started_status)s FROM claimed
@@ -80,12 +85,17 @@ FROM held;
 -- name: end_job
 -- The job's end: the last of its journal, its status, the instance's status, state and return values. No row: another
 -- worker holds the job.
-WITH ended AS (
+-- The instance is locked before its job, as every request does it: in turn, the two would wait for each other for ever.
+WITH held AS (
+    SELECT instances.id FROM instances JOIN jobs ON jobs.instance_id = instances.id WHERE jobs.id = %(job_id)s
+    FOR NO KEY UPDATE OF instances
+), ended AS (
     UPDATE jobs
     SET status = %(job_status)s, steps = %(steps)s, error_message = %(error_message)s, results = %(results)s,
         finished_at = now()
-    WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing'
-    RETURNING id, instance_id
+    FROM held
+    WHERE jobs.id = %(job_id)s AND instance_id = held.id AND fence = %(fence)s AND status = 'Executing'
+    RETURNING jobs.id, instance_id
 ), freed AS (
     UPDATE instances
     SET status = %(status)s, job_id = NULL, state = coalesce(%(state)s, state),

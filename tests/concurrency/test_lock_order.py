@@ -1,0 +1,74 @@
+"""An instance is locked before its jobs, by requests and by the engine: they wait for each other, never in turn."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from launchbay.model.instance import InstanceStatus
+from launchbay.store import jobs
+from launchbay.store.pool import Connection
+from tests.api.running import Api, accepted, running_api
+
+MANIFEST = """
+launch: {steps: []}
+busy:
+  steps:
+    - rest: {action: wait, parameters: {delay: 0.3}}
+"""
+
+ENDING, CLAIMING = "ended AS", "claimed AS"
+
+
+@pytest.fixture
+async def api(database_url: str) -> AsyncIterator[Api]:
+    async with running_api(database_url) as api:
+        yield api
+
+
+async def until_it_waits(connection: Connection, statement: str) -> None:
+    """Wait until another session waits for a lock in the statement that holds this text."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock' AND strpos(query, %s) > 0"
+    )
+    async with asyncio.timeout(10):
+        while (await (await connection.execute(waiting, [statement])).fetchone() or [0])[0] == 0:
+            await asyncio.sleep(0.02)
+
+
+async def test_a_job_that_ends_while_its_instance_is_locked_holds_nothing_that_the_locker_needs(api: Api) -> None:
+    instance = await api.running(MANIFEST)
+    accepted(await api.post(f"instances/{instance}/busy", {}))
+    async with api.database.connection() as look, api.database.transaction() as connection:
+        await connection.execute("SELECT 1 FROM instances WHERE id = %s FOR NO KEY UPDATE", [instance])
+        await until_it_waits(look, ENDING)
+        await connection.execute("SET LOCAL lock_timeout = '300ms'")
+        await connection.execute("UPDATE jobs SET error_message = NULL WHERE instance_id = %s", [instance])
+    assert (await api.settled(instance))["status"] == "Running"
+
+
+async def test_a_launch_that_starts_while_its_instance_is_locked_holds_nothing_that_the_locker_needs(
+    database_url: str,
+) -> None:
+    async with running_api(database_url, engine=False) as api, api.database.connection() as look:
+        instance = await api.launch(await api.application(MANIFEST))
+        [job] = accepted(await api.get(f"instances/{instance}/jobs"))
+
+        async def claim() -> None:
+            async with api.database.transaction() as connection:
+                assert await jobs.claim(
+                    connection,
+                    job_id=job["id"],
+                    started_status=InstanceStatus.EXECUTING,
+                    requested_status=InstanceStatus.REQUESTED,
+                )
+
+        async with api.database.transaction() as connection:
+            await connection.execute("SELECT 1 FROM instances WHERE id = %s FOR NO KEY UPDATE", [instance])
+            claiming = asyncio.create_task(claim())
+            await until_it_waits(look, CLAIMING)
+            await connection.execute("SET LOCAL lock_timeout = '300ms'")
+            await connection.execute("UPDATE jobs SET error_message = NULL WHERE instance_id = %s", [instance])
+        await claiming
+        assert (await api.document(instance))["status"] == "Executing"
