@@ -1,0 +1,34 @@
+"""Generated requests find nothing: no 500, no undocumented status, header, content type or body, no rule broken.
+
+The description that the service serves is the test: schemathesis makes requests from it that fit and that do not, alone
+and in sequences along its links, and checks every answer against it.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.databases import Databases
+from tests.fuzzing.campaign import IS_INSTALLED, run
+from tests.fuzzing.world import target
+
+pytestmark = pytest.mark.skipif(not IS_INSTALLED, reason="schemathesis is not installed")
+
+
+async def test_the_service_keeps_to_its_description(databases: Databases, tmp_path: Path) -> None:
+    async with target(databases, copies=5) as service:
+        report = await run(service, tmp_path, "--phases", "examples,coverage", "--seed", "1", "--no-shrink")
+    assert report.findings == 0, report.text
+    assert report.cases >= 2_000
+
+
+@pytest.mark.load
+@pytest.mark.timeout(1800)
+async def test_the_service_keeps_to_its_description_for_long(databases: Databases, tmp_path: Path) -> None:
+    seconds = int(os.environ.get("LAUNCHBAY_FUZZING_S", "240"))
+    async with target(databases, copies=60) as service:
+        report = await run(service, tmp_path, "--no-shrink", max_time_s=seconds)
+    print(report.text)
+    assert report.findings == 0, report.text
+    assert report.cases >= 5_000
