@@ -13,6 +13,8 @@ from launchbay.web.endpoint import Endpoint, is_id_parameter
 
 Schema = dict[str, Any]
 
+# A schedule is named where the path otherwise has a workflow.
+_TO_SCHEDULE = {"reschedule_workflow": {"id": "$request.path.id", "workflow": "$response.body#/id"}}
 _ROOT = "/api/1"
 # Answers that hold the id of something else than the last word of their path says.
 _NOUNS = {
@@ -27,9 +29,10 @@ def links(endpoint: Endpoint, endpoints: Sequence[Endpoint]) -> Schema:
     pointer = _pointer(endpoint)
     if pointer is None:
         return {}
+    special = _TO_SCHEDULE if endpoint.operation_id == "schedule_workflow" else {}
     found = {}
     for target in endpoints:
-        parameters = _parameters(endpoint, target, f"$response.body#{pointer}")
+        parameters = special.get(target.operation_id) or _parameters(endpoint, target, f"$response.body#{pointer}")
         if parameters is not None:
             found[target.operation_id] = {"operationId": target.operation_id, "parameters": parameters}
     return found

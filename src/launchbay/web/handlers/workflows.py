@@ -25,6 +25,12 @@ class ScheduleBody(msgspec.Struct):
     parameters: dict[str, Any] | None = None
 
 
+class Scheduled(msgspec.Struct):
+    """The id of a schedule, unless there is none any longer."""
+
+    id: str | msgspec.UnsetType = msgspec.UNSET
+
+
 class ScheduleEntry(msgspec.Struct):
     """A pending schedule; `timestamp` is milliseconds since the Unix epoch."""
 
@@ -83,7 +89,7 @@ async def list_schedules(call: Call[None, None]) -> Answer:
 
 def _scheduled(schedule_id: str | None) -> Answer:
     """Answer without an id when the workflow was started at once, or the schedule cancelled (reference §4)."""
-    return Empty() if schedule_id is None else Json(Created(schedule_id))
+    return Empty() if schedule_id is None else Json(Scheduled(schedule_id))
 
 
 ENDPOINTS = (
@@ -110,7 +116,7 @@ ENDPOINTS = (
         permission="ScheduleInstanceWorkflow; EditInstance for destroy",
         body=JsonBody(ScheduleBody, example={"interval": "60000", "parameters": {}}),
         returns=Returns(
-            Created, "The id of the schedule; the empty object when the workflow was started.", {"id": _ID}
+            Scheduled, "The id of the schedule; the empty object when the workflow was started.", {"id": _ID}
         ),
         statuses=(403, 409),
         idempotency_key=True,
@@ -124,7 +130,7 @@ ENDPOINTS = (
         tags=_TAGS,
         permission="ScheduleInstanceWorkflow; EditInstance for destroy",
         body=JsonBody(ScheduleBody, example={"interval": "0"}),
-        returns=Returns(Created, "The id of the schedule; the empty object when it was cancelled.", {"id": _ID}),
+        returns=Returns(Scheduled, "The id of the schedule; the empty object when it was cancelled.", {"id": _ID}),
         statuses=(403,),
     ),
     Endpoint(
