@@ -8,8 +8,9 @@ import psycopg
 import pytest
 
 from tests.api.manifests import WORKFLOWS
+from tests.api.pages import browser, send
 from tests.api.people import person
-from tests.api.running import UNKNOWN, Api, accepted, basic, refused, running_api, served
+from tests.api.running import EMAIL, PASSWORD, UNKNOWN, Api, accepted, basic, refused, running_api, served
 from tests.api.streams import stream
 from tests.databases import Databases
 
@@ -199,6 +200,22 @@ async def test_a_stream_ends_with_the_credentials_of_its_caller(
         await events.next()
         accepted(await api.delete(f"organizations/{api.organization}/users/{member.id}"))
         assert await events.ended()
+
+
+async def test_a_stream_ends_with_the_session_of_its_caller(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.limits.EVENT_HEARTBEAT_S", 0.1)
+    monkeypatch.setattr("launchbay.web.event_stream.EVENT_HEARTBEAT_S", 0.1)
+    url = databases.create()
+    async with running_api(url, session_lifetime_s=2) as api, served(api) as port, browser(api) as visitor:
+        instance = await api.running(None)
+        page = await send(visitor, "/refreshToken", email=EMAIL, password=PASSWORD)
+        answer = await visitor.post("/refreshToken/jwtBearer", json={"refreshToken": page.token})
+        async with stream(port, instance, authorization=f"Bearer {accepted(answer)['jwtBearer']}") as events:
+            assert await events.next() is not None
+            assert await events.ended()
+    databases.drop(url)
 
 
 async def test_a_quiet_stream_shows_that_it_is_alive(

@@ -7,7 +7,7 @@ WITH expiry AS MATERIALIZED (
 )
 SELECT status, destroy_at, EXISTS (SELECT FROM instance_offers WHERE instance_offers.instance_id = instances.id) AS is_offered
 FROM instances WHERE id = %(instance_id)s AND (SELECT expiries FROM counted) >= 0
-FOR UPDATE OF instances;
+FOR NO KEY UPDATE OF instances;
 
 -- name: move
 -- Sets when an instance is destroyed, whether it was to be before or not; who set it first stays the owner of that.
