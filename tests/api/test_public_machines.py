@@ -139,7 +139,20 @@ async def test_haproxy_gives_its_entry_urls_and_follows_its_configuration(dry: A
     other = {"parameters": {"configuration.stats-port": 2000}}
     accepted(await dry.put(f"instances/{document['id']}/configuration", other))
     document = await finished(dry, document["id"], 2)
-    assert document["returnValues"]["haproxy.stats-url"].startswith(f"http://admin:pa55w0rd@{host}:2000")
+    assert document["returnValues"]["haproxy.stats-url"] == f"http://admin:pa55w0rd@{host}:2000/admin?stats"
+    again = {"parameters": {"configuration.stats-url": "/figures"}}
+    accepted(await dry.put(f"instances/{document['id']}/configuration", again))
+    document = await finished(dry, document["id"], 3)
+    assert document["returnValues"] == {
+        "haproxy.lb-stats": {
+            "lb-host": host,
+            "lb-statistics-url": f"http://{host}:1926/figures",
+            "stats-user": "admin",
+            "stats-pass": "pa55w0rd",
+        },
+        "haproxy.stats-url": f"http://admin:pa55w0rd@{host}:1926/figures",
+        "haproxy.entry-urls": ["http://bay.example:80"],
+    }
     await destroyed(dry, document["id"])
 
 

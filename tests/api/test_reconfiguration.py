@@ -108,6 +108,40 @@ async def test_a_trigger_that_fails_and_propagates_fails_the_instance(api: Api) 
     assert document["errorMessage"] is None
 
 
+ECHO = """
+application:
+  configuration: {input.size: 1, input.label: box}
+  interfaces:
+    input: {"*": bind(worker#input.*)}
+    actions: {"*": bind(worker#actions.*)}
+    result: {"*": bind(worker#result.*)}
+  components:
+    worker:
+      type: workflow.Instance
+      interfaces:
+        input: {size: configuration(int), label: configuration(string)}
+        actions: {resize: "receive-command(int size)", show: receive-command()}
+        result: {size: publish-signal(int), shown: publish-signal(string)}
+      configuration:
+        configuration.workflows:
+          launch: {steps: [], return: {size: {value: "{$.size}"}}}
+          resize: {steps: [], return: {size: {value: "{$.size}"}}}
+          show: {steps: [], return: {shown: {value: "{$.label} {$.size}"}}}
+          destroy: {steps: []}
+"""
+
+
+async def test_what_a_command_returned_counts_until_the_pin_of_that_name_is_configured_otherwise(api: Api) -> None:
+    instance = await api.running(ECHO)
+    await api.run(instance, "actions.resize", size="5")
+    await reconfigured(api, instance, {"parameters": {"input.label": "crate"}})
+    document = await api.run(instance, "actions.show")
+    assert document["returnValues"] == {"result.size": 5, "result.shown": "crate 5"}
+    await reconfigured(api, instance, {"parameters": {"input.size": 7}})
+    document = await api.run(instance, "actions.show")
+    assert document["returnValues"]["result.shown"] == "box 7"
+
+
 TWO_PARTS = """
 application:
   interfaces:
@@ -171,15 +205,9 @@ async def test_a_preview_of_a_launch_shows_every_component_of_every_level(api: A
 
 async def test_a_child_takes_over_the_parameters_of_its_parent(api: Api) -> None:
     name = fresh_name("child")
-    # What a workflow returned hides a configuration pin of the same name, so this child's pin has another one.
-    resizing = (
-        CHILD.replace("bind(worker#input.size)", "bind(worker#input.wanted)")
-        .replace("input: {size: configuration(int)}", "input: {wanted: configuration(int)}")
-        .replace("{$.size}", "{$.wanted}")
-        .replace(
-            "configuration.workflows:",
-            "configuration.triggers: {input.wanted: launch}\n        configuration.workflows:",
-        )
+    # The child gives its size back; a changed one counts all the same.
+    resizing = CHILD.replace(
+        "configuration.workflows:", "configuration.triggers: {input.size: launch}\n        configuration.workflows:"
     )
     await api.application(resizing, name)
     instance = await api.launch(await api.application(parent(name)), parameters={"input.size": 2})

@@ -233,6 +233,57 @@ async def test_later_sources_of_variables_win() -> None:
     ]
 
 
+MADE_OF_ITSELF = """
+    version: "1.1"
+    launch:
+      parameters: [url: {{default: /page}}, size: {{default: 1}}]
+      steps: []
+      return: {{size: {{value: "{{$.size}}"}}, {returned}}}
+    again:
+      steps: []
+      return: {{seen: {{value: ["{{$.url}}", "{{$.size}}"]}}, {returned}}}
+    destroy: {{steps: []}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "url"),
+    [
+        ('"http://web{$.url}"', "/page"),
+        ('{link: "{$.url}"}', "/page"),
+        ('["{$.url}"]', "/page"),
+        ('"${url}!"', "/page"),
+        ('"{$.url.path}"', "/page"),
+        ('"{$.url}"', "/page"),
+        ("another", "another"),
+        ('"{$.size}"', 1),
+    ],
+)
+async def test_a_returned_value_hides_a_pin_of_its_name_unless_it_is_made_out_of_it(value: str, url: object) -> None:
+    live = instance(MADE_OF_ITSELF.format(returned=f"url: {{value: {value}}}"))
+    assert await live.launch() is None
+    first = live.components["workflow"]["variables"]["url"]
+    assert await live.command("again") is None
+    assert await live.command("again") is None
+    assert live.components["workflow"]["variables"]["seen"] == [url, 1]
+    assert live.components["workflow"]["variables"]["url"] == first
+
+
+async def test_what_a_macro_makes_out_of_a_variable_says_nothing_about_returned_values() -> None:
+    live = instance("""
+        launch: {parameters: [url: {default: /page}], steps: [], return: {}}
+        move: {steps: [], return: {url: {value: /moved}}}
+        look:
+          steps: [{call: {action: .full, output: {full: url}}}]
+          return: {full: {value: "{$.full}"}}
+        .full: {steps: [], return: {url: {value: "http://web{$.url}"}}}
+    """)
+    assert await live.launch() is None
+    assert await live.command("move") is None
+    assert await live.command("look") is None
+    assert live.components["workflow"]["variables"]["full"] == "http://web/moved"
+
+
 async def test_signals_that_are_not_returned_keep_their_value() -> None:
     live = instance(VARIABLES)
     await live.launch()

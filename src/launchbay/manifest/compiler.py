@@ -21,7 +21,7 @@ from launchbay.manifest.layout import Layout, Leaf
 from launchbay.manifest.reader import read
 from launchbay.manifest.relays import Relays
 from launchbay.manifest.requirements import launch_order, providers
-from launchbay.manifest.scope_rules import ScopeRules
+from launchbay.manifest.scope_rules import ScopeRules, always_configured
 from launchbay.manifest.syntax import ManifestSyntax
 from launchbay.manifest.templates import Templates
 from launchbay.manifest.tree import plain
@@ -130,6 +130,7 @@ class _Compilation:
             triggers=triggers,
             schedule={name: cron.text for name, cron in syntax.workflows.schedule.items()},
             propagate_status=frozenset({"launch", *(name.text for name in syntax.workflows.propagate_status)}),
+            always_configured=always_configured(workflows, {leaf.pins[key].name for key in configuration}),
         )
 
     def _order(self, layout: Layout, peers: Peers) -> list[str]:

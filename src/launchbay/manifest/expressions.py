@@ -52,6 +52,11 @@ class Template:
         """Return the variables that the expressions start at, those inside of a macro as `step~variable`."""
         return self._variables
 
+    def is_variable(self, name: str) -> bool:
+        """Tell whether the whole tree is one expression that gives this variable as it is."""
+        node = self._node
+        return isinstance(node, Path) and node.variable == name and len(node.steps) == 1
+
     def evaluate(self, scope: Scope) -> tuple[Any, tuple[str, ...]]:
         """Return the tree with its expressions filled in, as fresh data, and warnings for the step's log.
 

@@ -100,7 +100,8 @@ class Component:
     keys as written (`input.port`, `__locator.application-id`, `configuration.values`, …), without the parts that the
     workflow fields hold. `peers` maps each interface with needs that are bound to those that fill it, in binding order.
     `required` names interfaces that must be filled before launch. `triggers` has one entry for each pin, wildcards
-    written out. The workflow fields are empty except for `workflow.Instance`.
+    written out. `always_configured` are bare names of configuration pins that returned values never hide
+    (`scope_rules.py`). The workflow fields are empty except for `workflow.Instance`.
     """
 
     path: str
@@ -113,6 +114,7 @@ class Component:
     triggers: Mapping[str, str] = field(default_factory=dict)
     schedule: Mapping[str, str] = field(default_factory=dict)
     propagate_status: frozenset[str] = frozenset({"launch"})
+    always_configured: frozenset[str] = frozenset()
     scaler: str | None = None  # path of the composite.Scaler whose template this is
     line: int = 1
 

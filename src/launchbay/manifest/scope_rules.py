@@ -1,6 +1,6 @@
-"""The rule that a workflow's expressions name variables in scope (manifest-language §5, "Scope of a workflow")."""
+"""What variables in workflows mean, and which of them there are (manifest-language §5, "Scope of a workflow")."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
 from launchbay.manifest.graph import ConfigurationPin, Workflow
@@ -13,6 +13,22 @@ from launchbay.model.findings import Findings
 from launchbay.model.pins import PinKind
 
 INNER = "~"  # `{$.step~variable}` is a variable inside the workflow that the step called
+
+
+def always_configured(workflows: Mapping[str, Workflow], configured: Collection[str]) -> frozenset[str]:
+    """Return the names of configuration pins that values returned under the same name never hide.
+
+    Otherwise what a workflow returned comes later than the configuration. But where a workflow makes a value out of
+    the variable of its own name (`stats-url: "http://{$.host}{$.stats-url}"`), its author means the configured one: the
+    other way round the value would grow with every run. Giving a variable back as it is makes nothing out of it.
+    """
+    return frozenset(
+        name
+        for workflow in workflows.values()
+        if not workflow.name.startswith(".")  # what a macro returns is not kept
+        for name, template in workflow.returns.items()
+        if name in configured and name in template.variables() and not template.is_variable(name)
+    )
 
 
 class ScopeRules:

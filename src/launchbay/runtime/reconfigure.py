@@ -30,6 +30,9 @@ async def reconfigure(job: JobRun) -> None:
     # A submodule that failed is reconfigured with nothing new: only what never came up gets another chance.
     before = job.before or after
     changes = restarting(difference(before, after), job.state.was_launched)
+    for change in changes:
+        if change.change is Change.CHANGES:
+            job.state.unhide(change.path, change.changed_pins)
     stages = _stages(changes)
     failures = await destroy_left_behind(job, spared=list(before.links.values()))
     failures += await _stop(job, before, stages.stops)

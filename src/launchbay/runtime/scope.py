@@ -1,6 +1,6 @@
 """The variables that a workflow's expressions see (manifest-language §5, "Scope of a workflow")."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from launchbay.manifest.expressions import Scope
@@ -9,7 +9,10 @@ from launchbay.manifest.graph import Workflow
 
 class WorkflowScope:
     """One workflow run's variables. Later sources win: parameter defaults, configuration pins by bare name, values
-    returned by earlier workflows of the component, arguments, step outputs."""
+    returned by earlier workflows of the component, arguments, step outputs.
+
+    Pins that are `always_configured` are not hidden by returned values (`manifest/scope_rules.py`).
+    """
 
     def __init__(
         self,
@@ -17,13 +20,15 @@ class WorkflowScope:
         configuration: Mapping[str, Any],
         returned_before: Mapping[str, Any],
         arguments: Mapping[str, Any],
+        always_configured: Collection[str] = (),
     ) -> None:
         variables: dict[str, Any] = {
             name: parameter.default for name, parameter in workflow.parameters.items() if parameter.has_default
         }
-        for key, value in configuration.items():
-            variables[key.rpartition(".")[2]] = value
+        configured = {key.rpartition(".")[2]: value for key, value in configuration.items()}
+        variables.update(configured)
         variables.update(returned_before)
+        variables.update({name: configured[name] for name in always_configured if name in configured})
         variables.update(arguments)
         self._variables = variables
         self._inner: dict[str, Mapping[str, Any]] = {}

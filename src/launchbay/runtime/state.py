@@ -108,6 +108,11 @@ class InstanceState:
         """Keep values that a workflow returned; later workflows of the component see them as variables."""
         self.component(path).variables.update(values)
 
+    def unhide(self, path: str, pins: Iterable[str]) -> None:
+        """Drop the values returned under the names of configuration pins `interface.pin` that have changed."""
+        for pin in pins:
+            self.component(path).variables.pop(pin.rpartition(".")[2], None)
+
     def quantity(self, scaler: str) -> int:
         """Return how many members a Scaler has."""
         scale = self.component(scaler).scale

@@ -64,6 +64,7 @@ class WorkflowRun:
             self.job.configuration.get(self.component.path, {}),
             self.job.state.component(self.component.path).variables,
             arguments,
+            self.component.always_configured,
         )
         await _Steps(self).run()
         returned = self._return_values()
