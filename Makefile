@@ -18,7 +18,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check debian test test-faults serve demo bench lock clean
+.PHONY: help setup check debian moto test test-faults serve demo bench lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -32,14 +32,17 @@ check: $(DEV) ## lint, formatting, types, import contracts, rules of style
 	$(BIN)/lint-imports --no-logo
 	$(PYTEST) -q tests/test_style.py
 
-test: $(DEV) debian ## every test that is quick enough for each change
+test: $(DEV) debian moto ## every test that is quick enough for each change
 	$(PYTEST) -m "not faults and not load" $(ARGS)
 
-test-faults: $(DEV) debian ## the slow suites that kill, cut and stop things
+test-faults: $(DEV) debian moto ## the slow suites that kill, cut and stop things
 	$(PYTEST) -m faults $(ARGS)
 
 debian: # what tests start and Python's registry does not have
 	@requirements/debian
+
+moto: $(DEV) # the EC2 endpoint that tests start
+	@requirements/moto
 
 serve: $(PACKAGE) ## run the server in ./data
 	$(BIN)/launchbay serve $(ARGS)
