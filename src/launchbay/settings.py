@@ -39,6 +39,7 @@ class Settings:
     rate_limit_address_per_s: int = 5_000
     rate_limit_user_per_s: int = 5_000
     rate_limit_burst_s: float = 2.0
+    metrics_token: str = field(default="", repr=False)
     log_level: str = "info"
     log_format: str = "console"
     engine_concurrency: int = 100

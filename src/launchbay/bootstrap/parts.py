@@ -37,6 +37,7 @@ from launchbay.engine.webhook_sender import LOOK_S, WebhookSender
 from launchbay.machines.registry import Providers
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.observe.audit import Audit
+from launchbay.observe.exposition import exposition
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.manifests import CompiledManifests
@@ -54,7 +55,8 @@ from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.openid import OpenIdSignIn
 from launchbay.web.app import create_app
 from launchbay.web.asgi import App
-from launchbay.web.endpoints import ENDPOINTS
+from launchbay.web.endpoint import Endpoint
+from launchbay.web.endpoints import ENDPOINTS, WATCHING
 from launchbay.web.handlers.openid import START
 from launchbay.web.services import Services, SignInWay
 
@@ -64,6 +66,7 @@ class Parts:
     """A started process: its web application, its engine, and the account that a first start made."""
 
     app: App
+    watching_app: App  # health and metrics alone, for a process that serves nothing else
     engine: Engine
     database: Database
     first_administrator: FirstAdministrator | None
@@ -169,26 +172,32 @@ def _assemble(
     calls = ServiceCalls(database, desk.service_types, secret)
     sender = WebhookSender(database, outgoing, secret)
     engine = _engine(settings, database, surroundings, manifests, calls, sender)
-    app = _app(settings, desk, openid_sign_in(settings, secret, clock, stack))
-    return Parts(app, engine, database, administrator, desk.feed, sender)
+    services = _services(settings, desk, openid_sign_in(settings, secret, clock, stack))
+    app, watching_app = (_app(settings, desk, services, rows) for rows in (ENDPOINTS, WATCHING))
+    return Parts(app, watching_app, engine, database, administrator, desk.feed, sender)
 
 
-def _app(settings: Settings, desk: Desk, openid: OpenIdSignIn | None) -> App:
-    services = Services(
+def _services(settings: Settings, desk: Desk, openid: OpenIdSignIn | None) -> Services:
+    return Services(
         desk=desk,
         idempotency=Idempotency(desk.database, desk.lookups, desk.secret_key),
         ready=partial(_ready, desk.database),
+        metrics=partial(exposition, desk.database),
+        metrics_token=settings.metrics_token,
         base_url=settings.base_url,
         sign_in_ways=() if openid is None else (SignInWay(settings.oidc_name, START),),
         openid=openid,
     )
+
+
+def _app(settings: Settings, desk: Desk, services: Services, rows: tuple[Endpoint, ...]) -> App:
     limits = RateLimits(
         desk.clock,
         address_per_s=settings.rate_limit_address_per_s,
         user_per_s=settings.rate_limit_user_per_s,
         burst_s=settings.rate_limit_burst_s,
     )
-    return create_app(ENDPOINTS, Authenticator(desk.sign_in, desk.sessions), services, limits)
+    return create_app(rows, Authenticator(desk.sign_in, desk.sessions), services, limits)
 
 
 def _engine(

@@ -52,8 +52,11 @@ def serve(config: Path | None, no_engine: bool, **given: Any) -> None:  # noqa: 
 @_config_option
 @_data_option
 @_database_option
+@click.option("--host", help="The address to answer health checks and metrics on. [default: 127.0.0.1]")
+@click.option("--port", type=int, help="The port for health checks and metrics; without it there are none.")
 def worker(config: Path | None, **given: Any) -> None:
     """Run jobs only, beside servers on the same database."""
+    is_watched = given["port"] is not None
     settings = _settings(config, given)
     if not settings.database_url:
         raise click.ClickException(
@@ -63,7 +66,10 @@ def worker(config: Path | None, **given: Any) -> None:
     async def run(stop: asyncio.Event) -> None:
         async with started(settings) as parts:
             click.echo(f"Launchbay worker {parts.engine.name} runs jobs.")
-            await parts.engine.run(stop)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(parts.engine.run(stop), name="engine")
+                if is_watched:
+                    tasks.create_task(serve_http(parts.watching_app, settings, stop, started=_announce), name="web")
 
     _run(settings, run)
 

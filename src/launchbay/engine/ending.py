@@ -1,5 +1,6 @@
 """The end of a job: everything that it leaves behind, in one transaction."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +18,7 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, status_after_job
 from launchbay.model.job import JobStatus
 from launchbay.model.plan import Plan
+from launchbay.observe import metrics
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import plan_trigger
 from launchbay.runtime.state import InstanceState
@@ -53,6 +55,7 @@ class Ending:
         self._job_id = job_id
         self._claim = claim
         self._plan = plan
+        self._began_s = time.monotonic()
 
     async def write(self, state: InstanceState, outcome: Outcome) -> None:
         """End the job, as failed when there is an error; waits out a database that is away. Raises Fenced."""
@@ -69,6 +72,8 @@ class Ending:
             log.exception("job.end_refused", job=self._job_id, instance=self._claim.instance_id)
             outcome = Outcome(error=BROKEN.format(job_id=self._job_id))
             await self._end(outcome, None, NOTHING_TO_WRITE)
+        status = JobStatus.SUCCEEDED if outcome.error is None else JobStatus.FAILED
+        metrics.jobs.labels(self._plan.kind, status.value).observe(time.monotonic() - self._began_s)
         workflow = self._plan.workflow
         log.info(
             "job.ended", job=self._job_id, instance=self._claim.instance_id, workflow=workflow, error=outcome.error

@@ -20,6 +20,7 @@ from launchbay.engine.storable import storable
 from launchbay.errors import Fenced, Unavailable
 from launchbay.model.job import StepStatus, move_step, raise_percent
 from launchbay.model.step_path import is_own_step, step_name
+from launchbay.observe import metrics
 from launchbay.runtime.journal import StepRecord
 from launchbay.store import jobs
 from launchbay.store.pool import Database
@@ -259,6 +260,8 @@ class PostgresJournal:
     def _finish(self, row: _StepRow, status: StepStatus) -> None:
         row.status = move_step(row.status, status)
         row.finished_at = self._clock.now()
+        if row.is_record and row.started_at is not None:
+            metrics.steps.labels(status.value).observe((row.finished_at - row.started_at).total_seconds())
         if status is StepStatus.SUCCEEDED:
             row.percent = 100
 

@@ -20,6 +20,7 @@ from launchbay.errors import Fenced, LaunchbayError
 from launchbay.model.instance import InstanceEvent, InstanceStatus, move
 from launchbay.model.job import StepStatus
 from launchbay.model.plan import read_plan
+from launchbay.observe import metrics
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.journal import StepRecord
 from launchbay.runtime.machines import release_everything
@@ -61,6 +62,7 @@ class Runner:
         claim = await patiently(partial(self._claim, job_id))
         if claim is None:
             return
+        metrics.job_claimed(claim.fence, claim.waited_s)
         records: Mapping[str, StepRecord] = {}
         cancellation: str | None = None
         if claim.fence > 1:
@@ -71,7 +73,8 @@ class Runner:
         )
         self._held[job_id, claim.fence] = lost
         try:
-            await _while_held(self._perform(job_id, claim, journal, cancellation), lost)
+            with metrics.jobs_running.track_inprogress():
+                await _while_held(self._perform(job_id, claim, journal, cancellation), lost)
         except Fenced:
             log.warning("job.lost", job=job_id, instance=claim.instance_id, fence=claim.fence)
         finally:

@@ -16,6 +16,7 @@ from launchbay.manifest.scaling import component_at
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.plan import Plan
 from launchbay.model.quartz import next_due
+from launchbay.observe import metrics
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import plan_destroy, plan_run, plan_trigger
 from launchbay.planning.manifests import CompiledManifests
@@ -70,6 +71,7 @@ class Stager:
         await schedules.remove(connection, schedule_id=schedule.id)
         if schedule.kind == "cron":
             await self._come_again(connection, schedule, manifest)
+        metrics.lateness.labels(schedule.kind).observe(max(0.0, (self._clock.now() - schedule.due_at).total_seconds()))
         log.info("schedule.fired", schedule=schedule.id, instance=schedule.instance_id, job=job_id)
 
     async def _look(self, connection: Connection, schedule: DueRow, target: TargetRow) -> None:

@@ -25,6 +25,7 @@ class ClaimRow(NamedTuple):
     fed_signals: str
     before: str | None
     links: str | None  # {component: [instance or service id, kind, binding]}
+    waited_s: float  # from its acceptance to its first start
 
 
 class RecordRow(NamedTuple):

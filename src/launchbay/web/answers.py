@@ -12,6 +12,7 @@ JSON = "application/json"
 YAML = "application/x-yaml"
 HTML = "text/html; charset=utf-8"
 EVENTS = "text/event-stream"
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -62,11 +63,19 @@ class Html(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
+class Text(msgspec.Struct, frozen=True):
+    """Text of a form that its media type names."""
+
+    data: bytes
+    media_type: str
+    headers: Headers = ()
+
+
 class Empty(msgspec.Struct, frozen=True):
     """The empty JSON object, where the reference shows no response body ("Wire" 2)."""
 
     headers: Headers = ()
 
 
-WholeAnswer = Json | RawJson | Yaml | Html | Empty
+WholeAnswer = Json | RawJson | Yaml | Html | Text | Empty
 Answer = WholeAnswer | JsonList | EventStream

@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any
 
 from launchbay.access.rate_limit import RateLimits
-from launchbay.errors import NotFound
+from launchbay.errors import LaunchbayError, NotFound
 from launchbay.ids import is_id
+from launchbay.observe import metrics
 from launchbay.web import encode
 from launchbay.web.answers import JSON, Answer, EventStream, Headers, Html, JsonList, WholeAnswer
 from launchbay.web.asgi import App, Receive, Scope, Send
@@ -71,8 +72,10 @@ class Frame:
             answer = await self._answer(scope, headers, incoming, endpoint, path)
             await incoming.discard()
             if isinstance(answer, EventStream):
+                state["is_stream"] = True
                 still_allowed = partial(self._authenticator.authenticate, headers, _address(scope))
-                await write_events(answer, scope["method"], receive, send, still_allowed)
+                with metrics.event_streams.track_inprogress():
+                    await write_events(answer, scope["method"], receive, send, still_allowed)
             else:
                 await _write(answer, scope["method"], receive, send)
         except ClientGone:
@@ -128,6 +131,7 @@ def _address(scope: Scope) -> str:
 async def _refuse(
     error: Exception, state: Mapping[str, Any], endpoint: Endpoint | None, incoming: IncomingBody, send: Send
 ) -> None:
+    metrics.refusals.labels(getattr(error, "code", LaunchbayError.code)).inc()
     refused = problem(error, state["request_id"], field_errors=endpoint is not None and endpoint.field_errors)
     with contextlib.suppress(ClientGone):
         await incoming.discard()

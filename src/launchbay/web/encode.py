@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 
 from launchbay.limits import LIST_LIMIT_MAX
-from launchbay.web.answers import HTML, JSON, YAML, Empty, Headers, Html, Json, RawJson, Yaml
+from launchbay.web.answers import HTML, JSON, YAML, Headers, Html, Json, RawJson, Text, WholeAnswer, Yaml
 from launchbay.web.call import Call
 
 _encoder = msgspec.json.Encoder()
@@ -32,7 +32,7 @@ class Paging(msgspec.Struct, frozen=True):
     ) = None
 
 
-def whole(answer: Json | RawJson | Yaml | Html | Empty) -> tuple[str, bytes]:
+def whole(answer: WholeAnswer) -> tuple[str, bytes]:
     """Return content type and bytes of an answer that is sent at once."""
     if isinstance(answer, Json):
         return JSON, _encoder.encode(answer.value)
@@ -42,6 +42,8 @@ def whole(answer: Json | RawJson | Yaml | Html | Empty) -> tuple[str, bytes]:
         return YAML, answer.text.encode()
     if isinstance(answer, Html):
         return HTML, answer.text.encode()
+    if isinstance(answer, Text):
+        return answer.media_type, answer.data
     return JSON, b"{}"
 
 

@@ -14,6 +14,7 @@ from launchbay.web.handlers import (
     jobs,
     manifests,
     members,
+    metrics,
     offers,
     openid,
     organizations,
@@ -51,6 +52,7 @@ _FAMILIES: tuple[tuple[Endpoint, ...], ...] = (
     pages.ENDPOINTS,
     openid.ENDPOINTS,
     health.ENDPOINTS,
+    metrics.ENDPOINTS,
 )
 
 
@@ -60,3 +62,4 @@ def _table() -> tuple[Endpoint, ...]:
 
 
 ENDPOINTS: tuple[Endpoint, ...] = _table()
+WATCHING: tuple[Endpoint, ...] = (*health.ENDPOINTS, *metrics.ENDPOINTS)  # all that a worker answers

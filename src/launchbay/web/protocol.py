@@ -30,6 +30,7 @@ from launchbay.limits import (
     LINGER_S,
     PIPELINED_REQUESTS,
 )
+from launchbay.observe import metrics
 from launchbay.web.problems import plain_problem
 
 _log = structlog.get_logger("launchbay.web")
@@ -269,6 +270,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         _log.info(
             "connection refused", request_id=request_id, code=refusal.code, address=self.client and self.client[0]
         )
+        metrics.refusals.labels(refusal.code).inc()
         problem = plain_problem(refusal.status, refusal.code, refusal.sentence, request_id)
         lines = [
             *(name.encode() + b": " + value.encode() for name, value in problem.headers),

@@ -24,6 +24,8 @@ class Services:
     idempotency: Idempotency
     # Raises Unavailable, saying why, while this process cannot answer requests (database away).
     ready: Callable[[], Awaitable[None]]
+    metrics: Callable[[], Awaitable[bytes]]  # this process's, in Prometheus' text format
+    metrics_token: str  # "" shows them to everybody
     base_url: str  # where clients find this server, "" where that is the Host that they ask for
     sign_in_ways: tuple[SignInWay, ...] = ()  # beside the local password
     openid: OpenIdSignIn | None = None

@@ -54,7 +54,8 @@ WITH held AS (
 ), claimed AS (
     UPDATE jobs SET fence = fence + 1, started_at = coalesce(started_at, now())
     WHERE id = %(job_id)s AND status = 'Executing' AND (SELECT count(*) FROM held) >= 0
-    RETURNING id, instance_id, fence, plan, steps, parent_job_id
+    RETURNING id, instance_id, fence, plan, steps, parent_job_id,
+              extract(epoch FROM started_at - created_at)::float8 AS waited_s
 ), started AS (
     UPDATE instances SET status = %(started_status)s FROM claimed
     WHERE instances.id = claimed.instance_id AND instances.status = %(requested_status)s
@@ -63,7 +64,8 @@ SELECT claimed.fence, claimed.plan, claimed.steps, claimed.parent_job_id, instan
        instances.environment_id, instances.version, instances.parameters, instances.environment_view, instances.state,
        instances.return_values, instances.fed_signals, instances.before,
        (SELECT json_object_agg(component, json_build_array(target_id, kind, binding))
-        FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links
+        FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links,
+       claimed.waited_s
 FROM claimed JOIN instances ON instances.id = claimed.instance_id;
 
 -- name: load_records

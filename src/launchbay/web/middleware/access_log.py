@@ -1,4 +1,4 @@
-"""One log line for each request: who asked for what, and how it ended.
+"""One log line for each request, and its place in the metrics: who asked for what, and how it ended.
 
 Never the query, which may be private, and never the secret that a link to a page may have in its path (promise 10).
 """
@@ -7,6 +7,7 @@ import time
 
 import structlog
 
+from launchbay.observe import metrics
 from launchbay.web.asgi import App, Message, Receive, Scope, Send
 
 _SECRET_BELOW = b"/invitation/"
@@ -38,6 +39,9 @@ class AccessLog:
         try:
             await self._app(scope, receive, send_noting_status)
         finally:
+            elapsed_s = time.perf_counter() - started
+            if not state.get("is_stream"):
+                metrics.requests.labels(state.get("operation") or "none", status).observe(elapsed_s)
             client = scope.get("client")
             _log.info(
                 "request",
@@ -45,7 +49,7 @@ class AccessLog:
                 path=_shown(scope.get("raw_path") or scope["path"].encode()),
                 operation=state.get("operation"),
                 status=status,
-                ms=round((time.perf_counter() - started) * 1000, 2),
+                ms=round(elapsed_s * 1000, 2),
                 user_id=state.get("user_id"),
                 address=client[0] if client else "",
                 request_id=state["request_id"],

@@ -1,0 +1,86 @@
+"""What a process counts and times, for Prometheus. `docs/reference/metrics.md` lists it; a test compares the two.
+
+The counters are of this process, whatever is started in it; what only the database knows is sampled when it is asked
+for (`exposition.py`). Labels have few values: never an id, a name of a user's, or a secret.
+"""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+
+REGISTRY = CollectorRegistry()
+ProcessCollector(registry=REGISTRY)
+PlatformCollector(registry=REGISTRY)
+
+_ANSWER_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+_WORK_S = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600, 14_400)
+_LATE_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600)
+
+requests = Histogram(
+    "launchbay_http_request_seconds",
+    "Time from the head of a request to the end of its answer; event streams are not in it.",
+    ("operation", "status"),
+    buckets=_ANSWER_S,
+    registry=REGISTRY,
+)
+refusals = Counter(
+    "launchbay_http_refusals",
+    "Requests answered with an error, by the code of the error.",
+    ("code",),
+    registry=REGISTRY,
+)
+event_streams = Gauge("launchbay_event_streams_open", "Event streams that clients listen to.", registry=REGISTRY)
+
+queue_wait = Histogram(
+    "launchbay_job_wait_seconds",
+    "Time from the acceptance of a job to its first start.",
+    buckets=_LATE_S,
+    registry=REGISTRY,
+)
+jobs = Histogram(
+    "launchbay_job_seconds",
+    "Time from the start of a job in this process to its end, by its kind and how it ended.",
+    ("kind", "status"),
+    buckets=_WORK_S,
+    registry=REGISTRY,
+)
+recoveries = Counter("launchbay_job_recoveries", "Jobs taken over from a worker that was lost.", registry=REGISTRY)
+steps = Histogram(
+    "launchbay_step_seconds",
+    "Time of a step with all its attempts, by how it ended; steps without an effect of their own are not in it.",
+    ("status",),
+    buckets=_WORK_S,
+    registry=REGISTRY,
+)
+lateness = Histogram(
+    "launchbay_schedule_lateness_seconds",
+    "How late a due schedule, expiry or trigger became a job, by its kind.",
+    ("kind",),
+    buckets=_LATE_S,
+    registry=REGISTRY,
+)
+
+jobs_running = Gauge("launchbay_jobs_running", "Jobs that this process runs now.", registry=REGISTRY)
+queue_depth = Gauge("launchbay_queue_depth", "Jobs of all processes that could start and wait.", registry=REGISTRY)
+jobs_under_way = Gauge("launchbay_jobs_under_way", "Jobs of all processes that have not ended.", registry=REGISTRY)
+overdue = Gauge("launchbay_schedules_overdue", "Schedules that are due and free to start.", registry=REGISTRY)
+oldest_overdue = Gauge(
+    "launchbay_schedules_oldest_overdue_seconds", "How long the oldest of them is due.", registry=REGISTRY
+)
+workers = Gauge("launchbay_workers", "Workers whose heartbeat is fresh.", registry=REGISTRY)
+pool_connections = Gauge(
+    "launchbay_database_pool_connections",
+    "Database connections of this process, by state.",
+    ("state",),
+    registry=REGISTRY,
+)
+pool_waiting = Gauge(
+    "launchbay_database_pool_waiting", "Tasks of this process that wait for a database connection.", registry=REGISTRY
+)
+database_up = Gauge("launchbay_database_up", "1 when the database answered this request, else 0.", registry=REGISTRY)
+
+
+def job_claimed(fence: int, waited_s: float) -> None:
+    """Count a claim: the first one ends the wait, each further one takes the job over."""
+    if fence == 1:
+        queue_wait.observe(waited_s)
+    else:
+        recoveries.inc()
