@@ -236,6 +236,24 @@ async def test_another_version_of_a_child_keeps_its_instance(api: Api) -> None:
     assert (await api.document(child))["returnValues"]["result.note"] == "grew to 3"
 
 
+async def test_a_revision_brings_its_submodules_and_what_is_given_wins_over_them(api: Api) -> None:
+    name = fresh_name("child")
+    child = await api.application(CHILD, name)
+    accepted(await api.put_yaml(f"applications/{child}/manifest", CHILD.replace("grown to", "grew to")))
+    application = await api.application(parent(name))
+    instance = await api.launch(application)
+    document = await api.settled(instance)
+    content = {"name": "stable", "version": 2, "submodules": {"child": {"manifestVersion": 2}}}
+    revision = accepted(await api.post(f"applications/{application}/revisions", content))["id"]
+    told = await preview(api, instance, {"revisionId": revision})
+    assert told["errors"] == []
+    await reconfigured(api, instance, {"revisionId": revision})
+    assert (await api.document(child_of(document)))["version"] == 2
+    body = {"revisionId": revision, "submodules": {"child": {"manifestVersion": 3}}}
+    await reconfigured(api, instance, body)
+    assert (await api.document(child_of(document)))["version"] == 3
+
+
 async def test_another_locator_replaces_the_child(api: Api) -> None:
     first, second = fresh_name("child"), fresh_name("child")
     await api.application(CHILD, first)

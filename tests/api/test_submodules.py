@@ -64,6 +64,23 @@ application:
 """
 
 
+RELAY = """
+application:
+  interfaces:
+    input: {size: bind(child#input.size)}
+    result: {size: bind(child#result.size), note: bind(child#result.note)}
+    actions: {grow: bind(child#actions.grow)}
+  components:
+    child:
+      type: reference.Submodule
+      configuration: {__locator.application-id: LOCATOR}
+      interfaces:
+        input: {size: configuration(int)}
+        result: {size: publish-signal(int), note: publish-signal(string)}
+        actions: {grow: receive-command(int by => int size)}
+"""
+
+
 def parent(locator: str) -> str:
     # `main` publishes through `out`, which keeps its `result` free for what it consumes.
     return PARENT.replace("LOCATOR", locator).replace("bind(main#result.told)", "bind(main#out.told)")
@@ -210,22 +227,7 @@ async def test_a_child_without_a_declared_interface_fails_the_launch_with_its_na
 async def test_three_levels_launch_and_go_together(api: Api) -> None:
     bottom, middle = fresh_name("bottom"), fresh_name("middle")
     await api.application(CHILD, bottom)
-    relay = """
-application:
-  interfaces:
-    input: {size: bind(child#input.size)}
-    result: {size: bind(child#result.size), note: bind(child#result.note)}
-    actions: {grow: bind(child#actions.grow)}
-  components:
-    child:
-      type: reference.Submodule
-      configuration: {__locator.application-id: LOCATOR}
-      interfaces:
-        input: {size: configuration(int)}
-        result: {size: publish-signal(int), note: publish-signal(string)}
-        actions: {grow: receive-command(int by => int size)}
-"""
-    await api.application(relay.replace("LOCATOR", bottom), middle)
+    await api.application(RELAY.replace("LOCATOR", bottom), middle)
     instance = await api.launch(await api.application(parent(middle)), parameters={"input.size": 6})
     document = await api.settled(instance)
     assert document["returnValues"] == {"result.size": 6, "result.told": "size 6"}
@@ -235,3 +237,19 @@ application:
     third = child_of(await api.document(second))
     assert (await api.run(instance, "destroy"))["status"] == "Destroyed"
     assert [(await api.document(each))["status"] for each in (second, third)] == ["Destroyed", "Destroyed"]
+
+
+async def test_a_revision_of_a_submodule_brings_what_it_says_of_those_inside(api: Api) -> None:
+    bottom, middle = fresh_name("bottom"), fresh_name("middle")
+    leaf = await api.application(CHILD, bottom)
+    accepted(await api.put_yaml(f"applications/{leaf}/manifest", CHILD.replace("size {$.size}", "newer {$.size}")))
+    application = await api.application(RELAY.replace("LOCATOR", bottom), middle)
+    content = {"name": "stable", "version": 2, "submodules": {"child": {"manifestVersion": 2}}}
+    revision = accepted(await api.post(f"applications/{application}/revisions", content))["id"]
+    top = await api.application(parent(middle))
+    of_revision = {"revisionId": revision}
+    document = await api.settled(await api.launch(top, submodules={"child": of_revision}))
+    assert document["returnValues"]["result.told"] == "size 1"
+    over_it = {**of_revision, "submodules": {"child": {"manifestVersion": 3}}}
+    document = await api.settled(await api.launch(top, submodules={"child": over_it}))
+    assert document["returnValues"]["result.told"] == "newer 1"

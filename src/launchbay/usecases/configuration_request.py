@@ -6,7 +6,7 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.errors import BadRequest
-from launchbay.usecases.submodule_request import SubmoduleRequest, read_submodules
+from launchbay.usecases.submodule_request import read_submodules
 
 _FIELDS = ("instanceName", "manifestVersion", "revisionId", "parameters", "submodules")
 
@@ -19,7 +19,7 @@ class ConfigurationRequest:
     manifest_version: int | None = None
     revision_id: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    submodules: Mapping[str, SubmoduleRequest] = field(default_factory=dict)
+    submodules: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_configuration_request(body: Mapping[str, Any]) -> ConfigurationRequest:
@@ -46,12 +46,13 @@ def read_configuration_request(body: Mapping[str, Any]) -> ConfigurationRequest:
         raise BadRequest(
             f"instanceName has {len(instance_name)} characters; at most {limits.NAME_CHARS}.", code="InvalidName"
         )
+    read_submodules(given.get("submodules", {}))
     return ConfigurationRequest(
         instance_name=instance_name,
         manifest_version=version,
         revision_id=given.get("revisionId"),
         parameters=given.get("parameters", {}),
-        submodules=read_submodules(given.get("submodules", {})),
+        submodules=given.get("submodules", {}),
     )
 
 

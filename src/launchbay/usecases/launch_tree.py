@@ -19,6 +19,7 @@ from launchbay.limits import SUBMODULE_INSTANCES, SUBMODULE_LEVELS
 from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.model.application import Revision
 from launchbay.model.environment import Environment
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.links import Link, LinkKind, read_link
@@ -27,7 +28,8 @@ from launchbay.store import applications, instances, manifests
 from launchbay.store.instances import LinkedRow
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
-from launchbay.usecases.submodule_request import SubmoduleRequest, for_components
+from launchbay.usecases.revision_content import merged_submodules
+from launchbay.usecases.submodule_request import SubmoduleRequest, for_components, read_submodules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +102,10 @@ class TreePlanner:
                 node.links[path] = stays
                 continue
             given = self._given(node, component, configuration.get(path, {}), request)
-            child = await self._child(node, component, given, request, above)
+            child, inside = await self._child(node, component, given, request, above)
             node.children[path] = child
             node.links[path] = Link(child.instance_id, LinkKind.OWN)
-            await self._plant(child, request.submodules, above | {child.application_id})
+            await self._plant(child, inside, above | {child.application_id})
 
     async def _stays_shared(self, node: LaunchNode, component: Component) -> bool:
         """Tell whether a component goes on with its shared instance: another locator replaces that as well (§7)."""
@@ -119,7 +121,8 @@ class TreePlanner:
         given: Mapping[str, Any],
         request: SubmoduleRequest,
         above: set[str],
-    ) -> LaunchNode:
+    ) -> tuple[LaunchNode, Mapping[str, SubmoduleRequest]]:
+        """Return the submodule's instance, and what is asked of the submodules inside it."""
         where = ".".join((*node.path, component.path))
         application_id = await self._application(component, where)
         if application_id in above or len(node.path) >= SUBMODULE_LEVELS:
@@ -133,8 +136,12 @@ class TreePlanner:
         present = await self._present(node, component.path, application.id)
         version = application.latest_version if present is None else present.version
         inherited: Mapping[str, Any] = {}
+        inside = request.submodules
         if request.revision_id is not None:
-            version, inherited = await self._revision(request.revision_id, application.id, where)
+            revision = await self._revision(request.revision_id, application.id, where)
+            version = revision.version
+            inherited = msgspec.json.decode(revision.parameters, type=dict[str, Any])
+            inside = merged_submodules(msgspec.json.decode(revision.submodules), inside)
         if request.manifest_version is not None:
             version = request.manifest_version
             known = 0 < version <= application.latest_version and await manifests.exists(
@@ -156,7 +163,7 @@ class TreePlanner:
         except BadRequest as error:
             raise BadRequest(*(f"Submodule {where}: {text}" for text in error.sentences), code=error.code) from error
         row = None if present is None or node.former is None else node.former.links[component.path]
-        return LaunchNode(
+        child = LaunchNode(
             instance_id=new_id() if row is None else row.target_id,
             application_id=application.id,
             name=f"{node.name}.{component.path}" if row is None or row.name is None else row.name,
@@ -167,6 +174,7 @@ class TreePlanner:
             path=(*node.path, component.path),
             former=present,
         )
+        return child, read_submodules(inside, "/".join(("submodules", *child.path)))
 
     async def _present(self, node: LaunchNode, path: str, application_id: str) -> Former | None:
         """Return what the submodule's instance is like now, when it stays: it is its own, lives, and is the same."""
@@ -210,7 +218,7 @@ class TreePlanner:
             )
         return found
 
-    async def _revision(self, revision_id: str, application_id: str, where: str) -> tuple[int, Mapping[str, Any]]:
+    async def _revision(self, revision_id: str, application_id: str, where: str) -> Revision:
         try:
             revision = await self._lookup.revision(revision_id, Permission.READ)
         except NotFound:
@@ -220,7 +228,7 @@ class TreePlanner:
                 f"The submodule {where} has no revision {revision_id!r}, and no shared instance is mapped to it.",
                 code="UnknownRevision",
             )
-        return revision.version, msgspec.json.decode(revision.parameters, type=dict[str, Any])
+        return revision
 
 
 async def former_of(

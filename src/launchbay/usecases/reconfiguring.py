@@ -5,7 +5,7 @@ is written at all levels in one transaction, beside what each instance comes fro
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -28,7 +28,9 @@ from launchbay.usecases.desk import Desk
 from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, former_of
 from launchbay.usecases.launch_writing import components_text, write_child, write_links
 from launchbay.usecases.launching import refuse_what_cannot_run, shared_instances
+from launchbay.usecases.revision_content import merged_submodules
 from launchbay.usecases.service_offers import lead_to_services
+from launchbay.usecases.submodule_request import read_submodules
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,14 @@ class PlannedConfiguration:
     record: InstanceRecord
     root: LaunchNode
     view: EnvironmentView
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    version: int
+    revision_id: str | None
+    parameters: Mapping[str, Any]
+    submodules: Mapping[str, Any]
 
 
 async def reconfigure(desk: Desk, actor: Actor, instance_id: str, body: Mapping[str, Any]) -> None:
@@ -86,22 +96,22 @@ async def plan_configuration(
             code="SubmoduleInstance",
         )
     request = read_configuration_request(body)
-    version, revision_id, parameters = await _target(connection, record, request)
-    manifest = await desk.manifests.get(connection, record.application_id, version)
+    target = await _target(connection, record, request)
+    manifest = await desk.manifests.get(connection, record.application_id, target.version)
     environment = await lookup.environment(record.environment_id, None)
     view = view_of(environment)
     root = LaunchNode(
         instance_id=record.id,
         application_id=record.application_id,
         name=request.instance_name or record.name,
-        version=version,
-        revision_id=revision_id,
-        parameters=parameters,
+        version=target.version,
+        revision_id=target.revision_id,
+        parameters=target.parameters,
         manifest=manifest,
         former=await former_of(connection, record.id, record.version, record.revision_id, record.parameters),
     )
     planner = TreePlanner(desk, connection, lookup, environment, await shared_instances(connection, environment))
-    await planner.plant(root, request.submodules)
+    await planner.plant(root, read_submodules(target.submodules))
     unmet = await lead_to_services(desk, connection, environment, root)
     _refuse_circles(root)
     for node in root.walk():
@@ -109,11 +119,9 @@ async def plan_configuration(
     return PlannedConfiguration(record, root, view)
 
 
-async def _target(
-    connection: Connection, record: InstanceRecord, request: ConfigurationRequest
-) -> tuple[int, str | None, Mapping[str, Any]]:
-    """Return version, revision and parameters that the request leads to (reference §4, configuration)."""
-    version, revision_id, parameters = record.version, record.revision_id, request.parameters
+async def _target(connection: Connection, record: InstanceRecord, request: ConfigurationRequest) -> _Target:
+    """Return what the request leads to (reference §4, configuration). What it gives wins over its revision."""
+    target = _Target(record.version, record.revision_id, request.parameters, request.submodules)
     if request.revision_id is not None:
         revision = await revisions.one(
             connection, revision_id=request.revision_id, application_id=record.application_id
@@ -123,8 +131,12 @@ async def _target(
                 f"The application has no revision {request.revision_id[:40]!r}; GET …/revisions lists them.",
                 code="UnknownRevision",
             )
-        version, revision_id = revision.version, revision.id
-        parameters = {**msgspec.json.decode(revision.parameters), **parameters}
+        target = _Target(
+            revision.version,
+            revision.id,
+            {**msgspec.json.decode(revision.parameters), **request.parameters},
+            merged_submodules(msgspec.json.decode(revision.submodules), request.submodules),
+        )
     if request.manifest_version is not None:
         version = request.manifest_version
         known = 0 < version < 2**31 and await manifests.exists(
@@ -132,7 +144,8 @@ async def _target(
         )
         if not known:
             raise BadRequest(f"The application has no manifest version {version}.", code="InvalidManifestVersion")
-    return version, revision_id, parameters
+        target = replace(target, version=version)
+    return target
 
 
 def _refuse_circles(root: LaunchNode) -> None:

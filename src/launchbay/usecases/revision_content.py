@@ -40,11 +40,12 @@ def with_revision(request: LaunchRequest, revision: Revision) -> LaunchRequest:
         version=revision.version if request.version is None else request.version,
         environment_id=revision.environment_id if request.environment_id is None else request.environment_id,
         parameters={**msgspec.json.decode(revision.parameters), **request.parameters},
-        submodules=_merged(msgspec.json.decode(revision.submodules), request.submodules),
+        submodules=merged_submodules(msgspec.json.decode(revision.submodules), request.submodules),
     )
 
 
-def _merged(kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def merged_submodules(kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a revision says of submodules, with what a request gives for them over it, one by one."""
     merged = dict(kept)
     for name, value in given.items():
         # What is no object is refused where submodules are read.
@@ -57,7 +58,7 @@ def _merged_one(kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
     merged = {**kept, **{name: value for name, value in given.items() if value is not None}}
     if given.get("revisionId") is not None and given.get("manifestVersion") is None:
         merged.pop("manifestVersion", None)  # it was meant for the other revision
-    for part, join in (("parameters", _joined), ("submodules", _merged)):
+    for part, join in (("parameters", _joined), ("submodules", merged_submodules)):
         if isinstance(kept.get(part), Mapping) and isinstance(given.get(part), Mapping):
             merged[part] = join(kept[part], given[part])
     return merged

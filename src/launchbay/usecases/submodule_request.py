@@ -14,16 +14,19 @@ _FIELDS = ("revisionId", "manifestVersion", "parameters", "submodules")
 
 @dataclass(frozen=True, slots=True)
 class SubmoduleRequest:
-    """What is asked of one submodule, and of those inside it. Everything is optional."""
+    """What is asked of one submodule. Everything is optional; `submodules` is for those inside it, as it was given."""
 
     revision_id: str | None = None
     manifest_version: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    submodules: Mapping[str, "SubmoduleRequest"] = field(default_factory=dict)
+    submodules: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_submodules(body: Mapping[str, Any], path: str = "submodules") -> dict[str, SubmoduleRequest]:
-    """Return the requests by submodule id. Raises BadRequest naming the field, by its way through the body."""
+    """Return the requests by submodule id, having read those inside too.
+
+    Raises BadRequest naming the field, by its way through the body.
+    """
     if path.count("/") > SUBMODULE_LEVELS:
         raise BadRequest(
             f"{path}: submodules are nested more than {SUBMODULE_LEVELS} levels deep.", code="InvalidField"
@@ -73,7 +76,8 @@ def _read_one(value: Any, path: str) -> SubmoduleRequest:
         raise _wrong(f"{path}/parameters", "an object, name to value")
     if not isinstance(inner, Mapping):
         raise _wrong(f"{path}/submodules", "an object, submodule id to its configuration")
-    return SubmoduleRequest(revision_id, version, parameters, read_submodules(inner, f"{path}/submodules"))
+    read_submodules(inner, f"{path}/submodules")
+    return SubmoduleRequest(revision_id, version, parameters, inner)
 
 
 def _wrong(path: str, kind: str) -> BadRequest:
