@@ -301,9 +301,9 @@ application:
 """
 
 
-async def test_what_requires_the_credentials_service_launches_and_hears_honestly_that_it_has_no_keys(api: Api) -> None:
+async def test_what_requires_the_credentials_service_launches_and_hears_which_key_pair_is_missing(api: Api) -> None:
     document = await launched(api, KEYS, api.environment)
     assert document["status"] == "Running", document["errorMessage"]
     document = await api.run(document["id"], "actions.fetch")
-    assert "the credentials service of this version keeps none" in document["errorMessage"]
+    assert "no key pair 'web'" in document["errorMessage"]
     assert "needs a service" in await refusal(api, KEYS, await environment(api))

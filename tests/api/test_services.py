@@ -109,11 +109,11 @@ async def test_the_services_that_come_later_offer_no_commands_yet(api: Api) -> N
         assert types[type_id]["commands"] == []
 
 
-async def test_the_credentials_service_says_that_it_keeps_no_keys(api: Api) -> None:
+async def test_the_credentials_service_names_the_key_pair_that_it_does_not_have(api: Api) -> None:
     services = accepted(await api.get(f"organizations/{api.organization}/services"))
     [store] = [row["id"] for row in services if row["name"] == "Default credentials service"]
     told = by_field(await api.post(f"services/{store}/get-keypair", {"arguments": {"id": "web"}}), 409)
-    assert "keeps none" in str(told)
+    assert "no key pair 'web'" in str(told)
 
 
 @pytest.mark.parametrize(

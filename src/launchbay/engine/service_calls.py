@@ -14,7 +14,7 @@ from launchbay.runtime.run import JobRun
 from launchbay.service_types.contract import ServiceCall, ServiceType
 from launchbay.service_types.parameters import checked_arguments
 from launchbay.service_types.registry import ServiceTypes
-from launchbay.service_types.sealed import opened
+from launchbay.service_types.sealed import ServiceSeal, opened
 from launchbay.store import services
 from launchbay.store.pool import Database
 
@@ -64,6 +64,7 @@ class ServiceCalls:
                 arguments=checked_arguments(declared, arguments),
                 transaction=self._database.transaction,
                 report=_ignore,
+                seal=ServiceSeal(self._secret_key, link.instance_id),
                 idempotency_key=key,
             )
             return await patiently(partial(kind.run, command, call))

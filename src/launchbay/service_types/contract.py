@@ -80,6 +80,18 @@ class ParameterScope:
     previous: Mapping[str, Any]
 
 
+class Seal(Protocol):
+    """Authenticated encryption for one service (`sealed.ServiceSeal`)."""
+
+    def seal(self, plain: bytes, name: str) -> bytes:
+        """Return the sealed form; `name` says which of the service's things it is."""
+        ...
+
+    def open(self, sealed: bytes, name: str) -> bytes:
+        """Return what was sealed under the name. Raises SealBroken."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceCall:
     """One command that is carried out.
@@ -87,7 +99,7 @@ class ServiceCall:
     `parameters` are those at the beginning, with the secret ones opened; `arguments` have their declared types, and the
     required ones are there. `report` takes intermediate results. A connection is not kept while a command waits:
     `transaction()` lends one, committed at the end of its block. A command of a workflow has an `idempotency_key`; when
-    a crash interrupts it, it runs again with the same key.
+    a crash interrupts it, it runs again with the same key. What the service keeps that is secret goes through `seal`.
     """
 
     service_id: str
@@ -96,6 +108,7 @@ class ServiceCall:
     arguments: Mapping[str, Any]
     transaction: Callable[[], AbstractAsyncContextManager[Connection]]
     report: Callable[[Mapping[str, Any]], None]
+    seal: Seal
     idempotency_key: str | None = None
 
 

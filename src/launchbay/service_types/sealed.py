@@ -1,6 +1,7 @@
 """Secret parameters of services: sealed in the database, opened only for the command that needs them (promise 10)."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -26,6 +27,25 @@ async def open_secrets(key: SecretKey, connection: Connection, service_id: str) 
 def opened(key: SecretKey, service_id: str, sealed: Mapping[str, bytes]) -> dict[str, Any]:
     """Return secret parameters of a service in the open. Raises SealBroken with another key than they had."""
     return {name: msgspec.json.decode(key.open(value, _purpose(service_id, name))) for name, value in sealed.items()}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ServiceSeal:
+    """Seals what a service keeps, for that service alone."""
+
+    key: SecretKey
+    service_id: str
+
+    def seal(self, plain: bytes, name: str) -> bytes:
+        """Return the sealed form; `name` says which of the service's things it is."""
+        return self.key.seal(plain, self._purpose(name))
+
+    def open(self, sealed: bytes, name: str) -> bytes:
+        """Return what was sealed under the name. Raises SealBroken."""
+        return self.key.open(sealed, self._purpose(name))
+
+    def _purpose(self, name: str) -> str:
+        return f"service {self.service_id} keeps {name}"
 
 
 def _purpose(service_id: str, name: str) -> str:

@@ -14,7 +14,7 @@ from launchbay.limits import COMMAND_REPORTS
 from launchbay.model.service import Service
 from launchbay.service_types.contract import ServiceCall
 from launchbay.service_types.parameters import checked_arguments
-from launchbay.service_types.sealed import open_secrets
+from launchbay.service_types.sealed import ServiceSeal, open_secrets
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.services import record
@@ -55,6 +55,7 @@ async def run_command(
         arguments=checked,
         transaction=_recorded(desk, actor, service, command_name, checked) if command.changes else database.transaction,
         report=reports.append,
+        seal=ServiceSeal(desk.secret_key, service.id),
     )
     # A command is a transaction of its own, or several where it waits in between.
     final = await kind.run(command_name, call)

@@ -1,0 +1,194 @@
+"""Key pairs of the credentials service: made and taken in through the API, sealed at rest, given to machines."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import ANY
+
+import pytest
+
+from launchbay.access.secret_key import FILE_NAME, read_secret_key
+from launchbay.errors import ActionFailed
+from launchbay.limits import VAULT_ENTRIES
+from launchbay.service_types import ssh_keys
+from launchbay.service_types.key_pairs import POLICY, KeyPairs
+from launchbay.service_types.ssh_keys import KeyPair
+from tests.api.running import UNKNOWN, Api, accepted, running_api
+from tests.api.vaults import made_vault, told
+from tests.databases import Databases
+
+MADE_FIELDS = {"id", "name", "algorithm", "publicKey", "fingerprint"}
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    async with running_api(url) as api:
+        yield api
+    databases.drop(url)
+
+
+async def test_a_made_key_pair_comes_back_by_its_name_and_by_its_id(api: Api) -> None:
+    vault = await made_vault(api)
+    made = await told(api, vault, "generate-keypair", name="web")
+    assert set(made) == MADE_FIELDS
+    assert (made["name"], made["algorithm"]) == ("web", "ed25519")
+    for name in ("web", made["id"]):
+        private = (await told(api, vault, "get-keypair", id=name))["privateKey"]
+        assert ssh_keys.read(private, "web").public == made["publicKey"]
+        assert await told(api, vault, "get-public-key", id=name) == made
+    listed = (await told(api, vault, "list-keypairs"))["keypairs"]
+    assert [{name: entry[name] for name in MADE_FIELDS} for entry in listed] == [made]
+    assert "PRIVATE" not in str(listed)
+
+
+async def test_the_intermediate_result_of_get_keypair_is_the_public_half(api: Api) -> None:
+    vault = await made_vault(api)
+    made = await told(api, vault, "generate-keypair", name="web", algorithm="rsa", bits=2048)
+    body = {"arguments": {"id": "web"}, "includeIntermediate": True}
+    [public, final] = accepted(await api.post(f"services/{vault}/get-keypair", body))
+    assert public == made
+    assert list(final) == ["privateKey"]
+    [only] = accepted(await api.post(f"services/{vault}/get-keypair", {"arguments": {"id": "web"}}))
+    assert only == final
+
+
+async def test_a_private_key_is_taken_in(api: Api) -> None:
+    vault = await made_vault(api)
+    own = ssh_keys.generate("ed25519", None, "own")
+    taken = await told(api, vault, "import-keypair", name="own", privateKey=own.private)
+    assert taken["publicKey"] == own.public
+    private = (await told(api, vault, "get-keypair", id="own"))["privateKey"]
+    assert ssh_keys.read(private, "own") == KeyPair("ed25519", ANY, own.public)
+
+
+async def test_private_keys_are_sealed_in_the_database_and_absent_from_the_audit_log(api: Api) -> None:
+    vault = await made_vault(api)
+    own = ssh_keys.generate("ed25519", None, "own")
+    await told(api, vault, "import-keypair", name="own", privateKey=own.private)
+    private = (await told(api, vault, "get-keypair", id="own"))["privateKey"]
+    async with api.database.connection() as connection:
+        rows = await (await connection.execute("SELECT * FROM vault_entries")).fetchall()
+        audit = await (await connection.execute("SELECT operation, after FROM audit_entries ORDER BY id")).fetchall()
+    key_lines = [*own.private.splitlines()[1:-1], *private.splitlines()[1:-1]]
+    assert rows
+    assert not any(line in repr(rows) + repr(audit) for line in key_lines)
+    assert [row for row in audit if "get-keypair" in repr(row)], "that somebody read a private key belongs into the log"
+
+
+async def test_a_deleted_key_pair_is_gone_and_its_name_free(api: Api) -> None:
+    vault = await made_vault(api)
+    await told(api, vault, "generate-keypair", name="web")
+    assert await told(api, vault, "delete-keypair", id="web") == {"removed": True}
+    assert await told(api, vault, "delete-keypair", id="web") == {"removed": False}
+    assert (await api.post(f"services/{vault}/get-keypair", {"arguments": {"id": "web"}})).status_code == 409
+    await told(api, vault, "generate-keypair", name="web")
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "status", "says"),
+    [
+        ("get-keypair", {}, 400, "required"),
+        ("get-keypair", {"id": "nothing"}, 409, "no key pair 'nothing'"),
+        ("generate-keypair", {"name": " "}, 400, "printable"),
+        ("generate-keypair", {"name": "a\nb"}, 400, "printable"),
+        ("generate-keypair", {"name": "x", "algorithm": "dsa"}, 400, "ed25519 or rsa"),
+        ("generate-keypair", {"name": "x", "algorithm": "rsa", "bits": 512}, 400, "2048 to 4096"),
+        ("generate-keypair", {"name": "taken"}, 409, "already"),
+        ("import-keypair", {"name": "x", "privateKey": "open sesame"}, 400, "OpenSSH"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(
+    api: Api, command: str, arguments: dict[str, Any], status: int, says: str
+) -> None:
+    vault = await made_vault(api)
+    await told(api, vault, "generate-keypair", name="taken")
+    answer = await api.post(f"services/{vault}/{command}", {"arguments": arguments})
+    assert answer.status_code == status, answer.text
+    assert says in answer.text
+    assert "sesame" not in answer.text
+
+
+async def test_a_vault_has_a_bound(api: Api) -> None:
+    vault = await made_vault(api)
+    async with api.database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO vault_entries (id, service_id, kind, name, sealed)"
+            " SELECT %(vault)s || n, %(vault)s, 'secret', 'filler ' || n, '' FROM generate_series(1, %(most)s) AS n",
+            {"vault": vault, "most": VAULT_ENTRIES},
+        )
+    answer = await api.post(f"services/{vault}/generate-keypair", {"arguments": {"name": "one more"}})
+    assert (answer.status_code, "which is the most" in answer.text) == (409, True)
+
+
+async def test_reading_a_private_key_needs_the_permission_for_commands(api: Api) -> None:
+    vault = await made_vault(api)
+    await told(api, vault, "generate-keypair", name="web")
+    reader = await api.member("Read: [/services/*]")
+    answer = await reader.post(f"services/{vault}/get-keypair", {"arguments": {"id": "web"}})
+    assert (answer.status_code, "RunServiceCommand" in answer.text) == (403, True)
+
+
+@dataclass(frozen=True)
+class Behalf:
+    """For whom a key is wanted."""
+
+    organization_id: str
+    environment_id: str
+    policies: Mapping[str, Any] = field(default_factory=dict)
+
+
+async def given(api: Api, name: str, *, organization: str = "", policy: str = "") -> str:
+    """Return the public half of the private key that a machine would get, after a look at the public one."""
+    keys = KeyPairs(api.database, read_secret_key(api.settings.data_dir / FILE_NAME))
+    policies = {POLICY: policy} if policy else {}
+    errand = Behalf(organization or api.organization, api.environment, policies)
+    public = ssh_keys.read(await keys.private_key(errand, name), "x").public
+    assert (await keys.public_key(errand, name)).split()[:2] == public.split()[:2]
+    return public.split()[1]
+
+
+def same(made: Mapping[str, Any]) -> str:
+    return str(made["publicKey"].split()[1])
+
+
+async def test_machines_get_a_private_key_of_the_vaults_that_their_environment_offers(api: Api) -> None:
+    vault = await made_vault(api, offered_by=api.environment)
+    made = await told(api, vault, "generate-keypair", name="hosts")
+    assert await given(api, "hosts") == await given(api, made["id"]) == same(made)
+
+
+async def test_without_a_name_machines_get_the_key_of_the_policy_or_the_only_one(api: Api) -> None:
+    vault = await made_vault(api, offered_by=api.environment)
+    with pytest.raises(ActionFailed, match="No vault of the environment has a key pair"):
+        await given(api, "")
+    first = await told(api, vault, "generate-keypair", name="first")
+    assert await given(api, "") == same(first)
+    second = await told(api, vault, "generate-keypair", name="second")
+    assert await given(api, "", policy="second") == same(second)
+    with pytest.raises(ActionFailed, match=r"several key pairs \(first, second\).*machines.keyPair"):
+        await given(api, "")
+
+
+async def test_a_vault_of_another_environment_or_organization_gives_no_key(api: Api) -> None:
+    vault = await made_vault(api)
+    await told(api, vault, "generate-keypair", name="elsewhere")
+    with pytest.raises(ActionFailed, match="No vault of the environment has a key pair 'elsewhere'"):
+        await given(api, "elsewhere")
+    offered = await made_vault(api, offered_by=api.environment)
+    await told(api, offered, "generate-keypair", name="hosts")
+    with pytest.raises(ActionFailed, match="No vault"):
+        await given(api, "hosts", organization=UNKNOWN)
+
+
+async def test_a_name_that_two_vaults_have_is_refused_and_the_id_decides(api: Api) -> None:
+    first = await made_vault(api, offered_by=api.environment)
+    second = await made_vault(api)
+    offered = accepted(await api.get(f"environments/{api.environment}/services"))["services"]
+    ids = [*(row["id"] for row in offered), second]
+    accepted(await api.put(f"environments/{api.environment}/services", {"services": ids}))
+    await told(api, first, "generate-keypair", name="web")
+    wanted = await told(api, second, "generate-keypair", name="web")
+    with pytest.raises(ActionFailed, match="Several vaults"):
+        await given(api, "web")
+    assert await given(api, wanted["id"]) == same(wanted)

@@ -1,0 +1,100 @@
+"""Key pairs are what OpenSSH itself makes and reads."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448
+
+from launchbay.service_types import ssh_keys
+from launchbay.service_types.ssh_keys import BadKey, KeyPair
+
+PEM = serialization.Encoding.PEM
+PKCS8 = serialization.PrivateFormat.PKCS8
+PLAIN = serialization.NoEncryption()
+
+
+def keygen(*arguments: str) -> str:
+    return subprocess.run(["ssh-keygen", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def file_of(pair: KeyPair, tmp_path: Path) -> str:
+    path = tmp_path / "key"
+    path.write_text(pair.private)
+    path.chmod(0o600)
+    return str(path)
+
+
+@pytest.mark.parametrize(("algorithm", "bits", "shown"), [("ed25519", None, "256"), ("rsa", 2048, "2048")])
+def test_openssh_reads_what_was_made_and_finds_the_same_public_key(
+    tmp_path: Path, algorithm: str, bits: int | None, shown: str
+) -> None:
+    pair = ssh_keys.generate(algorithm, bits, "web key")
+    path = file_of(pair, tmp_path)
+    assert keygen("-y", "-f", path).split()[:2] == pair.public.split()[:2]
+    assert keygen("-l", "-f", path).split()[:2] == [shown, ssh_keys.fingerprint(pair.public)]
+    assert pair.algorithm == algorithm
+    assert pair.public.split()[2:] == ["web-key"]
+
+
+@pytest.mark.parametrize("kind", [("ed25519",), ("rsa", "-b", "2048"), ("ecdsa", "-b", "384"), ("rsa", "-m", "PEM")])
+def test_what_openssh_made_is_read(tmp_path: Path, kind: tuple[str, ...]) -> None:
+    path = tmp_path / "made"
+    keygen("-q", "-t", *kind, "-N", "", "-C", "", "-f", str(path))
+    pair = ssh_keys.read(path.read_text(), "x")
+    assert pair.algorithm == kind[0]
+    assert pair.public.split()[:2] == path.with_suffix(".pub").read_text().split()[:2]
+    assert ssh_keys.read(pair.private, "x").public == pair.public
+
+
+@pytest.mark.parametrize("format_", ["RFC4716", "PKCS8", "PEM"])
+def test_a_key_with_a_passphrase_is_refused_with_the_way_to_take_it_off(tmp_path: Path, format_: str) -> None:
+    path = tmp_path / "made"
+    keygen("-q", "-t", "rsa", "-m", format_, "-N", "opensesame", "-f", str(path))
+    with pytest.raises(BadKey, match="takes a passphrase off"):
+        ssh_keys.read(path.read_text(), "x")
+    keygen("-q", "-p", "-P", "opensesame", "-N", "", "-f", str(path))
+    assert ssh_keys.read(path.read_text(), "x").algorithm == "rsa"
+
+
+def test_a_comment_cannot_add_a_line_to_authorized_keys() -> None:
+    assert ssh_keys.generate("ed25519", None, "a\nssh-rsa AAAA b").public.count("\n") == 0
+
+
+def test_a_key_pair_does_not_show_its_private_half() -> None:
+    assert "PRIVATE" not in repr(ssh_keys.generate("ed25519", None, "x"))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "bits", "says"),
+    [
+        ("dsa", None, "choose ed25519 or rsa"),
+        ("rsa", 1024, "2048 to 4096"),
+        ("rsa", 2049, "8"),
+        ("ed25519", 256, "out"),
+    ],
+)
+def test_weak_and_unknown_kinds_are_not_made(algorithm: str, bits: int | None, says: str) -> None:
+    with pytest.raises(BadKey, match=says):
+        ssh_keys.generate(algorithm, bits, "x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "secret text",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0\n-----END OPENSSH PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----",
+        "x" * 100_000,
+        ed448.Ed448PrivateKey.generate().private_bytes(PEM, PKCS8, PLAIN).decode(),
+        dsa.generate_private_key(1024).private_bytes(PEM, PKCS8, PLAIN).decode(),
+        ec.generate_private_key(ec.SECP256K1()).private_bytes(PEM, PKCS8, PLAIN).decode(),
+    ],
+    ids=["nothing", "text", "damaged-openssh", "damaged-pem", "long", "ed448", "dsa", "secp256k1"],
+)
+def test_what_is_no_usable_key_is_refused_without_repeating_it(text: str) -> None:
+    with pytest.raises(BadKey) as caught:
+        ssh_keys.read(text, "x")
+    assert "secret" not in str(caught.value)
