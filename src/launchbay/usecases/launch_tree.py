@@ -19,7 +19,7 @@ from launchbay.limits import SUBMODULE_INSTANCES, SUBMODULE_LEVELS
 from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest, Component
-from launchbay.model.application import Revision
+from launchbay.model.application import Application, Revision
 from launchbay.model.environment import Environment
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.links import Link, LinkKind, read_link
@@ -143,16 +143,7 @@ class TreePlanner:
             inherited = msgspec.json.decode(revision.parameters, type=dict[str, Any])
             inside = merged_submodules(msgspec.json.decode(revision.submodules), inside)
         if request.manifest_version is not None:
-            version = request.manifest_version
-            known = 0 < version <= application.latest_version and await manifests.exists(
-                self._connection, application_id=application.id, version=version
-            )
-            if not known:
-                raise BadRequest(
-                    f"The submodule {where} has no manifest version {version}; the newest is "
-                    f"{application.latest_version}.",
-                    code="InvalidManifestVersion",
-                )
+            version = await self._known_version(application, request.manifest_version, where)
         manifest = await self._desk.manifests.get(self._connection, application.id, version)
         parameters = {name: value for name, value in {**inherited, **given}.items() if name in manifest.parameters}
         unknown = [name for name in request.parameters if name not in manifest.parameters]
@@ -175,6 +166,18 @@ class TreePlanner:
             former=present,
         )
         return child, read_submodules(inside, "/".join(("submodules", *child.path)))
+
+    async def _known_version(self, application: Application, version: int, where: str) -> int:
+        """Return the version. Raises BadRequest when the application has none of this number."""
+        known = 0 < version <= application.latest_version and await manifests.exists(
+            self._connection, application_id=application.id, version=version
+        )
+        if not known:
+            raise BadRequest(
+                f"The submodule {where} has no manifest version {version}; the newest is {application.latest_version}.",
+                code="InvalidManifestVersion",
+            )
+        return version
 
     async def _present(self, node: LaunchNode, path: str, application_id: str) -> Former | None:
         """Return what the submodule's instance is like now, when it stays: it is its own, lives, and is the same."""
