@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+_RATES = ("rate_limit_address_per_s", "rate_limit_user_per_s", "rate_limit_burst_s")
+_DAYS = ("retention_days", "history_retention_days", "log_retention_days", "audit_retention_days")
+
 
 class SettingError(ValueError):
     """A setting has a value it cannot have; the sentence names the setting and what it takes."""
@@ -52,6 +55,9 @@ class Settings:
     step_retry_longest_s: float = 30.0
     destroy_timeout_s: float = 1800.0
     retention_days: int = 30
+    history_retention_days: int = 365
+    log_retention_days: int = 90
+    audit_retention_days: int = 0
     machines: str = "none"
     dry_run_answers: str = ""
 
@@ -59,13 +65,13 @@ class Settings:
         """Refuse values that could only fail later."""
         if not 0 <= self.port <= 65535:
             raise SettingError(f"LAUNCHBAY_PORT is {self.port}; a port is 0 to 65535.")
-        for name in ("engine_concurrency", "database_connections", "stager_interval_ms", "retention_days"):
+        for name in ("engine_concurrency", "database_connections", "stager_interval_ms"):
             if getattr(self, name) < 1:
                 raise SettingError(f"LAUNCHBAY_{name.upper()} is {getattr(self, name)}; it must be at least 1.")
         for name in ("heartbeat_interval_s", "stalled_after_s", "step_retry_first_s", "destroy_timeout_s"):
             if getattr(self, name) <= 0:
                 raise SettingError(f"LAUNCHBAY_{name.upper()} is {getattr(self, name)}; it must be above 0.")
-        for name in ("rate_limit_address_per_s", "rate_limit_user_per_s", "rate_limit_burst_s"):
+        for name in (*_RATES, *_DAYS):
             if getattr(self, name) < 0:
                 raise SettingError(f"LAUNCHBAY_{name.upper()} is {getattr(self, name)}; it must be 0 or more.")
         if self.stalled_after_s < 2 * self.heartbeat_interval_s:

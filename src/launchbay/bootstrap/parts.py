@@ -30,6 +30,7 @@ from launchbay.engine.duties import Duty
 from launchbay.engine.engine import Engine
 from launchbay.engine.queue import Queue
 from launchbay.engine.queue_schema import apply_schema
+from launchbay.engine.retention import RETAIN_S, Keeping, Retention
 from launchbay.engine.runner import Runner
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.engine.stager import Stager
@@ -223,8 +224,18 @@ def _engine(
         stager_interval_s=settings.stager_interval_ms / 1000,
         further_duties=(
             Duty("cleaner", CLEAN_S, Cleaner(database).clean),
+            Duty("retention", RETAIN_S, Retention(database, _keeping(settings), surroundings.clock).purge),
             Duty("webhooks", LOOK_S, sender.send_due),
         ),
+    )
+
+
+def _keeping(settings: Settings) -> Keeping:
+    return Keeping(
+        destroyed_days=settings.retention_days,
+        history_days=settings.history_retention_days,
+        log_days=settings.log_retention_days,
+        audit_days=settings.audit_retention_days,
     )
 
 

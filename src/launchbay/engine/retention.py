@@ -1,0 +1,105 @@
+"""Throws away what is over: destroyed instances, ended jobs, log lines, audit entries (api-decisions, "States").
+
+Each round is one small transaction of one process, so that nobody waits for it and a crash costs nothing.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import structlog
+
+from launchbay import limits
+from launchbay.clock import Clock
+from launchbay.store import retention
+from launchbay.store.pool import Connection, Database
+from launchbay.store.statements import Change
+
+RETAIN_S = 60.0
+BATCH = 2_000  # rows of a kind in one transaction
+INSTANCES = 50  # instances in one transaction
+_PAUSE_S = 0.05  # between batches, for those who have more urgent business with the database
+_DAY_S = 86_400.0
+_BEGINNING = (datetime(1970, 1, 1, tzinfo=UTC), "")
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """For how many days things are kept; 0 keeps them for ever."""
+
+    destroyed_days: int
+    history_days: int
+    log_days: int
+    audit_days: int
+
+
+class Retention:
+    """Throws away what is old; every process may run one, and they take turns."""
+
+    def __init__(self, database: Database, keeping: Keeping, clock: Clock) -> None:
+        self._database = database
+        self._keeping = keeping
+        self._clock = clock
+        # Old jobs that stay, being among the last of their instance, are looked at again only a day later.
+        self._place = _BEGINNING
+        self._begun_s = clock.monotonic_s()
+
+    async def purge(self) -> bool:
+        """Do one round; True when there is more to do at once."""
+        async with self._database.transaction() as connection:
+            if not await retention.take_turn(connection):
+                return False
+            dropped = {
+                "instances": await self._destroyed(connection),
+                "jobs": await self._jobs(connection),
+                "log_lines": await self._dropped(retention.drop_log_lines, self._keeping.log_days, connection),
+                "audit_entries": await self._dropped(
+                    retention.drop_audit_entries, self._keeping.audit_days, connection
+                ),
+            }
+        counts = {name: count for name, (count, _) in dropped.items() if count}
+        if counts:
+            log.info("retention.dropped", **counts)
+        has_more = any(more for _, more in dropped.values())
+        if has_more:
+            await asyncio.sleep(_PAUSE_S)
+        return has_more
+
+    @staticmethod
+    async def _dropped(drop: Change, days: int, connection: Connection) -> tuple[int, bool]:
+        if not days:
+            return 0, False
+        count = await drop(connection, days=days, count=BATCH)
+        return count, count >= BATCH
+
+    async def _destroyed(self, connection: Connection) -> tuple[int, bool]:
+        days = self._keeping.destroyed_days
+        if not days:
+            return 0, False
+        for drop in (retention.drop_lines_of_destroyed, retention.drop_jobs_of_destroyed):
+            if await drop(connection, days=days, count=BATCH, instances=INSTANCES) >= BATCH:
+                return 0, True
+        count = await retention.drop_destroyed(connection, days=days, instances=INSTANCES)
+        return count, count >= INSTANCES
+
+    async def _jobs(self, connection: Connection) -> tuple[int, bool]:
+        if not self._keeping.history_days:
+            return 0, False
+        at, job_id = self._place
+        seen = await retention.look_at_jobs(
+            connection,
+            days=self._keeping.history_days,
+            kept=limits.JOBS_KEPT,
+            after_at=at,
+            after_id=job_id,
+            count=BATCH,
+        )
+        over = [job.id for job in seen if job.may_go]
+        count = await retention.drop_jobs(connection, ids=over) if over else 0
+        if seen:
+            self._place = (seen[-1].finished_at, seen[-1].id)
+        elif self._clock.monotonic_s() - self._begun_s > _DAY_S:
+            self._place, self._begun_s = _BEGINNING, self._clock.monotonic_s()
+        return count, len(seen) >= BATCH

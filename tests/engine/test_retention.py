@@ -1,0 +1,127 @@
+"""What is old is thrown away, and nothing else (api-decisions, "States")."""
+
+import pytest
+
+from launchbay import limits
+from launchbay.clock import SystemClock
+from launchbay.engine import retention
+from launchbay.engine.retention import Keeping, Retention
+from tests.engine.bay import Bay
+
+MANIFEST = "launch: {steps: []}\nact: {steps: []}"
+
+
+def keeping(**days: int) -> Keeping:
+    return Keeping(**{"destroyed_days": 0, "history_days": 0, "log_days": 0, "audit_days": 0, **days})
+
+
+async def purge(bay: Bay, **days: int) -> int:
+    """Purge to the end; return the number of rounds."""
+    duty, rounds = Retention(bay.database, keeping(**days), SystemClock()), 1
+    while await duty.purge():
+        rounds += 1
+    return rounds
+
+
+async def ended_job(bay: Bay, instance: str, days_ago: float, count: int = 1) -> None:
+    await bay.change(
+        "WITH job AS (INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, created_at, finished_at)"
+        " SELECT launchbay_new_id(), %s, 'act', 'u', 'Succeeded', '{}', now() - make_interval(secs => %s),"
+        " now() - make_interval(secs => %s) FROM generate_series(1, %s) RETURNING id, instance_id),"
+        " step AS (INSERT INTO steps (job_id, path, name, status, is_record)"
+        " SELECT id, 'p', 'p', 'Succeeded', true FROM job)"
+        " INSERT INTO log_lines (instance_id, job_id, level, text, at)"
+        " SELECT instance_id, id, 'info', 'line', now() - make_interval(secs => %s) FROM job",
+        *(instance, days_ago * 86_400 + 1, days_ago * 86_400, count, days_ago * 86_400),
+    )
+
+
+async def destroyed(bay: Bay, days_ago: float, jobs: int = 2) -> str:
+    instance = await bay.instance(MANIFEST, "Running")
+    await ended_job(bay, instance, days_ago, jobs)
+    await bay.change("UPDATE instances SET status = 'Destroyed' WHERE id = %s", instance)
+    await bay.change(
+        "UPDATE instances SET destroyed_at = destroyed_at - make_interval(secs => %s) WHERE id = %s",
+        *(days_ago * 86_400, instance),
+    )
+    return instance
+
+
+async def test_a_destroyed_instance_goes_when_its_time_is_over_and_not_before(bay: Bay) -> None:
+    old, young = await destroyed(bay, 30.1), await destroyed(bay, 29.9)
+    living = await bay.instance(MANIFEST, "Running")
+    await ended_job(bay, living, 400)
+    await purge(bay, destroyed_days=30)
+    assert {row[0] for row in await bay.rows("SELECT id FROM instances")} == {young, living}
+    assert await bay.one("SELECT count(*) FROM jobs") == 3
+    assert await bay.one("SELECT count(*) FROM steps") == 3
+    assert await bay.one("SELECT count(*) FROM log_lines WHERE instance_id = %s", old) == 0
+
+
+async def test_large_histories_go_in_small_transactions(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "BATCH", 10)
+    await destroyed(bay, 31, jobs=35)
+    assert await purge(bay, destroyed_days=30) == 4 + 4 + 0 - 1
+    assert await bay.one("SELECT count(*) FROM instances") == 0
+
+
+async def test_a_destroyed_instance_stays_while_something_inside_lives(bay: Bay) -> None:
+    parent = await destroyed(bay, 31)
+    child = await bay.instance(MANIFEST, "Running")
+    await bay.change("UPDATE instances SET parent_id = %s WHERE id = %s", parent, child)
+    await purge(bay, destroyed_days=30)
+    assert await bay.one("SELECT count(*) FROM instances") == 2
+
+
+async def test_old_jobs_of_the_living_go_but_for_the_last_ones(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "JOBS_KEPT", 3)
+    busy, quiet = await bay.instance(MANIFEST, "Running"), await bay.instance(MANIFEST, "Running")
+    for days_ago in range(20, 0, -1):
+        await ended_job(bay, busy, days_ago)
+    await ended_job(bay, quiet, 50)
+    await purge(bay, history_days=10)
+    kept = "SELECT count(*) FROM jobs WHERE instance_id = %s"
+    assert (await bay.one(kept, busy), await bay.one(kept, quiet)) == (9, 1)
+    await purge(bay, history_days=1)
+    assert (await bay.one(kept, busy), await bay.one(kept, quiet)) == (3, 1)
+
+
+async def test_a_job_under_way_stays_however_old_it_is(bay: Bay) -> None:
+    instance = await bay.instance(MANIFEST, "Running")
+    job = await bay.command(instance, "act")
+    await bay.change(
+        "UPDATE jobs SET created_at = now() - interval '900 days', started_at = now() - interval '900 days'"
+    )
+    await purge(bay, history_days=1, destroyed_days=1, log_days=1)
+    assert [row[0] for row in await bay.rows("SELECT id FROM jobs")] == [job]
+
+
+async def test_log_lines_and_audit_entries_go_by_their_age(bay: Bay) -> None:
+    instance = await bay.instance(MANIFEST, "Running")
+    for days_ago in (9, 8, 3, 2):
+        await ended_job(bay, instance, days_ago)
+        await bay.change(
+            "INSERT INTO audit_entries (at, actor_id, actor_email, method, address, operation, object, object_id)"
+            " VALUES (now() - make_interval(days => %s), 'u', 'u@example.org', 'Basic', '', 'o', '/o', 'o')",
+            days_ago,
+        )
+    await purge(bay, log_days=5, audit_days=5)
+    assert await bay.one("SELECT count(*) FROM log_lines") == 2
+    assert await bay.one("SELECT count(*) FROM audit_entries") == 2
+    assert await bay.one("SELECT count(*) FROM jobs") == 4
+
+
+async def test_zero_days_keep_everything(bay: Bay) -> None:
+    await destroyed(bay, 4_000)
+    assert await purge(bay) == 1
+    assert await bay.one("SELECT count(*) FROM jobs") == 2
+
+
+async def test_processes_take_turns(bay: Bay) -> None:
+    await destroyed(bay, 31)
+    async with bay.database.transaction() as connection:
+        await connection.execute("SELECT pg_advisory_xact_lock(5064719320041)")
+        await purge(bay, destroyed_days=30)
+        assert await bay.one("SELECT count(*) FROM instances") == 1
+    await purge(bay, destroyed_days=30)
+    assert await bay.one("SELECT count(*) FROM instances") == 0
