@@ -1,13 +1,16 @@
 """The API as its clients see it.
 
 - `api`: a running service, shared by the tests of a file; each test makes applications of its own in it;
-- `port`: the same one behind a real server on a loopback port, for tests that write HTTP themselves.
+- `port`: the same one behind a real server on a loopback port, for tests that write HTTP themselves;
+- `dry`: a running service on dry-run machines, for public manifests.
 """
 
 from collections.abc import AsyncIterator
+from textwrap import dedent
 
 import pytest
 
+from tests.api.public_manifests import ANSWERS
 from tests.api.running import Api, running_api, served
 from tests.databases import Databases
 
@@ -26,3 +29,14 @@ async def port(api: Api) -> AsyncIterator[int]:
     """The port of the running service."""
     async with served(api) as port:
         yield port
+
+
+@pytest.fixture(scope="module")
+async def dry(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Api]:
+    """A service on dry-run machines whose answers suit the manifests."""
+    path = tmp_path_factory.mktemp("answers") / "answers.yml"
+    path.write_text(dedent(ANSWERS))
+    url = databases.create()
+    async with running_api(url, machines="dry-run", dry_run_answers=str(path)) as api:
+        yield api
+    databases.drop(url)

@@ -3,86 +3,33 @@
 Submodules that nobody has published are played by stand-ins with the pins that the manifest asks for.
 """
 
-from collections.abc import AsyncIterator
-from textwrap import dedent
-from typing import Any
-
-import msgspec
-import pytest
-
 from launchbay.manifest.compiler import compile_manifest
-from tests.api.running import Api, accepted, running_api
+from tests.api.public_manifests import (
+    DATABASE,
+    DOCKER,
+    HAPROXY,
+    MAIN,
+    MAIN_NEEDS,
+    MONGO,
+    MYSQL,
+    PETCLINIC,
+    TESTER,
+    TOMCAT,
+    ZABBIX,
+    ZOOKEEPER,
+    destroyed,
+    finished,
+    given_to_chef,
+    is_public,
+    launched,
+    text_of,
+    with_stand_ins,
+)
+from tests.api.running import Api, accepted
 from tests.api.stand_ins import stand_ins
-from tests.api.test_public_manifests import text_of
-from tests.databases import Databases
 from tests.manifest.compiling import ACTIONS, needs_real
 
 pytestmark = needs_real
-
-# What the recipes and commands of these manifests would answer, so that their return values make sense.
-ANSWERS = """
-answers:
-  - { action: chefrun, component: workflow, give: { chefState: { cookbook_qubell_mongodb: { url: "mongodb://bay" } } } }
-  - { action: chefsolo, give: { chefState: { haproxy: { entry_urls: ["http://bay.example:80"] } } } }
-  - { action: chefrun, component: zookeeper, give: { chefState: { zookeeper: { connect_uri: "zk://bay:2181" } } } }
-  - { step: template, give: { stdout: { value: ["http://bay.example:8080/"] } } }
-  - { step: generate-ssh-key, give: { stdout: "ssh-rsa AAAA bay" } }
-  - { step: hostname, give: { stdout: zabbix.bay.example } }
-"""
-DOCKER, MONGO = "component-docker-networking--component-docker-networking", "component-mongodb--component-mongodb"
-MYSQL, HAPROXY = "component-mysql-dev--component-mysql-dev", "component-haproxy--component-haproxy"
-ZOOKEEPER = "component-zookeeper-dev--component-zookeeper-dev"
-TOMCAT = "component-tomcat-dev--component-tomcat-dev"
-PETCLINIC, ZABBIX = "component-petclinic-main--starter-java-web", "component-zabbix--component-zabbix"
-TESTER = "component-functional-tester--functional_tester"
-DATABASE = "contrib-python-qubell-client--qm-hierarchical-db"
-MAIN, MAIN_NEEDS = "contrib-python-qubell-client--qm-hierarchical-main", "5213711ee4b00b3e08a97602"
-
-
-@pytest.fixture(scope="module")
-async def dry(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Api]:
-    """A service on dry-run machines whose answers suit the manifests."""
-    path = tmp_path_factory.mktemp("answers") / "answers.yml"
-    path.write_text(dedent(ANSWERS))
-    url = databases.create()
-    async with running_api(url, machines="dry-run", dry_run_answers=str(path)) as api:
-        yield api
-    databases.drop(url)
-
-
-async def launched(api: Api, stem: str, **body: Any) -> Any:
-    instance = await api.running(text_of(stem), **body)
-    return await api.settled(instance)
-
-
-async def finished(api: Api, instance: str, jobs: int) -> Any:
-    """Wait until an instance has so many jobs behind it: triggered ones follow by themselves."""
-    document = await api.settled(instance)
-    while len(document["workflowHistory"]) < jobs:
-        document = await api.settled(instance)
-    assert [job["status"] for job in document["workflowHistory"]] == ["Succeeded"] * jobs
-    return document
-
-
-async def destroyed(api: Api, instance: str) -> None:
-    document = await api.run(instance, "destroy")
-    assert (document["status"], document["errorMessage"]) == ("Destroyed", None)
-    async with api.database.connection() as connection:
-        statement = "SELECT state FROM instances WHERE id = %s OR parent_id = %s"
-        rows = await (await connection.execute(statement, [instance, instance])).fetchall()
-    for [state] in rows:
-        parts: dict[str, dict[str, Any]] = msgspec.json.decode(state)
-        assert [part["machines"] for part in parts.values() if part["machines"]] == []
-
-
-async def with_stand_ins(api: Api, stem: str) -> None:
-    manifest = compile_manifest(text_of(stem).encode(), known_actions=ACTIONS)
-    for name, text in stand_ins(manifest).items():
-        await api.application(text, name=name)
-
-
-def is_public(ip: str) -> bool:
-    return ip.startswith("192.0.2.")
 
 
 async def test_docker_networking_makes_a_cluster_and_enlarges_it(dry: Api) -> None:
@@ -261,8 +208,108 @@ async def test_the_functional_tester_runs_its_test_over_six_components_on_one_ma
     ]
     accepted(await dry.put(f"environments/{environment}/services", {"services": [keystore]}))
     document = await launched(dry, TESTER, environmentId=environment)
-    [command] = [name for name in document["availableWorkflows"] if name.endswith("test")]
+    dashboard = document["returnValues"].pop("analyse.local-dashboard")
+    waiting = "waiting for real publish-signal(string)"
+    told = {"chart.progress", "frame.https-direct", "analyse.published-atdd"}
+    assert document["returnValues"] == dict.fromkeys(told, waiting)
+    assert set(document["availableWorkflows"]) == {"launch", "destroy", "develop.test"}
     arguments = {"base-url": "http://x.example", "app-fork": "q", "app-repo": "r", "app-branch": "b", "tag": "t"}
-    document = await dry.run(document["id"], command, **arguments)
+    document = await dry.run(document["id"], "develop.test", **arguments)
     assert document["workflowHistory"][0]["status"] == "Succeeded", document["workflowHistory"][0]["errorMessage"]
+    site = "petclinic-test-results.s3-website-us-east-1.amazonaws.com"
+    assert document["returnValues"] == {
+        "chart.progress": "42 %",
+        "frame.https-direct": "https://s3.amazonaws.com/petclinic-test-results/q_b_t__20261120/atdd/index.html",
+        "analyse.published-atdd": f"http://{site}/q_b_t__20261120/atdd/",
+        "analyse.local-dashboard": dashboard,
+    }
+    assert is_public(dashboard.removeprefix("http://").removesuffix(":8899"))
+    accepted(await dry.put(f"instances/{document['id']}/configuration", {"parameters": {"s3.bucket": "other"}}))
+    document = await finished(dry, document["id"], 3)
+    # No signal changes by a bucket's name; where the results go does.
+    await dry.run(document["id"], "develop.test", **arguments)
+    log = accepted(await dry.get(f"instances/{document['id']}/log"))
+    assert any("s3://other/q_b_t__20261120/" in line["text"] for line in log)
     await destroyed(dry, document["id"])
+
+
+SITE = """
+application:
+  configuration: {input.port: 8080}
+  interfaces:
+    input: {port: bind(app#configuration.app-port)}
+    result: {entry: bind(lb#haproxy.entry-urls), uri: bind(app#tomcat.app-uri), schema: bind(main#out.db)}
+    actions: {update: bind(main#actions.update)}
+  bindings: [[lb#servers, app#tomcat], [main, db], [main, app]]
+  components:
+    app:
+      type: reference.Submodule
+      configuration: {__locator.application-id: TOMCAT}
+      interfaces:
+        configuration: {app-port: configuration(int)}
+        tomcat: {app-uri: publish-signal(list<string>), manage-service: receive-command(string service-action)}
+    lb:
+      type: reference.Submodule
+      configuration: {__locator.application-id: HAPROXY}
+      interfaces:
+        servers: {app-uri: consume-signal(list<string>)}
+        haproxy: {entry-urls: publish-signal(list<string>)}
+    db:
+      type: reference.Submodule
+      configuration: {__locator.application-id: MYSQL}
+      interfaces:
+        database:
+          schema: "receive-command(string db-user, string db-user-password, list<string> db-user-privileges
+            => object connection)"
+    main:
+      type: workflow.Instance
+      required: [database, tomcat]
+      interfaces:
+        database:
+          schema: "send-command(string db-user, string db-user-password, list<string> db-user-privileges
+            => object connection)"
+        tomcat: {manage-service: send-command(string service-action)}
+        actions: {update: receive-command()}
+        out: {db: publish-signal(string)}
+      configuration:
+        configuration.workflows:
+          launch: &update
+            steps:
+              - schema:
+                  action: database.schema
+                  parameters:
+                    {db-user: bay, db-user-password: pa55, db-user-privileges: [all], commandCallTimeout: 5 minutes}
+                  output: {con: connection}
+              - restart:
+                  action: tomcat.manage-service
+                  precedingPhases: [schema]
+                  parameters: {service-action: restart}
+            return: {db: {value: "{$.con.connection-url}"}}
+          update: *update
+"""
+
+
+async def test_public_components_make_a_site_as_submodules_of_another_application(dry: Api) -> None:
+    text = SITE
+    for word, stem in (("TOMCAT", TOMCAT), ("HAPROXY", HAPROXY), ("MYSQL", MYSQL)):
+        text = text.replace(word, await dry.application(text_of(stem)))
+    document = await dry.settled(await dry.running(text))
+    instance = document["id"]
+    children = {part["name"]: part["instanceId"] for part in document["components"] if "instanceId" in part}
+    host = (await dry.document(children["db"]))["returnValues"]["database.db-host"]
+    assert document["returnValues"] == {
+        "result.entry": ["http://bay.example:80"],
+        "result.uri": ["http://bay.example:8080/"],
+        "result.schema": f"jdbc:mysql://{host}:3306/bay?autoReconnect=true",
+    }
+    # The balancer requires no server, so its launch did not wait for one; it heard of it later.
+    balancer = await finished(dry, children["lb"], 2)
+    assert [job["name"] for job in balancer["workflowHistory"]] == ["reconfigure-servers", "launch"]
+    given = await given_to_chef(dry, balancer["id"], "reconfigure-servers")
+    assert given["haproxy"]["server_uri"] == ["http://bay.example:8080/"]
+    accepted(await dry.put(f"instances/{instance}/configuration", {"parameters": {"input.port": 9090}}))
+    await dry.settled(instance)
+    assert (await dry.document(children["app"]))["returnValues"]["tomcat.app-port"] == 9090
+    document = await dry.run(instance, "actions.update")
+    assert document["workflowHistory"][0]["status"] == "Succeeded", document["errorMessage"]
+    await destroyed(dry, instance)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.api.public_manifests import text_of
 from tests.api.running import YAML, Api, accepted, refused
 from tests.manifest.compiling import REAL, needs_real
 from tests.manifest.test_real_manifests import DESERVED
@@ -34,10 +35,6 @@ COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
 MARKED = "contrib-python-qubell-client--qubellclient-tests-environment-marker-property"
 
 
-def text_of(stem: str) -> str:
-    return next(path for path in REAL if path.stem == stem).read_text("utf-8")
-
-
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
 async def test_it_is_accepted_with_only_the_warnings_that_it_deserves(api: Api, path: Path) -> None:
     content = path.read_bytes()
@@ -62,6 +59,10 @@ async def test_it_runs_and_returns_what_it_should(api: Api, stem: str) -> None:
         document = await api.run(instance, command)
         assert document["workflowHistory"][0]["status"] == "Succeeded"
         assert document["returnValues"] == expected
+    accepted(await api.put(f"instances/{instance}/configuration", {}))
+    before, document = document, await api.settled(instance)
+    assert (document["status"], document["returnValues"]) == ("Running", before["returnValues"])
+    assert document["workflowHistory"][0]["name"] == "reconfigure"
     document = await api.run(instance, "destroy")
     assert (document["status"], document["workflowHistory"][0]["status"]) == ("Destroyed", "Succeeded")
 
