@@ -18,7 +18,7 @@ from launchbay.access.lookup import Lookups
 from launchbay.access.passwords import Passwords
 from launchbay.access.rate_limit import RateLimits
 from launchbay.access.refresh_tokens import RefreshTokens
-from launchbay.access.secret_key import read_secret_key
+from launchbay.access.secret_key import SecretKey, read_secret_key
 from launchbay.access.security_events import LoggedSecurityEvents
 from launchbay.access.throttle import AddressThrottle, SignInThrottle
 from launchbay.actions.registry import Registry
@@ -54,6 +54,7 @@ from launchbay.usecases.desk import Desk
 from launchbay.usecases.first_start import FirstAdministrator, first_start
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.openid import OpenIdSignIn
+from launchbay.usecases.sealed_addresses import seal_addresses
 from launchbay.web.app import create_app
 from launchbay.web.asgi import App
 from launchbay.web.endpoint import Endpoint
@@ -95,9 +96,11 @@ async def started(settings: Settings, clock: Clock | None = None) -> AsyncIterat
             email=settings.admin_email,
             password=settings.admin_password,
         )
+        secret = read_secret_key(Path(settings.secret_key_file or settings.data_dir / "secret.key"))
+        await seal_addresses(database, secret)
         outgoing = OutgoingHttp(Allowlist.parse(settings.outgoing_allow))
         stack.push_async_callback(outgoing.aclose)
-        parts = _assemble(settings, clock, database, passwords, outgoing, administrator, stack)
+        parts = _assemble(settings, clock, database, passwords, secret, outgoing, administrator, stack)
         stack.push_async_callback(parts.feed.close)
         stack.push_async_callback(parts.sender.close)
         yield parts
@@ -130,6 +133,7 @@ def _assemble(
     clock: Clock,
     database: Database,
     passwords: Passwords,
+    secret: SecretKey,
     outgoing: OutgoingHttp,
     administrator: FirstAdministrator | None,
     stack: AsyncExitStack,
@@ -140,7 +144,6 @@ def _assemble(
     known_types = component_types.definitions
     manifests = CompiledManifests(partial(compile_manifest, known_actions=known_actions, known_types=known_types))
     basic = BasicAuthentication(database, passwords, SignInThrottle(clock), clock)
-    secret = read_secret_key(Path(settings.secret_key_file or settings.data_dir / "secret.key"))
     keys = KeyRing(database, secret, clock, settings.session_lifetime_s)
     sessions = SessionTokens(keys, clock, settings.base_url or "launchbay", settings.session_lifetime_s)
     providers = Providers.load(settings.machines, read_answers_file(settings.dry_run_answers))

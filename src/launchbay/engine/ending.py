@@ -12,7 +12,6 @@ import structlog
 from launchbay import limits
 from launchbay.engine.aftermath import NOTHING_FOLLOWS, Aftermath
 from launchbay.engine.journal import NOTHING_TO_WRITE, PostgresJournal, patiently
-from launchbay.engine.storable import storable
 from launchbay.errors import BadRequest, Fenced
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, status_after_job
@@ -61,7 +60,7 @@ class Ending:
         """End the job, as failed when there is an error; waits out a database that is away. Raises Fenced."""
         try:
             if outcome.error is not None:
-                outcome = replace(outcome, error=storable(outcome.error, limits.ERROR_CHARS))
+                outcome = replace(outcome, error=self._journal.covered(outcome.error, limits.ERROR_CHARS))
                 self._journal.log(None, "error", outcome.error or "")
             self._journal.break_off()
             await self._end(outcome, state.to_text(), await self._journal.settle())

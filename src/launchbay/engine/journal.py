@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,6 +19,7 @@ from launchbay.clock import Clock
 from launchbay.engine.storable import storable
 from launchbay.errors import Fenced, Unavailable
 from launchbay.model.job import StepStatus, move_step, raise_percent
+from launchbay.model.masking import Masking
 from launchbay.model.step_path import is_own_step, step_name
 from launchbay.observe import metrics
 from launchbay.runtime.journal import StepRecord
@@ -94,7 +95,8 @@ class PostgresJournal:
     """Implements `runtime.journal.Journal` for one claim of one job.
 
     `on_fenced` is called when another worker holds the job. Then, and when PostgreSQL refuses what is to be written,
-    nothing is written any more, and `start` and `settle` raise the reason.
+    nothing is written any more, and `start` and `settle` raise the reason. `masking` covers what the job was given and
+    must not be shown (promise 10): texts of actions and of those whom they ask may repeat it.
     """
 
     def __init__(
@@ -105,12 +107,14 @@ class PostgresJournal:
         fence: int,
         records: Mapping[str, StepRecord],
         on_fenced: Callable[[], None],
+        masking: Callable[[], Masking] = Masking,
     ) -> None:
         self._database = database
         self._clock = clock
         self._key = {"job_id": job_id, "fence": fence}
         self._records = dict(records)
         self._on_fenced = on_fenced
+        self._masking = cache(masking)  # most jobs say nothing that could hold a secret
         self._steps: dict[str, _StepRow] = {}
         self._next: _Batch | None = None
         self._writer: asyncio.Task[None] | None = None
@@ -159,7 +163,7 @@ class PostgresJournal:
         self._finish(row, StepStatus.FAILED)
         row.is_record = True
         row.attempt = attempt
-        row.error = storable(error, limits.ERROR_CHARS)
+        row.error = self.covered(error, limits.ERROR_CHARS)
         self._put(path, row)
         self._write_within(OUTCOME_S)
 
@@ -183,9 +187,13 @@ class PostgresJournal:
 
     def log(self, path: str | None, level: str, text: str) -> None:
         """Add a line to the instance's log soon."""
-        line = (path, storable(level, _LEVEL_CHARS), storable(text, limits.LOG_LINE_CHARS), self._clock.now())
+        line = (path, storable(level, _LEVEL_CHARS), self.covered(text, limits.LOG_LINE_CHARS), self._clock.now())
         self._batch().lines.append(line)
         self._write_within(LAZY_S)
+
+    def covered(self, text: str, longest_chars: int) -> str:
+        """Return the form of a text that may be written: without secrets, and of a length that is stored."""
+        return storable(self._masking().text(text), longest_chars)
 
     def break_off(self) -> None:
         """End the steps that the job leaves behind unfinished, such as those of a command that took too long."""

@@ -19,6 +19,7 @@ from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import Fenced, LaunchbayError
 from launchbay.model.instance import InstanceEvent, InstanceStatus, move
 from launchbay.model.job import StepStatus
+from launchbay.model.masking import Masking
 from launchbay.model.plan import read_plan
 from launchbay.observe import metrics
 from launchbay.planning.manifests import CompiledManifests
@@ -69,7 +70,13 @@ class Runner:
             records, cancellation = await patiently(partial(self._look_back, job_id))
         lost = asyncio.Event()
         journal = PostgresJournal(
-            self._database, self._surroundings.clock, job_id, claim.fence, records, on_fenced=lost.set
+            self._database,
+            self._surroundings.clock,
+            job_id,
+            claim.fence,
+            records,
+            on_fenced=lost.set,
+            masking=partial(_masking, claim),
         )
         self._held[job_id, claim.fence] = lost
         try:
@@ -183,6 +190,12 @@ async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> N
     elif not lost.is_set():
         # Nobody asked for it. The queue must not take it for the end of the job: it is to be tried again.
         raise RuntimeError("The job was cancelled from inside.")
+
+
+def _masking(claim: ClaimRow) -> Masking:
+    """Return what covers the secrets that a job was given: by its instance, by its caller and by its environment."""
+    given = (claim.parameters, claim.environment_view)
+    return Masking([*map(msgspec.json.decode, given), read_plan(claim.plan).arguments])
 
 
 def _encoded(value: Mapping[str, Any]) -> str:

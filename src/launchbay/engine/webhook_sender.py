@@ -18,7 +18,7 @@ from launchbay import limits
 from launchbay.access.secret_key import SealBroken, SecretKey
 from launchbay.errors import OutgoingFailed, Unavailable
 from launchbay.model.masking import Masking
-from launchbay.model.webhook import pause_s, secret_purpose, signature
+from launchbay.model.webhook import pause_s, secret_purpose, signature, url_purpose
 from launchbay.outgoing.client import OutgoingHttp, shown_url
 from launchbay.store import webhooks as store
 from launchbay.store.pool import Database
@@ -100,6 +100,7 @@ class WebhookSender:
         """Make one attempt; return the status of the answer, if there was one, and what went wrong, if anything."""
         try:
             secret = self._secret.open(row.secret, secret_purpose(row.webhook_id))
+            url = self._secret.open(row.sealed_url, url_purpose(row.webhook_id)).decode()
         except SealBroken as error:
             return None, str(error)
         headers = {
@@ -108,11 +109,11 @@ class WebhookSender:
             "Launchbay-Delivery": row.id,
             "Launchbay-Signature": signature(secret, int(time.time()), body),
         }
-        shown = shown_url(httpx.URL(row.url))
+        shown = shown_url(httpx.URL(url))
         try:
             answer = await self._outgoing.request(
                 "POST",
-                row.url,
+                url,
                 headers=headers,
                 body=body,
                 timeout_s=limits.WEBHOOK_TIMEOUT_S,

@@ -12,7 +12,7 @@ class Application:
     organization_id: str
     name: str
     latest_version: int
-    source_url: str | None  # where the manifest is loaded from; None when it is uploaded
+    source_url: str | None  # what is shown of where the manifest is loaded from; None when it is uploaded
     created_at: datetime
 
 

@@ -60,11 +60,12 @@ class Masking:
         if isinstance(value, list):
             return [self.value(item) for item in value]
         if isinstance(value, Mapping):
-            return {
-                self.text(name): _covered(item) if is_secret_name(name) else self.value(item)
-                for name, item in value.items()
-            }
+            return {self.text(name): self.named(name, item) for name, item in value.items()}
         return value
+
+    def named(self, name: str, value: Any) -> Any:
+        """Return what is shown of a value under a name."""
+        return _covered(value) if is_secret_name(name) else self.value(value)
 
     def text(self, text: str) -> str:
         """Return a text with its secrets covered."""

@@ -22,6 +22,11 @@ def secret_purpose(webhook_id: str) -> str:
     return f"webhook {webhook_id}"
 
 
+def url_purpose(webhook_id: str) -> str:
+    """Return what a webhook's URL is sealed for."""
+    return f"webhook {webhook_id} url"
+
+
 def signature(secret: bytes, timestamp_s: int, body: bytes) -> str:
     """Return the value of the header `Launchbay-Signature`.
 

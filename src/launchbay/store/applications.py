@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from launchbay.store.rows import NamedRow
+from launchbay.store.rows import AddressRow, NamedRow
 from launchbay.store.statements import load
 
 
@@ -12,6 +12,7 @@ class ChangeableRow(NamedTuple):
     name: str
     latest_version: int
     source_url: str | None
+    sealed_source: bytes | None
 
 
 _sql = load("applications")
@@ -20,6 +21,8 @@ insert = _sql.change("insert")
 lock = _sql.row("lock", ChangeableRow)
 lock_for_deletion = _sql.value("lock_for_deletion", str)
 set_version = _sql.change("set_version")
+source = _sql.value("source", bytes)
+unsealed = _sql.rows("unsealed", AddressRow)
 set_source = _sql.change("set_source")
 rename = _sql.change("rename")
 active_count = _sql.value("active_count", int)

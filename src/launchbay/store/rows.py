@@ -8,3 +8,10 @@ class NamedRow(NamedTuple):
 
     id: str
     name: str
+
+
+class AddressRow(NamedTuple):
+    """An object with an address that is kept in the clear."""
+
+    id: str
+    url: str

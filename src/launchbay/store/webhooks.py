@@ -3,15 +3,17 @@
 from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.store.rows import AddressRow
 from launchbay.store.statements import load
 
 
 class WebhookRow(NamedTuple):
-    """A webhook without its secret."""
+    """A webhook without its secret; `url` is what may be shown of its URL."""
 
     id: str
     organization_id: str
     url: str
+    sealed_url: bytes
     events: list[str]
     enabled: bool
     disabled_reason: str | None
@@ -42,7 +44,7 @@ class ClaimedRow(NamedTuple):
     body: str
     attempts: int
     created_at: datetime
-    url: str
+    sealed_url: bytes
     secret: bytes
 
 
@@ -57,6 +59,8 @@ class SecretsRow(NamedTuple):
 _sql = load("webhooks")
 of_organization = _sql.rows("of_organization", WebhookRow)
 one = _sql.row("one", WebhookRow)
+unsealed = _sql.rows("unsealed", AddressRow)
+seal = _sql.change("seal")
 lock_organization = _sql.value("lock_organization", str)
 insert = _sql.value("insert", str)
 update = _sql.change("update")

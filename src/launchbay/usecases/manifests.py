@@ -11,7 +11,6 @@ from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, ManifestSourceLocked
 from launchbay.model.application import Application
 from launchbay.model.findings import Finding
-from launchbay.outgoing.client import shown_url
 from launchbay.planning.manifests import unhurried
 from launchbay.store import applications as store
 from launchbay.store import manifests
@@ -19,6 +18,7 @@ from launchbay.store.applications import ChangeableRow
 from launchbay.store.manifests import VersionRow
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
+from launchbay.usecases.sealed_addresses import opened_source, sealed_source, shown_source
 
 _ACCEPT = "application/x-yaml, application/yaml;q=0.9, text/yaml;q=0.9, text/plain;q=0.8, */*;q=0.1"
 
@@ -89,9 +89,10 @@ async def set_manifest_source(desk: Desk, actor: Actor, application_id: str, url
         # Loading may have taken a minute: who may do this, and whether it is there, is asked again.
         application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
         row = await _lock(connection, application)
-        await store.set_source(connection, application_id=application.id, source_url=url)
+        shown, sealed = shown_source(url), sealed_source(desk.secret_key, application.id, url)
+        await store.set_source(connection, application_id=application.id, source_url=shown, sealed_source=sealed)
         return await _append(
-            desk, connection, actor, application, row._replace(source_url=url), text, "set_manifest_source"
+            desk, connection, actor, application, row._replace(source_url=shown), text, "set_manifest_source"
         )
 
 
@@ -103,18 +104,18 @@ async def refresh_manifest(desk: Desk, actor: Actor, application_id: str) -> Ref
     """
     async with desk.database.connection() as connection:
         application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
-    url = application.source_url
-    if url is None:
+        sealed = await store.source(connection, application_id=application.id)
+    if sealed is None:
         raise BadRequest(
             "The manifest of this application is uploaded; there is no source to load it from.",
             "Set one with PUT …/manifestSource.",
             code="NoManifestSource",
         )
-    text = await _load(desk, url)
+    text = await _load(desk, opened_source(desk.secret_key, application.id, sealed))
     async with desk.database.transaction() as connection:
         application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
         row = await _lock(connection, application)
-        if row.source_url != url:
+        if row.sealed_source != sealed:
             raise Conflict("The manifest's source was changed at the same moment; refresh again.")
         newest = await manifests.content(connection, application_id=application.id, version=row.latest_version)
         if newest == text:
@@ -188,15 +189,10 @@ async def _append(
         operation,
         str(resources.application(application.id)),
         organization_id=application.organization_id,
-        before={"version": row.latest_version, "sourceUrl": shown_source(application.source_url)},
-        after={"version": version, "sourceUrl": shown_source(row.source_url)},
+        before={"version": row.latest_version, "sourceUrl": application.source_url},
+        after={"version": version, "sourceUrl": row.source_url},
     )
     return version
-
-
-def shown_source(url: str | None) -> str | None:
-    """Return where a manifest comes from, without the query, which may hold a token."""
-    return None if url is None else shown_url(httpx.URL(url))
 
 
 def _refuse_upload() -> NoReturn:

@@ -13,6 +13,7 @@ from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import configured_quantity, expanded, expanded_configuration, scalers
 from launchbay.model.former_configuration import read_former_configuration
 from launchbay.model.links import Link, read_link
+from launchbay.model.masking import Masking
 from launchbay.model.scale import Scale, scales_in, settled
 from launchbay.model.step_path import workflow_path
 from launchbay.planning.commands import DESTROY, LAUNCH
@@ -86,7 +87,8 @@ async def _preview(desk: Desk, connection: Connection, root: LaunchNode) -> Prev
         before, launched, scales = await _before(desk, connection, node)
         after = _configured(node.manifest, node.parameters, node.links, scales)
         changes = restarting(difference(before, after), launched.__contains__)
-        components += [_component(node, change) for change in changes]
+        masking = Masking([node.parameters, *(() if node.former is None else (node.former.parameters,))])
+        components += [_component(node, change, masking) for change in changes]
         workflows += _workflows(node, before, after, changes)
         warnings += [_told(node, finding.message) for finding in node.manifest.warnings]
     return Preview(components=components, workflows=workflows, warnings=list(dict.fromkeys(warnings)))
@@ -133,9 +135,15 @@ def _configured(
     )
 
 
-def _component(node: LaunchNode, change: ComponentChange) -> PreviewedComponent:
+def _component(node: LaunchNode, change: ComponentChange, masking: Masking) -> PreviewedComponent:
     parameters = [
-        ParameterChange(name=pin.pin, before=pin.before, after=pin.after, reset=pin.reset) for pin in change.pins
+        ParameterChange(
+            name=pin.pin,
+            before=masking.named(pin.pin, pin.before),
+            after=masking.named(pin.pin, pin.after),
+            reset=pin.reset,
+        )
+        for pin in change.pins
     ]
     return PreviewedComponent(
         path=".".join((*node.path, change.path)), change=change.change.value, parameters=parameters

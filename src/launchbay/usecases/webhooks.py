@@ -11,6 +11,7 @@ from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.access.resources import Resource
+from launchbay.access.secret_key import SealBroken
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
 from launchbay.model.webhook import checked_events, secret_purpose
@@ -18,6 +19,7 @@ from launchbay.store import webhooks as store
 from launchbay.store.pool import Connection
 from launchbay.store.webhooks import DeliveryRow, WebhookRow
 from launchbay.usecases.desk import Desk
+from launchbay.usecases.sealed_addresses import opened_webhook, sealed_webhook, shown_webhook
 
 _SWITCHED_OFF = "The webhook was switched off."
 
@@ -46,7 +48,8 @@ async def create_webhook(
             connection,
             webhook_id=webhook_id,
             organization_id=organization_id,
-            url=url,
+            url=shown_webhook(url),
+            sealed_url=sealed_webhook(desk.secret_key, webhook_id, url),
             events=wanted,
             secret=_sealed(desk, webhook_id, secret or made or ""),
             most=limits.WEBHOOKS_PER_ORGANIZATION,
@@ -77,7 +80,8 @@ async def update_webhook(
         await store.update(
             connection,
             webhook_id=row.id,
-            url=new_url,
+            url=None if new_url is None else shown_webhook(new_url),
+            sealed_url=None if new_url is None else sealed_webhook(desk.secret_key, row.id, new_url),
             events=wanted,
             secret=None if secret is None else _sealed(desk, row.id, secret),
             enabled=enabled,
@@ -87,7 +91,7 @@ async def update_webhook(
         after: dict[str, Any] = {} if new_url is None else _shown_of_url(desk, new_url)
         changed = {"events": wanted, "enabled": enabled, "secret": secret and desk.audit.fingerprint(secret)}
         after.update({name: value for name, value in changed.items() if value is not None})
-        before = {**_shown_of_url(desk, row.url), "events": row.events, "enabled": row.enabled}
+        before = {**_shown_of_row(desk, row), "events": row.events, "enabled": row.enabled}
         await _record(desk, connection, actor, "update_webhook", row.organization_id, row.id, before, after)
 
 
@@ -96,7 +100,7 @@ async def delete_webhook(desk: Desk, actor: Actor, webhook_id: str) -> None:
     async with desk.database.transaction() as connection:
         row = await _found(desk, connection, actor, webhook_id)
         await store.delete(connection, webhook_id=row.id)
-        before = {**_shown_of_url(desk, row.url), "events": row.events}
+        before = {**_shown_of_row(desk, row), "events": row.events}
         await _record(desk, connection, actor, "delete_webhook", row.organization_id, row.id, before, None)
 
 
@@ -107,13 +111,6 @@ async def list_deliveries(
     async with desk.database.connection() as connection:
         row = await _found(desk, connection, actor, webhook_id)
         return await store.log(connection, webhook_id=row.id, after=after, count=count)
-
-
-def shown(url: str) -> str:
-    """Return a webhook's URL as it may be shown: what stands after the host is often a secret."""
-    parsed = httpx.URL(url)
-    origin = str(parsed.copy_with(userinfo=b"", raw_path=b"/", fragment=None))
-    return origin if parsed.raw_path in (b"", b"/") else f"{origin}…"
 
 
 def _everything() -> tuple[Permission, Resource]:
@@ -171,7 +168,14 @@ def _sealed(desk: Desk, webhook_id: str, secret: str) -> bytes:
 
 def _shown_of_url(desk: Desk, url: str) -> dict[str, Any]:
     """Return what the audit log keeps of a URL."""
-    return {"url": shown(url), "fingerprint": desk.audit.fingerprint(url)}
+    return {"url": shown_webhook(url), "fingerprint": desk.audit.fingerprint(url)}
+
+
+def _shown_of_row(desk: Desk, row: WebhookRow) -> dict[str, Any]:
+    try:
+        return _shown_of_url(desk, opened_webhook(desk.secret_key, row.id, row.sealed_url))
+    except SealBroken:  # with the key it is lost, and can still be replaced or deleted
+        return {"url": row.url}
 
 
 async def _record(

@@ -8,7 +8,7 @@ VALUES (%(application_id)s, %(organization_id)s, %(name)s, 1);
 
 -- name: lock
 -- Orders changes of an application one after the other. Launches go on meanwhile.
-SELECT name, latest_version, source_url FROM applications WHERE id = %(application_id)s FOR NO KEY UPDATE;
+SELECT name, latest_version, source_url, sealed_source FROM applications WHERE id = %(application_id)s FOR NO KEY UPDATE;
 
 -- name: lock_for_deletion
 -- Keeps launches waiting too.
@@ -17,8 +17,16 @@ SELECT id FROM applications WHERE id = %(application_id)s FOR UPDATE;
 -- name: set_version
 UPDATE applications SET latest_version = %(version)s WHERE id = %(application_id)s;
 
+-- name: source
+SELECT sealed_source FROM applications WHERE id = %(application_id)s;
+
+-- name: unsealed
+-- Those whose source is still in the clear.
+SELECT id, source_url AS url FROM applications WHERE source_url IS NOT NULL AND sealed_source IS NULL FOR NO KEY UPDATE;
+
 -- name: set_source
-UPDATE applications SET source_url = %(source_url)s WHERE id = %(application_id)s;
+-- What is shown of the address, and all of it, sealed.
+UPDATE applications SET source_url = %(source_url)s, sealed_source = %(sealed_source)s WHERE id = %(application_id)s;
 
 -- name: rename
 UPDATE applications SET name = %(name)s WHERE id = %(application_id)s;

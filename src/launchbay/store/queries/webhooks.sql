@@ -1,9 +1,16 @@
 -- name: of_organization
-SELECT id, organization_id, url, events, enabled, disabled_reason, failing_since, created_at FROM webhooks
+SELECT id, organization_id, url, sealed_url, events, enabled, disabled_reason, failing_since, created_at FROM webhooks
 WHERE organization_id = %(organization_id)s ORDER BY id;
 
 -- name: one
-SELECT id, organization_id, url, events, enabled, disabled_reason, failing_since, created_at FROM webhooks WHERE id = %(webhook_id)s;
+SELECT id, organization_id, url, sealed_url, events, enabled, disabled_reason, failing_since, created_at FROM webhooks WHERE id = %(webhook_id)s;
+
+-- name: unsealed
+-- Those whose URL is still in the clear.
+SELECT id, url FROM webhooks WHERE sealed_url IS NULL FOR NO KEY UPDATE;
+
+-- name: seal
+UPDATE webhooks SET url = %(url)s, sealed_url = %(sealed_url)s WHERE id = %(webhook_id)s;
 
 -- name: lock_organization
 -- Keeps two from creating the last webhook at the same moment.
@@ -11,15 +18,15 @@ SELECT id FROM organizations WHERE id = %(organization_id)s FOR NO KEY UPDATE;
 
 -- name: insert
 -- No row: the organization has its fill.
-INSERT INTO webhooks (id, organization_id, url, events, secret)
-SELECT %(webhook_id)s, %(organization_id)s, %(url)s, %(events)s, %(secret)s
+INSERT INTO webhooks (id, organization_id, url, sealed_url, events, secret)
+SELECT %(webhook_id)s, %(organization_id)s, %(url)s, %(sealed_url)s, %(events)s, %(secret)s
 WHERE (SELECT count(*) FROM webhooks WHERE organization_id = %(organization_id)s) < %(most)s
 RETURNING id;
 
 -- name: update
 -- Null leaves as it is. Who is switched on again begins with a clean record.
 UPDATE webhooks
-SET url = coalesce(%(url)s, url), events = coalesce(%(events)s, events), secret = coalesce(%(secret)s, secret),
+SET url = coalesce(%(url)s, url), sealed_url = coalesce(%(sealed_url)s, sealed_url), events = coalesce(%(events)s, events), secret = coalesce(%(secret)s, secret),
     enabled = coalesce(%(enabled)s, enabled),
     disabled_reason = CASE WHEN %(enabled)s IS NULL THEN disabled_reason END,
     failing_since = CASE WHEN %(enabled)s THEN NULL ELSE failing_since END
@@ -57,7 +64,7 @@ WITH due AS (
 UPDATE webhook_deliveries AS delivery
 SET attempts = attempts + 1, next_at = now() + %(lease_s)s * interval '1 second'
 FROM due, webhooks WHERE delivery.id = due.id AND webhooks.id = delivery.webhook_id
-RETURNING delivery.id, delivery.webhook_id, delivery.event, delivery.body, delivery.attempts, delivery.created_at, webhooks.url,
+RETURNING delivery.id, delivery.webhook_id, delivery.event, delivery.body, delivery.attempts, delivery.created_at, webhooks.sealed_url,
           webhooks.secret;
 
 -- name: delivered

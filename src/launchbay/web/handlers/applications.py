@@ -7,7 +7,6 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.usecases import applications
 from launchbay.usecases.launching import launch
-from launchbay.usecases.manifests import shown_source
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
 from launchbay.web.encode import Paging
@@ -82,7 +81,7 @@ async def read_application(call: Call[None, None]) -> Answer:
             name=found.name,
             organizationId=found.organization_id,
             version=found.latest_version,
-            sourceUrl=shown_source(found.source_url),
+            sourceUrl=found.source_url,
             createdAt=to_ms(found.created_at),
         )
     )

@@ -120,7 +120,7 @@ async def list_deliveries(call: Call[None, Paging]) -> Answer:
 def _webhook(row: WebhookRow) -> Webhook:
     return Webhook(
         row.id,
-        webhooks.shown(row.url),
+        row.url,
         row.events,
         row.enabled,
         row.disabled_reason,
