@@ -207,7 +207,7 @@ async def test_changed_properties_are_shown_by_a_launch_after_the_reconfiguratio
     environment = accepted(await dry.post(f"organizations/{dry.organization}/environments", {"name": fresh_name()}))
     path = f"environments/{environment['id']}"
     accepted(await dry.put(f"{path}/markers", {"markers": [{"name": "test-marker"}]}))
-    properties = [
+    properties: list[dict[str, Any]] = [
         {"name": "sample-property-str", "type": "string", "value": "text"},
         {"name": "sample-property-int", "type": "int", "value": 42},
         {"name": "sample-property-obj", "type": "object", "value": {"aa": "bb"}},
