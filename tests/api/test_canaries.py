@@ -7,6 +7,8 @@ The server is a process of its own, so that its whole output is looked at, at th
 import asyncio
 import json
 import re
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -58,10 +60,9 @@ async def tell(received: Received, writer: asyncio.StreamWriter) -> None:
 
 
 @pytest.fixture(scope="module", params=["json", "console"])
-async def world(
-    anyio_backend: object, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[World]:
-    directory = tmp_path_factory.mktemp("canaries")
+async def world(anyio_backend: object, request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    # Outside of pytest's own directory: every pytest that starts closes that to PostgreSQL's account.
+    directory = Path(tempfile.mkdtemp(prefix="launchbay-canaries-"))
     directory.chmod(0o711)
     settings = {
         "LAUNCHBAY_LOG_LEVEL": "debug",
@@ -83,6 +84,7 @@ async def world(
             yield World(server.port, directory / "serve-1.log", canaries, planted, source)
         finally:
             await asyncio.to_thread(server.end)
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 @asynccontextmanager
