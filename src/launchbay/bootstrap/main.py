@@ -3,6 +3,7 @@
 import click
 
 from launchbay import __version__
+from launchbay.bootstrap.backup_commands import backup, restore
 from launchbay.bootstrap.server_commands import migrate, serve, worker
 from launchbay.demo.command import demo
 from launchbay.manifest_tests.command import test
@@ -18,6 +19,8 @@ main.add_command(demo)
 main.add_command(serve)
 main.add_command(worker)
 main.add_command(migrate)
+main.add_command(backup)
+main.add_command(restore)
 main.add_command(test)
 
 

@@ -11,30 +11,25 @@ from typing import Any
 import click
 import uvloop
 
+from launchbay.bootstrap.options import config_option, data_option, database_option, read_settings
 from launchbay.bootstrap.parts import Parts, prepare, started
 from launchbay.errors import CannotStart
 from launchbay.observe.logs import configure_logs
-from launchbay.settings import SettingError, Settings, load
+from launchbay.settings import Settings
 from launchbay.store.embedded import EmbeddedPostgres
 from launchbay.web.server import serve as serve_http
 
-_config_option = click.option(
-    "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="A TOML file with settings."
-)
-_data_option = click.option("--data-dir", help="Where the embedded database lives. [default: ./data]")
-_database_option = click.option("--database-url", help="A PostgreSQL to use instead of the embedded one.")
-
 
 @click.command()
-@_config_option
+@config_option
 @click.option("--host", help="The address to listen on. [default: 127.0.0.1]")
 @click.option("--port", type=int, help="The port to listen on; 0 takes a free one. [default: 8080]")
-@_data_option
-@_database_option
+@data_option
+@database_option
 @click.option("--no-engine", is_flag=True, help="Answer requests only; workers elsewhere run the jobs.")
 def serve(config: Path | None, no_engine: bool, **given: Any) -> None:  # noqa: FBT001 - click hands flags over so
     """Run the API and the job engine in one process."""
-    settings = _settings(config, given)
+    settings = read_settings(config, given)
 
     async def run(stop: asyncio.Event) -> None:
         async with started(settings) as parts:
@@ -49,15 +44,15 @@ def serve(config: Path | None, no_engine: bool, **given: Any) -> None:  # noqa: 
 
 
 @click.command()
-@_config_option
-@_data_option
-@_database_option
+@config_option
+@data_option
+@database_option
 @click.option("--host", help="The address to answer health checks and metrics on. [default: 127.0.0.1]")
 @click.option("--port", type=int, help="The port for health checks and metrics; without it there are none.")
 def worker(config: Path | None, **given: Any) -> None:
     """Run jobs only, beside servers on the same database."""
     is_watched = given["port"] is not None
-    settings = _settings(config, given)
+    settings = read_settings(config, given)
     if not settings.database_url:
         raise click.ClickException(
             "A worker shares its database with servers: give --database-url or LAUNCHBAY_DATABASE_URL."
@@ -75,12 +70,12 @@ def worker(config: Path | None, **given: Any) -> None:
 
 
 @click.command()
-@_config_option
-@_data_option
-@_database_option
+@config_option
+@data_option
+@database_option
 def migrate(config: Path | None, **given: Any) -> None:
     """Bring the database to the schema of this version, and end."""
-    settings = _settings(config, given)
+    settings = read_settings(config, given)
 
     async def run(_: asyncio.Event) -> None:
         if settings.database_url:
@@ -91,13 +86,6 @@ def migrate(config: Path | None, **given: Any) -> None:
         click.echo("The database has the schema of this version.")
 
     _run(settings, run)
-
-
-def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
-    try:
-        return load(file=config, overrides=given)
-    except SettingError as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _run(settings: Settings, work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:

@@ -33,12 +33,8 @@ def upgrade(database_url: str) -> bool:
     current = _current(database_url)
     if current == known[-1]:
         return False
-    if current is not None and current not in known:
-        raise CannotStart(
-            f"The database at {shown(database_url)} has schema {current}, and this version of the product knows"
-            f" {known[-1]} as the newest: a newer version has upgraded it.",
-            "Start that version or a later one, or restore the backup made before the upgrade.",
-        )
+    if current is not None:
+        check_known(current, f"The database at {shown(database_url)}")
     run = subprocess.run(
         [sys.executable, "-m", "launchbay.store.migrations"],
         check=False,
@@ -54,6 +50,17 @@ def upgrade(database_url: str) -> bool:
             "It is as it was before. Mend the cause and start again.",
         )
     return True
+
+
+def check_known(revision: str, what: str) -> None:
+    """Raise CannotStart for a schema that only a newer version of the product can have written."""
+    known = revisions()
+    if revision not in known:
+        raise CannotStart(
+            f"{what} has schema {revision}, and this version of the product knows {known[-1]} as the newest: a newer"
+            " version has upgraded it.",
+            "Start that version or a later one, or restore the backup made before the upgrade.",
+        )
 
 
 def revisions() -> list[str]:
