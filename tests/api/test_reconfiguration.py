@@ -271,6 +271,28 @@ async def test_another_locator_replaces_the_child(api: Api) -> None:
     assert (await api.document(child_of(document)))["returnValues"]["result.note"] == "other 1"
 
 
+async def test_a_locator_may_be_a_parameter_and_another_one_replaces_the_child(api: Api) -> None:
+    first, second = fresh_name("child"), fresh_name("child")
+    await api.application(CHILD, first)
+    await api.application(CHILD.replace("size {$.size}", "other {$.size}"), second)
+    text = parent(first).replace("input: {size:", "input: {app: bind(child#__locator.application-id), size:", 1)
+    application = await api.application(text)
+    instance = await api.launch(application, parameters={"input.app": second})
+    document = await api.settled(instance)
+    assert document["returnValues"]["result.told"] == "other 1"
+    before = child_of(document)
+    document = await reconfigured(api, instance, {})
+    assert child_of(document) != before
+    assert (await api.document(before))["status"] == "Destroyed"
+    document = await api.run(instance, "launch")
+    assert document["returnValues"]["result.told"] == "size 1"
+    refused(
+        await api.post(f"applications/{application}/launch", {"parameters": {"input.app": "nobody"}}),
+        400,
+        "UnknownSubmodule",
+    )
+
+
 async def test_a_child_refuses_a_configuration_of_its_own(api: Api) -> None:
     instance = await api.launch(await family(api))
     child = child_of(await api.settled(instance))

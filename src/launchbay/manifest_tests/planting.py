@@ -8,7 +8,7 @@ from launchbay.errors import BadRequest
 from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.configuration import configure
-from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.service_needs import REFERENCE_SERVICE, Shape, required_providers, service_shape
 from launchbay.manifest_tests.suite import Services
 from launchbay.model.environment_view import EnvironmentView
@@ -65,8 +65,9 @@ class Ground:
         plant = Plant(way, manifest, parameters)
         for path, component in manifest.components.items():
             if component.type == SUBMODULE:
-                inner = self._application(component, ".".join((*way, path)))
-                given = {key: value for key, value in configuration.get(path, {}).items() if key in inner.parameters}
+                configured = configuration.get(path, {})
+                inner = self._application(configured, ".".join((*way, path)))
+                given = {key: value for key, value in configured.items() if key in inner.parameters}
                 if len(way) >= SUBMODULE_LEVELS:
                     raise BadRequest(f"The submodule {where} contains itself; it would never end.")
                 plant.children[path] = self._plant((*way, path), inner, given)
@@ -76,8 +77,8 @@ class Ground:
                     plant.services[path] = link
         return plant
 
-    def _application(self, component: Component, where: str) -> CompiledManifest:
-        locator = str(component.configuration.get(LOCATOR))
+    def _application(self, configured: Mapping[str, Any], where: str) -> CompiledManifest:
+        locator = str(configured.get(LOCATOR))
         found = self.applications.get(locator)
         if found is None:
             raise BadRequest(

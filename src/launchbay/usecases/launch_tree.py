@@ -97,34 +97,34 @@ class TreePlanner:
             if request.revision_id is not None and request.revision_id in self._shared:
                 node.links[path] = Link(self._shared[request.revision_id], LinkKind.SHARED)
                 continue
+            configured = configuration.get(path, {})
             stays = None if node.former is None else node.former.link(path)
-            if stays is not None and request.revision_id is None and await self._stays_shared(node, component):
+            if stays is not None and request.revision_id is None and await self._stays_shared(node, path, configured):
                 node.links[path] = stays
                 continue
-            given = self._given(node, component, configuration.get(path, {}), request)
-            child, inside = await self._child(node, component, given, request, above)
+            child, inside = await self._child(node, component, configured, request, above)
             node.children[path] = child
             node.links[path] = Link(child.instance_id, LinkKind.OWN)
             await self._plant(child, inside, above | {child.application_id})
 
-    async def _stays_shared(self, node: LaunchNode, component: Component) -> bool:
+    async def _stays_shared(self, node: LaunchNode, path: str, configured: Mapping[str, Any]) -> bool:
         """Tell whether a component goes on with its shared instance: another locator replaces that as well (§7)."""
-        row = None if node.former is None else node.former.links.get(component.path)
+        row = None if node.former is None else node.former.links.get(path)
         if row is None or row.kind != LinkKind.SHARED:
             return False
-        return row.application_id == await self._application(component, ".".join((*node.path, component.path)))
+        return row.application_id == await self._application(configured, ".".join((*node.path, path)))
 
     async def _child(
         self,
         node: LaunchNode,
         component: Component,
-        given: Mapping[str, Any],
+        configured: Mapping[str, Any],
         request: SubmoduleRequest,
         above: set[str],
     ) -> tuple[LaunchNode, Mapping[str, SubmoduleRequest]]:
         """Return the submodule's instance, and what is asked of the submodules inside it."""
         where = ".".join((*node.path, component.path))
-        application_id = await self._application(component, where)
+        application_id = await self._application(configured, where)
         if application_id in above or len(node.path) >= SUBMODULE_LEVELS:
             raise BadRequest(f"The submodule {where} contains itself; it would never end.", code="EndlessSubmodules")
         self._count += 1
@@ -145,6 +145,7 @@ class TreePlanner:
         if request.manifest_version is not None:
             version = await self._known_version(application, request.manifest_version, where)
         manifest = await self._desk.manifests.get(self._connection, application.id, version)
+        given = self._given(node, component, configured, request)
         parameters = {name: value for name, value in {**inherited, **given}.items() if name in manifest.parameters}
         unknown = [name for name in request.parameters if name not in manifest.parameters]
         if unknown:
@@ -207,8 +208,9 @@ class TreePlanner:
         from_outside = {key: value for key, value in configured.items() if key in declared and key != LOCATOR}
         return {**from_outside, **request.parameters}
 
-    async def _application(self, component: Component, where: str) -> str:
-        locator = component.configuration.get(LOCATOR)
+    async def _application(self, configured: Mapping[str, Any], where: str) -> str:
+        """Return the application that the submodule's pins lead to; the locator is one that a parameter may set."""
+        locator = configured.get(LOCATOR)
         if not isinstance(locator, str) or not locator:
             raise BadRequest(f"The submodule {where} has no {LOCATOR}; name an application.", code="UnknownSubmodule")
         found = await applications.find(
