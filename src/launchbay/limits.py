@@ -76,6 +76,17 @@ CALL_WAITS_FOR_INSTANCE_S = 3600.0  # a workflow of another instance that is bus
 SERVICE_LAUNCH_S = 600.0  # a launch that needs signals of a service whose own launch is still under way
 WAIT_LONGEST_S = 7 * 24 * 3600.0
 
+WAITING_JOBS = 10_000  # of one worker, beside those that work: they wait for people or for time to pass
+SLOT_LENT_FROM_S = 1.0  # a shorter pause is not worth it
+
+# Approvals.
+APPROVAL_TEXT_CHARS = 4_000
+APPROVAL_COMMENT_CHARS = 4_000
+APPROVAL_S = 7 * 24 * 3600.0  # to wait, without a timeout of its own
+APPROVAL_LONGEST_S = 90 * 24 * 3600.0
+APPROVALS_NEEDED = 100  # people who have to approve one step, at most
+APPROVALS_PENDING = 10_000  # of one organization
+
 # Outgoing HTTP of actions.
 OUTGOING_BODY_BYTES = 8 * MIB
 OUTGOING_TIMEOUT_S = 60.0

@@ -173,6 +173,7 @@ OBJECTS: dict[str, Callable[[Stage], Awaitable[str]]] = {
     "jobs": _job,
     "invitation": _invitation,
     "webhooks": Stage.webhook,
+    "approvals": Stage.approval,
 }
 
 

@@ -16,6 +16,7 @@ from launchbay.actions.contract import (
     idempotency_key,
 )
 from launchbay.errors import ActionFailed
+from launchbay.model.approval import Question, Verdict
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
 
@@ -64,6 +65,8 @@ class RecordingContext:
     percents: list[int] = field(default_factory=list)
     naps: list[float] = field(default_factory=list)
     awaited: list[tuple[dict[str, int], float | None]] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+    verdict: Verdict | None = None
     commands: list[tuple[str, str, dict[str, Any], float | None]] = field(default_factory=list)
 
     @property
@@ -83,6 +86,11 @@ class RecordingContext:
     async def sleep(self, seconds: float) -> None:
         self.naps.append(seconds)
         self.clock.passed_s += seconds
+
+    async def ask(self, question: Question) -> Verdict:
+        self.questions.append(question)
+        assert self.verdict is not None
+        return self.verdict
 
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
         self.awaited.append((dict(interfaces), timeout_s))

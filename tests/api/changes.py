@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from launchbay.ids import new_id
 from tests.api.pages import ORIGIN, browser, send
 from tests.api.people import PASSWORD, fresh_email, person
 from tests.api.running import Api, accepted, fresh_name
@@ -83,6 +84,18 @@ class Stage:
                 "UPDATE instances SET status = %s, job_id = NULL WHERE id = %s", [status, instance]
             )
         return instance
+
+    async def approval(self) -> str:
+        """Return an approval that a launch waits for, as the engine would have left it."""
+        instance, approval = await self.launched(), new_id()
+        async with self.api.database.transaction() as connection:
+            await connection.execute(
+                "INSERT INTO approvals (id, organization_id, instance_id, job_id, step, text, needed, requesters,"
+                " not_by_requester, expires_at)"
+                " VALUES (%s, %s, %s, %s, 'workflow#launch/ask', 'Go on?', 1, '{}', false, now() + interval '1 year')",
+                [approval, self.api.organization, instance, await self.job(instance)],
+            )
+        return approval
 
     async def job(self, instance: str) -> str:
         [job] = accepted(await self.api.get(f"instances/{instance}/jobs"))
@@ -346,6 +359,14 @@ async def resume_job(stage: Stage) -> Call:
     return partial(stage.api.post, f"instances/{instance}/jobs/{await stage.job(instance)}/resume", {})
 
 
+async def approve(stage: Stage) -> Call:
+    return partial(stage.api.post, f"approvals/{await stage.approval()}/approve", {"comment": "yes"})
+
+
+async def reject(stage: Stage) -> Call:
+    return partial(stage.api.post, f"approvals/{await stage.approval()}/reject", {"comment": "no"})
+
+
 SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
@@ -359,7 +380,7 @@ SCENARIOS: dict[str, Scenario] = {
         replace_policies, replace_markers, replace_properties, replace_environment_services,
         create_service, update_service, delete_service, run_service_command,
         launch_application, run_workflow, schedule_workflow, reschedule_workflow,
-        put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job,
+        put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job, approve, reject,
         replace_instance_environments, set_destroy_at,
         create_webhook, update_webhook, delete_webhook,
     )

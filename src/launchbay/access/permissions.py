@@ -15,6 +15,7 @@ class Permission(StrEnum):
     DELETE_INSTANCE = "DeleteInstance"
     RUN_INSTANCE_WORKFLOW = "RunInstanceWorkflow"
     SCHEDULE_INSTANCE_WORKFLOW = "ScheduleInstanceWorkflow"
+    APPROVE_INSTANCE_WORKFLOW = "ApproveInstanceWorkflow"  # to answer for a step of a workflow that waits for people
     CREATE_ENVIRONMENT = "CreateEnvironment"
     EDIT_ENVIRONMENT = "EditEnvironment"
     DELETE_ENVIRONMENT = "DeleteEnvironment"

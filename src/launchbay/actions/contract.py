@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from launchbay.clock import Clock
+from launchbay.model.approval import Question, Verdict
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
 from launchbay.outgoing.client import OutgoingHttp
 
@@ -168,6 +169,13 @@ class StepContext(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Wait; a cancelled job ends the waiting."""
+        ...
+
+    async def ask(self, question: Question) -> Verdict:
+        """Ask people for their approval and wait until it is decided; a crash forgets neither question nor answer.
+
+        One question for each step: a retry gets the same verdict. Raises `ActionFailed` where nobody can be asked.
+        """
         ...
 
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:

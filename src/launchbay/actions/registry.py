@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from launchbay.actions.approval import Approval
 from launchbay.actions.chef import Chef
 from launchbay.actions.commands import CommandCall
 from launchbay.actions.contract import ENTRY_POINT_GROUP, Action, ActionParameter
@@ -32,6 +33,7 @@ BUILT_IN: tuple[Action, ...] = (
     RestCall(),
     Wait(),
     WaitPeers(),
+    Approval(),
     GetInstanceContext(),
     *LOGGING_ACTIONS,
     Provision("provisionVms"),

@@ -25,6 +25,8 @@ from launchbay.actions.registry import Registry
 from launchbay.bootstrap.answers_file import read_answers_file
 from launchbay.bootstrap.openid import openid_sign_in
 from launchbay.clock import Clock, SystemClock
+from launchbay.engine.approvals import LOOK_S as APPROVALS_S
+from launchbay.engine.approvals import PendingApprovals
 from launchbay.engine.cleaner import CLEAN_S, Cleaner
 from launchbay.engine.duties import Duty
 from launchbay.engine.engine import Engine
@@ -165,6 +167,7 @@ def _assemble(
         refresh_tokens=RefreshTokens(LoggedSecurityEvents(), AddressThrottle(clock)),
         sessions=sessions,
     )
+    approvals = PendingApprovals(database, clock)
     surroundings = Surroundings(
         actions=actions,
         component_types=component_types.running,
@@ -172,10 +175,11 @@ def _assemble(
         outgoing=outgoing,
         retry_pacing=RetryPacing(settings.step_retry_first_s, settings.step_retry_longest_s),
         machines=providers,
+        approvals=approvals,
     )
     calls = ServiceCalls(database, desk.service_types, secret)
     sender = WebhookSender(database, outgoing, secret)
-    engine = _engine(settings, database, surroundings, manifests, calls, sender)
+    engine = _engine(settings, database, surroundings, manifests, calls, sender, approvals)
     services = _services(settings, desk, openid_sign_in(settings, secret, clock, stack))
     app, watching_app = (_app(settings, desk, services, rows) for rows in (ENDPOINTS, WATCHING))
     return Parts(app, watching_app, engine, database, administrator, desk.feed, sender)
@@ -211,6 +215,7 @@ def _engine(
     manifests: CompiledManifests,
     calls: ServiceCalls,
     sender: WebhookSender,
+    approvals: PendingApprovals,
 ) -> Engine:
     return Engine(
         queue=Queue(
@@ -229,6 +234,7 @@ def _engine(
             Duty("cleaner", CLEAN_S, Cleaner(database).clean),
             Duty("retention", RETAIN_S, Retention(database, _keeping(settings), surroundings.clock).purge),
             Duty("webhooks", LOOK_S, sender.send_due),
+            Duty("approvals", APPROVALS_S, approvals.look),
         ),
     )
 

@@ -23,8 +23,10 @@ from psycopg.rows import scalar_row
 from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
 
+from launchbay import limits
 from launchbay.engine.queue_schema import apply_schema
 from launchbay.engine.wakeup import Pulse
+from launchbay.runtime.slot import Slot, current_slot
 
 __all__ = ["DEFER_SQL", "Handler", "Queue", "apply_schema", "defer"]
 
@@ -130,9 +132,12 @@ class Queue:
 class _Jobs(JobManager):
     """The library's storage of jobs, with the wake-up race closed and every write bound to the claim (0002)."""
 
-    def __init__(self, connector: PsycopgConnector, pool: AsyncConnectionPool[Any]) -> None:
+    def __init__(self, connector: PsycopgConnector, pool: AsyncConnectionPool[Any], concurrency: int) -> None:
         super().__init__(connector)
         self._pool = pool
+        self._concurrency = concurrency
+        self._lent = 0  # jobs that only wait; the rest of what is claimed and not finished counts
+        self._waking: set[asyncio.Task[None]] = set()
         self.worker_id: int | None = None
         self.lost = asyncio.Event()  # others took this worker for dead
         self.over = asyncio.Event()  # nothing can be saved any more: stop trying to write
@@ -146,6 +151,20 @@ class _Jobs(JobManager):
         self._wakes += 1
         if self._notify is not None:
             await self._notify(channel=CHANNEL, notification=notification)
+
+    def slot(self) -> Slot:
+        """Return the place of a claimed job, which it may lend to others while it only waits."""
+        return Slot(self._lend, self._take_back)
+
+    def _lend(self) -> None:
+        self._lent += 1
+        waking = asyncio.create_task(self.wake())
+        self._waking.add(waking)
+        waking.add_done_callback(self._waking.discard)
+
+    def _take_back(self) -> None:
+        # At once, even where all places are taken: until there is room again, no further job is claimed.
+        self._lent -= 1
 
     async def hear(self, payload: str) -> None:
         """Take one notification from the database; an empty one stands for those that may have been missed."""
@@ -174,6 +193,8 @@ class _Jobs(JobManager):
         The worker forgets pending wake-ups when this returns, without awaiting in between, so an announcement that
         came during the query must be answered here, with another query.
         """
+        if len(self._known) - self._lent >= self._concurrency:
+            return None  # the worker looks again when a job ends or begins to wait
         while True:
             wakes = self._wakes
             known = list(self._known) if time.monotonic() < self._doubt_until_s else None
@@ -243,18 +264,19 @@ class _Session:
     ) -> None:
         connector = PsycopgConnector()
         self._app = App(connector=connector)
-        self._jobs = _Jobs(connector, pool)
+        self._jobs = _Jobs(connector, pool, concurrency)
         self._app.job_manager = self._jobs
         self._pool = pool
         self._conninfo = conninfo
         self._name = name
         for task, handler in handlers.items():
-            self._app.task(name=task, queue=QUEUE)(_coroutine_function(handler))
+            self._app.task(name=task, queue=QUEUE)(_coroutine_function(handler, self._jobs.slot))
         self._worker = Worker(
             self._app,
             queues=[QUEUE],
             name=name,
-            concurrency=concurrency,
+            # Those that wait come on top; `_Jobs.fetch_job` counts.
+            concurrency=concurrency + limits.WAITING_JOBS,
             fetch_job_polling_interval=POLL_S,
             install_signal_handlers=False,
             update_heartbeat_interval=86_400.0,  # the Pulse beats, during the grace time too
@@ -296,9 +318,10 @@ class _Session:
             running.result()
 
 
-def _coroutine_function(handler: Handler) -> Callable[..., Awaitable[None]]:
+def _coroutine_function(handler: Handler, slot: Callable[[], Slot]) -> Callable[..., Awaitable[None]]:
     # The library looks at the function itself, and would run a callable object in a thread.
     async def run(**arguments: Any) -> None:
+        current_slot.set(slot())
         await handler(**arguments)
 
     return run

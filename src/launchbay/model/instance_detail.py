@@ -6,7 +6,10 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class InstanceDetail:
-    """One instance; documents are JSON texts. `history` holds the newest jobs, newest first (`store/instances.py`)."""
+    """One instance; documents are JSON texts. `history` holds the newest jobs, newest first (`store/instances.py`).
+
+    `approvals` are those that the running job waits for, `[[text, permission, role, needed, given], …]`; None without.
+    """
 
     id: str
     organization_id: str
@@ -25,3 +28,4 @@ class InstanceDetail:
     destroy_at: datetime | None
     created_at: datetime
     history: str
+    approvals: str | None

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 
-EVENTS = ("status", "job", "signal")
+EVENTS = ("status", "job", "signal", "approval")
 
 
 def checked_events(events: Iterable[str]) -> list[str]:

@@ -10,6 +10,7 @@ from launchbay.actions.contract import Action, ActionCall, ChangesRoles, LogLeve
 from launchbay.clock import Clock
 from launchbay.errors import ActionFailed, Fenced
 from launchbay.machines.contract import Errand
+from launchbay.model.approval import Question, Verdict
 from launchbay.model.machine import Machine
 from launchbay.model.step_path import attempt_path
 from launchbay.outgoing.client import OutgoingHttp
@@ -17,6 +18,7 @@ from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands
 from launchbay.runtime.machines import ComponentMachines, errand, provider_of
 from launchbay.runtime.run import WorkflowFailed
+from launchbay.runtime.slot import lent_slot
 
 
 class RunningStep:
@@ -153,8 +155,17 @@ class RunningStep:
 
     async def sleep(self, seconds: float) -> None:
         """Wait so many seconds."""
-        if not self._workflow.is_over:
+        if self._workflow.is_over:
+            return
+        if seconds < limits.SLOT_LENT_FROM_S:
             await asyncio.sleep(seconds)
+            return
+        with lent_slot():
+            await asyncio.sleep(seconds)
+
+    async def ask(self, question: Question) -> Verdict:
+        """Ask people for their approval and wait until it is decided."""
+        return await self._job.surroundings.approvals.ask(self._job, self._path, question)
 
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
         """Wait until each interface has so many peers with values, then refresh the workflow's signals."""

@@ -8,9 +8,11 @@ from launchbay import limits
 from launchbay.actions.contract import Action
 from launchbay.actions.registry import Registry
 from launchbay.clock import Clock
+from launchbay.errors import ActionFailed
 from launchbay.machines.registry import Providers
 from launchbay.manifest.difference import Configured
 from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.model.approval import Question, Verdict
 from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.links import Link
 from launchbay.model.plan import Plan
@@ -152,6 +154,22 @@ class ComponentType(Protocol):
         ...
 
 
+class Approvals(Protocol):
+    """Asks people, and waits for what they say."""
+
+    async def ask(self, job: "JobRun", path: str, question: Question) -> Verdict:
+        """Ask once for each step of a job, named by its path, and wait for the decision. Raises ActionFailed."""
+        ...
+
+
+class NoApprovals:
+    """Where nobody can be asked, such as in tests of manifests."""
+
+    async def ask(self, job: "JobRun", path: str, question: Question) -> Verdict:  # noqa: ARG002 - the contract's
+        """Refuse."""
+        raise ActionFailed(f"The step {path} waits for an approval, and nobody can be asked here.", retryable=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What all jobs of a process share."""
@@ -162,6 +180,7 @@ class Surroundings:
     outgoing: OutgoingHttp
     retry_pacing: RetryPacing
     machines: Providers
+    approvals: Approvals = field(default_factory=NoApprovals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

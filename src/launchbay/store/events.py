@@ -10,7 +10,8 @@ class EventRow(NamedTuple):
     """Something that has happened. The kind says which of the columns mean something.
 
     `status` (status), `begun` and `ended` (job, name), `step` (job, status, name, path, percent, attempt, its error as
-    text), `log` (job, path, level, text), `signal` (all return values as text). Rows of "now" share the last number.
+    text), `log` (job, path, level, text), `signal` (all return values as text), `approval` (job, status, path, text,
+    its id as name). Rows of "now" share the last number.
     """
 
     id: int

@@ -32,7 +32,9 @@ class Happening(msgspec.Struct, frozen=True):
 async def watch_instance(
     desk: Desk, actor: Actor, instance_id: str, after: int | None
 ) -> AsyncGenerator[list[Happening], None]:
-    """Stream what happens to an instance: `status, job, step, log, signal`, in order; an empty list says "still here".
+    """Stream what happens to an instance: `status, job, step, log, signal, approval`, in order.
+
+    An empty list says "still here".
 
     `after` is the number of the last event that the caller has; without it the stream begins with where the instance
     stands. The caller's permission is looked at with every look at the instance. Ends when the process shuts down;
@@ -134,6 +136,10 @@ class _Telling:
             case "log":
                 text = self._masking.text(row.text or "")
                 yield "log", {"at": at, "level": row.level, "job": row.job_id, "step": row.path, "text": text}
+            case "approval" if row.name is not None:
+                text = self._masking.text(row.text or "")
+                about = {"approval": row.name, "job": row.job_id, "step": row.path}
+                yield "approval", {**about, "status": row.status, "text": text, "at": at}
             case "signal":
                 yield from self._changed(row, at)
 

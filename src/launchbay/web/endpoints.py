@@ -4,6 +4,7 @@ from launchbay.web.endpoint import Endpoint
 from launchbay.web.handlers import (
     account,
     applications,
+    approvals,
     audit,
     configuration,
     environments,
@@ -45,6 +46,7 @@ _FAMILIES: tuple[tuple[Endpoint, ...], ...] = (
     workflows.ENDPOINTS,
     expiry.ENDPOINTS,
     jobs.ENDPOINTS,
+    approvals.ENDPOINTS,
     events.ENDPOINTS,
     audit.ENDPOINTS,
     webhooks.ENDPOINTS,

@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from launchbay.clock import to_ms
+from launchbay.model.approval import waiting_sentence, who_sentence
 from launchbay.model.job import JobStatus, raise_percent
 from launchbay.store.instances import JobRow, SummaryRow, read_history
 from launchbay.usecases.instances import InstanceView
@@ -74,9 +75,13 @@ class _InstanceDocument(TypedDict):
 
 
 class InstanceDocument(_InstanceDocument, total=False):
-    """An instance in detail; `workflow` is there while a job runs, `dryRun` where its machines are dry-run ones."""
+    """An instance in detail; `workflow` is there while a job runs, `dryRun` where its machines are dry-run ones.
+
+    `waitsFor` is there while a step waits for people: a sentence that says what for.
+    """
 
     workflow: WorkflowDocument
+    waitsFor: str
     dryRun: bool
 
 
@@ -117,9 +122,16 @@ def instance_document(view: InstanceView) -> dict[str, Any]:
     running = next((job for job in history if job["status"] == JobStatus.EXECUTING), None)
     if running is not None:
         document["workflow"] = {name: running[name] for name in ("name", "status", "ownerId", "steps")}
+    if detail.approvals is not None:
+        document["waitsFor"] = " ".join(_waits_for(*each) for each in msgspec.json.decode(detail.approvals))
     if view.is_dry_run:
         document["dryRun"] = True
     return document
+
+
+def _waits_for(text: str, permission: str | None, role: str | None, needed: int, given: int) -> str:
+    who = who_sentence(permission=permission, role=role)
+    return waiting_sentence(text, who=who, needed=needed, given=given)
 
 
 def job_document(row: JobRow) -> dict[str, Any]:

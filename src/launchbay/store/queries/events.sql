@@ -3,13 +3,16 @@
 WITH events AS (
     SELECT * FROM instance_events WHERE instance_id = %(instance_id)s AND id > %(after)s ORDER BY id LIMIT %(count)s
 ), told AS (
-    SELECT events.id, events.kind, jobs.id AS job_id, events.subject AS status, jobs.status AS job_status, jobs.name, NULL AS path,
+    SELECT events.id, events.kind, coalesce(jobs.id, approvals.job_id) AS job_id, coalesce(approvals.status, events.subject) AS status,
+           jobs.status AS job_status, coalesce(jobs.name, approvals.id) AS name, approvals.step AS path,
            NULL::smallint AS percent, NULL::integer AS attempt, NULL AS level,
            CASE events.kind
                WHEN 'signal' THEN (SELECT return_values FROM instances WHERE id = %(instance_id)s)
                WHEN 'ended' THEN jobs.error_message
+               WHEN 'approval' THEN approvals.text
            END AS text, events.at
     FROM events LEFT JOIN jobs ON jobs.id = events.subject AND events.kind IN ('begun', 'ended')
+    LEFT JOIN approvals ON approvals.id = events.subject AND events.kind = 'approval'
 ), touched AS (
     SELECT job_id AS id FROM instances WHERE id = %(instance_id)s
     UNION SELECT subject FROM events WHERE kind IN ('begun', 'ended')
@@ -24,7 +27,8 @@ SELECT * FROM told UNION ALL SELECT * FROM moved UNION ALL SELECT * FROM said
 ORDER BY id LIMIT %(count)s;
 
 -- name: now
--- Where an instance stands, and the number of the last thing that led there: its status, the job under way and its steps.
+-- Where an instance stands, and the number of the last thing that led there: its status, the job under way and its steps, and
+-- what these ask people.
 WITH job AS (
     SELECT jobs.* FROM instances JOIN jobs ON jobs.id = instances.job_id WHERE instances.id = %(instance_id)s
 ), last AS (
@@ -42,7 +46,10 @@ UNION ALL
 SELECT last.id, 'begun', job.id, NULL, status, name, NULL, NULL, NULL, NULL, NULL, created_at FROM job, last
 UNION ALL
 (SELECT last.id, 'step', job.id, steps.status, NULL, steps.name, path, percent, attempt, NULL, steps.error_message, steps.started_at
- FROM job JOIN steps ON steps.job_id = job.id, last ORDER BY changed);
+ FROM job JOIN steps ON steps.job_id = job.id, last ORDER BY changed)
+UNION ALL
+(SELECT last.id, 'approval', job.id, approvals.status, NULL, approvals.id, step, NULL, NULL, NULL, text, approvals.created_at
+ FROM job JOIN approvals ON approvals.job_id = job.id AND approvals.status = 'pending', last ORDER BY approvals.id);
 
 -- name: watch
 INSERT INTO event_watches (instance_id, process_id) SELECT unnest(%(instance_ids)s::text[]), %(process_id)s

@@ -94,7 +94,10 @@ SELECT u.access_stamp AS caller_stamp, u.enabled AS caller_enabled, o.access_sta
         ) END
     ) ORDER BY created_at DESC), '[]')
     FROM (SELECT * FROM jobs WHERE instance_id = %(id)s ORDER BY created_at DESC LIMIT %(jobs)s) AS newest
-)::text AS history
+)::text AS history, CASE WHEN i.job_id IS NOT NULL THEN (
+    SELECT json_agg(json_build_array(text, permission, role, needed, json_array_length(answers::json)) ORDER BY id)
+    FROM approvals_shown WHERE job_id = i.job_id AND status = 'pending'
+) END::text AS approvals
 FROM users u
 LEFT JOIN (instances i JOIN organizations o ON o.id = i.organization_id) ON i.id = %(id)s
 WHERE u.id = %(caller_id)s;

@@ -1,0 +1,130 @@
+"""Waits for people's answers on behalf of steps (docs/decisions/0059-approvals.md).
+
+The decision is a row: whoever answers commits it, in whatever process. Those who wait in this process are looked after
+by one duty, with one statement a second for all of them, and none where nobody waits.
+"""
+
+import asyncio
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from launchbay import limits
+from launchbay.access.permissions import permission_named
+from launchbay.clock import Clock
+from launchbay.engine.journal import patiently
+from launchbay.engine.storable import storable
+from launchbay.errors import ActionFailed, Fenced
+from launchbay.ids import new_id
+from launchbay.model.approval import Answer, ApprovalStatus, Question, Verdict, who_sentence
+from launchbay.model.masking import Masking
+from launchbay.runtime.run import JobRun
+from launchbay.runtime.slot import lent_slot
+from launchbay.store import approvals as store
+from launchbay.store.pool import Database
+
+LOOK_S = 1.0
+
+
+class _Who(NamedTuple):
+    permission: str | None = None
+    role_id: str | None = None
+    role: str | None = None
+
+
+class PendingApprovals:
+    """Implements `runtime.run.Approvals`; one object serves all jobs of the process."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._waiting: dict[str, asyncio.Event] = {}
+
+    async def ask(self, job: JobRun, path: str, question: Question) -> Verdict:
+        """Ask what was not asked before a crash, and wait for the decision, however long that takes.
+
+        Raises ActionFailed where nobody can be asked, and Fenced when another worker holds the job.
+        """
+        who = await patiently(partial(self._who, job, question))
+        approval_id = await patiently(partial(self._ask, job, path, question, who))
+        sentence = who_sentence(permission=who.permission, role=who.role)
+        job.journal.log(path, "info", f"Waits for approval by {sentence}: {question.text}")
+        with lent_slot():
+            await self._decided(approval_id)
+        return await patiently(partial(self._verdict, approval_id))
+
+    async def look(self) -> None:
+        """See which of the approvals that somebody waits for here have been decided, and end those that are overdue."""
+        if not self._waiting:
+            return
+        ids = list(self._waiting)
+        async with self._database.connection() as connection:
+            for row in await store.due(connection, approval_ids=ids, now=self._clock.now()):
+                await self._expire(row.id, row.instance_id)
+            for decided in await store.decided(connection, approval_ids=ids):
+                if decided.id in self._waiting:
+                    self._waiting[decided.id].set()
+
+    async def _decided(self, approval_id: str) -> None:
+        decided = self._waiting[approval_id] = asyncio.Event()
+        try:
+            await decided.wait()
+        finally:
+            del self._waiting[approval_id]
+
+    async def _who(self, job: JobRun, question: Question) -> _Who:
+        if question.who is None:
+            return _Who()
+        permission = permission_named(question.who)
+        if permission is not None:
+            return _Who(permission=permission.value)
+        async with self._database.connection() as connection:
+            role_id = await store.role_named(connection, organization_id=job.organization_id, name=question.who)
+        if role_id is None:
+            raise ActionFailed(
+                f"The parameter 'who' is wrong: {question.who[:80]!r} is neither a permission nor a role of the"
+                " organization. Create the role, or name one that there is.",
+                retryable=False,
+            )
+        return _Who(role_id=role_id, role=question.who)
+
+    async def _ask(self, job: JobRun, path: str, question: Question, who: _Who) -> str:
+        masking = Masking([job.configuration, msgspec.to_builtins(job.environment), job.plan.arguments])
+        async with self._database.transaction() as connection:
+            pending = await store.count_pending(connection, organization_id=job.organization_id) or 0
+            if pending >= limits.APPROVALS_PENDING:
+                raise ActionFailed(
+                    f"The organization has {pending} approvals that wait already, which is the most; answer some."
+                )
+            approval_id = await store.ask(
+                connection,
+                approval_id=new_id(),
+                organization_id=job.organization_id,
+                job_id=job.job_id,
+                fence=job.fence,
+                step=path,
+                text=storable(masking.text(question.text), limits.APPROVAL_TEXT_CHARS),
+                permission=who.permission,
+                role_id=who.role_id,
+                needed=question.needed,
+                not_by_requester=question.not_by_requester,
+                expires_at=question.expires_at,
+            )
+        if approval_id is None:
+            raise Fenced("Another worker has taken the job over.")
+        return approval_id
+
+    async def _expire(self, approval_id: str, instance_id: str) -> None:
+        async with self._database.transaction() as connection:
+            await store.lock_instance(connection, instance_id=instance_id)
+            row = await store.lock(connection, approval_id=approval_id)
+            if row is not None:
+                await store.decide(connection, approval_id=approval_id, status=ApprovalStatus.EXPIRED)
+
+    async def _verdict(self, approval_id: str) -> Verdict:
+        async with self._database.connection() as connection:
+            rows = await store.answers(connection, approval_id=approval_id)
+            [decided] = await store.decided(connection, approval_ids=[approval_id])
+        answers = tuple(Answer(row.email, row.approves, row.comment, row.at) for row in rows)
+        return Verdict(ApprovalStatus(decided.status), answers)

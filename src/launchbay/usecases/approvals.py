@@ -1,0 +1,140 @@
+"""Approvals that workflows wait for: lists, and answers (docs/decisions/0059-approvals.md)."""
+
+from dataclasses import dataclass
+
+from launchbay import limits
+from launchbay.access import resources
+from launchbay.access.actor import Actor
+from launchbay.access.lookup import Lookup
+from launchbay.access.permissions import Permission
+from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
+from launchbay.model.approval import ApprovalStatus, verdict_after
+from launchbay.model.instance_record import InstanceRecord
+from launchbay.store import approvals as store
+from launchbay.store.approvals import ApprovalRow, LockedRow, LookRow
+from launchbay.store.pool import Connection
+from launchbay.usecases.desk import Desk
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What somebody answers."""
+
+    approves: bool
+    comment: str
+
+
+async def pending_of_organization(
+    desk: Desk, actor: Actor, organization_id: str, *, after: str | None, count: int
+) -> list[ApprovalRow]:
+    """Return approvals that somebody in the organization is asked for, of instances that the caller may read."""
+    shown: list[ApprovalRow] = []
+    after = after or ""
+    async with desk.database.connection() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        await lookup.organization(organization_id)
+        while len(shown) < count:
+            rows = await store.pending_of_organization(
+                connection, organization_id=organization_id, after=after, count=limits.LIST_CHUNK_ROWS
+            )
+            shown += [row for row in rows if _may_read(lookup, row)]
+            if len(rows) < limits.LIST_CHUNK_ROWS:
+                break
+            after = rows[-1].id
+    return shown[:count]
+
+
+async def of_instance(
+    desk: Desk, actor: Actor, instance_id: str, *, after: str | None, count: int
+) -> list[ApprovalRow]:
+    """Return the approvals that an instance has asked for, the decided ones too, the oldest first."""
+    async with desk.database.connection() as connection:
+        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
+        return await store.of_instance(connection, instance_id=record.id, after=after or "", count=count)
+
+
+async def answer(desk: Desk, actor: Actor, approval_id: str, given: Given) -> ApprovalRow:
+    """Approve or reject, and return the approval as it is then. Until it is decided an answer can be changed.
+
+    The same answer again changes nothing. Raises NotAllowed for who may not answer, BadRequest for too long a comment,
+    and Conflict when it was decided otherwise, or nobody is asked any more.
+    """
+    async with desk.database.transaction() as connection:
+        record, look = await _look(desk, connection, actor, approval_id)
+        if len(given.comment) > limits.APPROVAL_COMMENT_CHARS:
+            raise BadRequest(f"comment: at most {limits.APPROVAL_COMMENT_CHARS} characters; shorten it.")
+        await store.lock_instance(connection, instance_id=look.instance_id)
+        locked = await store.lock(connection, approval_id=approval_id)
+        if locked is None:
+            raise _unknown(approval_id)
+        own = await store.own_answer(connection, approval_id=approval_id, user_id=actor.user_id)
+        if own is not given.approves:
+            _check_open(desk, locked)
+            status = await _write(connection, actor, approval_id, given, locked.needed)
+            await desk.audit.record(
+                connection,
+                actor,
+                "approve" if given.approves else "reject",
+                str(resources.workflow(record.application_id, record.id, look.workflow)),
+                organization_id=record.organization_id,
+                before={"approval": approval_id, "status": locked.status},
+                after={"approval": approval_id, "status": status, "comment": given.comment},
+            )
+        row = await store.one(connection, approval_id=approval_id)
+        assert row is not None, "it is locked"
+        return row
+
+
+async def _write(connection: Connection, actor: Actor, approval_id: str, given: Given, needed: int) -> str:
+    """Store an answer, and the decision that follows from it, if one does; return the status."""
+    await store.answer(
+        connection,
+        approval_id=approval_id,
+        user_id=actor.user_id,
+        email=actor.email,
+        approves=given.approves,
+        comment=given.comment,
+    )
+    rows = await store.answers(connection, approval_id=approval_id)
+    status = verdict_after([row.approves for row in rows], needed)
+    if status is not ApprovalStatus.PENDING:
+        await store.decide(connection, approval_id=approval_id, status=status)
+    return status.value
+
+
+async def _look(desk: Desk, connection: Connection, actor: Actor, approval_id: str) -> tuple[InstanceRecord, LookRow]:
+    """Return the approval and its instance for somebody who may answer."""
+    lookup = desk.lookups.on(connection, actor)
+    row = await store.look(connection, approval_id=approval_id, user_id=actor.user_id)
+    if row is None:
+        await lookup.caller()  # whose account has ended must hear that first
+        raise _unknown(approval_id)
+    record = await lookup.instance(row.instance_id, Permission.APPROVE_INSTANCE_WORKFLOW, workflow=row.workflow)
+    if row.permission is not None:
+        target = resources.workflow(record.application_id, record.id, row.workflow)
+        environment = resources.environment(record.environment_id)
+        lookup.require(record.organization_id, Permission(row.permission), target, environment)
+    if row.role_id is not None and not row.holds_role:
+        name = "a role that was deleted since" if row.role_name is None else f"the role {row.role_name!r}"
+        raise NotAllowed(f"This is for people with {name}.", "Ask one of them, or cancel the job.")
+    if row.is_barred:
+        raise NotAllowed("You have asked for this yourself; somebody else has to decide.", code="ApprovalByRequester")
+    return record, row
+
+
+def _check_open(desk: Desk, locked: LockedRow) -> None:
+    if locked.status == ApprovalStatus.PENDING and locked.expires_at > desk.clock.now():
+        return
+    status = ApprovalStatus.EXPIRED.value if locked.status == ApprovalStatus.PENDING else locked.status
+    raise Conflict(f"The approval is {status}; nobody is asked for it any more.", code="ApprovalDecided")
+
+
+def _may_read(lookup: Lookup, row: ApprovalRow) -> bool:
+    target = resources.instance(row.application_id, row.instance_id)
+    return lookup.allows(row.organization_id, Permission.READ, target, resources.environment(row.environment_id))
+
+
+def _unknown(approval_id: str) -> NotFound:
+    return NotFound(
+        f"There is no approval {approval_id[:80]!r}.", "GET /api/1/organizations/{id}/approvals lists those that wait."
+    )
