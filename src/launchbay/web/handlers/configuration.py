@@ -1,12 +1,15 @@
 """Reconfiguration and previews (reference §4, configuration; api-decisions, "Beyond the reference")."""
 
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from launchbay.usecases import previewing, reconfiguring
 from launchbay.usecases.previewing import Preview
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
 from launchbay.web.endpoint import Endpoint, JsonBody, Returns
+from launchbay.web.handlers.applications import LaunchBody
 
 _EXAMPLE = {"parameters": {"input.size": 3}, "submodules": {"db": {"manifestVersion": 4}}}
 _PREVIEW = {
@@ -21,6 +24,26 @@ _PREVIEW = {
     "errors": [],
     "warnings": [],
 }
+
+# Any object: `usecases/configuration_request.py` reads it, and says more about what is wrong in it than a type could.
+ConfigurationBody = Annotated[
+    dict[str, Any],
+    msgspec.Meta(
+        description="All fields are optional. Parameters that are not given go back to their defaults.",
+        extra_json_schema={
+            "properties": {
+                "instanceName": {"type": ["string", "null"], "description": "The new name; unchanged when left out."},
+                "manifestVersion": {
+                    "type": ["integer", "string", "null"],
+                    "description": "The new manifest version; it wins over the revision's.",
+                },
+                "revisionId": {"type": ["string", "null"], "description": "The new revision."},
+                "parameters": {"type": ["object", "null"], "description": "Name to value."},
+                "submodules": {"type": ["object", "null"], "description": "Submodule id to its configuration."},
+            }
+        },
+    ),
+]
 
 
 async def reconfigure_instance(call: Call[dict[str, Any], None]) -> Answer:
@@ -48,7 +71,7 @@ ENDPOINTS = (
         summary="Gives the instance a new configuration, which takes effect some time after the answer.",
         tags=("Instances",),
         permission="EditInstance; CreateInstance on applications of new submodules",
-        body=JsonBody(dict[str, Any], required=False, example=_EXAMPLE),
+        body=JsonBody(ConfigurationBody, required=False, example=_EXAMPLE),
         statuses=(403, 409),
     ),
     Endpoint(
@@ -59,7 +82,7 @@ ENDPOINTS = (
         summary="Tells what a reconfiguration would do, and changes nothing.",
         tags=("Instances",),
         permission="EditInstance; CreateInstance on applications of new submodules",
-        body=JsonBody(dict[str, Any], required=False, example=_EXAMPLE),
+        body=JsonBody(ConfigurationBody, required=False, example=_EXAMPLE),
         returns=Returns(Preview, "What would happen.", _PREVIEW),
         statuses=(403,),
         addition=True,
@@ -72,7 +95,7 @@ ENDPOINTS = (
         summary="Tells what a launch would do, and changes nothing.",
         tags=("Applications",),
         permission="CreateInstance on the application, its submodules and the environment",
-        body=JsonBody(dict[str, Any], required=False, example={"parameters": {"input.size": 3}}),
+        body=JsonBody(LaunchBody, required=False, example={"parameters": {"input.size": 3}}),
         returns=Returns(Preview, "What would happen.", _PREVIEW),
         statuses=(403,),
         addition=True,

@@ -1,0 +1,1 @@
+"""What is made from the endpoint table and kept in the repository: `python -m generators` writes it all again."""

@@ -1,0 +1,38 @@
+"""Every generated file with its text."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from generators.client_operations import operation_modules
+from generators.client_types import types_modules
+from generators.words import described
+
+ROOT = Path(__file__).parents[1]
+CLIENT = Path("src/launchbay/client")
+
+
+def outputs() -> dict[Path, str]:
+    """Return path in the repository → text of every generated file."""
+    document = described()
+    modules = {CLIENT / "types" / name: text for name, text in types_modules(document).items()}
+    modules |= {CLIENT / "operations" / name: text for name, text in operation_modules(document).items()}
+    return {path: _formatted(path, text) for path, text in modules.items()}
+
+
+def folders() -> list[Path]:
+    """Return the folders in which everything is generated: another file in them is one of a family that is gone."""
+    return [CLIENT / "operations", CLIENT / "types"]
+
+
+def _formatted(path: Path, text: str) -> str:
+    """Return a module as the repository's own rules of formatting have it, without imports that it does not need."""
+    ruff = [sys.executable, "-m", "ruff"]
+    fix = [*ruff, "check", "--quiet", "--select", "I,F401", "--fix", "--exit-zero", "--stdin-filename", str(path), "-"]
+    text = subprocess.run(  # noqa: S603 - the linter of this repository
+        fix, input=text, capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout
+    layout = [*ruff, "format", "--quiet", "--stdin-filename", str(path), "-"]
+    return subprocess.run(  # noqa: S603 - the formatter of this repository
+        layout, input=text, capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout

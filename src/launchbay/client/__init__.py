@@ -1,0 +1,49 @@
+"""A typed client of the API, synchronous and asynchronous (docs/reference/client.md)."""
+
+from launchbay.client.authentication import Basic, RefreshToken, Session, SessionToken
+from launchbay.client.clients import AsyncClient, Client
+from launchbay.client.errors import (
+    ApiError,
+    BadRequest,
+    ClientError,
+    Conflict,
+    ConnectionFailed,
+    InstanceFailed,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    ServerFailed,
+    TooLarge,
+    TooManyRequests,
+    UnreadableAnswer,
+    WaitTimedOut,
+)
+from launchbay.client.events import Event
+from launchbay.client.operations import Operations
+from launchbay.client.retries import Retries
+
+__all__ = [
+    "ApiError",
+    "AsyncClient",
+    "BadRequest",
+    "Basic",
+    "Client",
+    "ClientError",
+    "Conflict",
+    "ConnectionFailed",
+    "Event",
+    "InstanceFailed",
+    "NotAllowed",
+    "NotAuthenticated",
+    "NotFound",
+    "Operations",
+    "RefreshToken",
+    "Retries",
+    "ServerFailed",
+    "Session",
+    "SessionToken",
+    "TooLarge",
+    "TooManyRequests",
+    "UnreadableAnswer",
+    "WaitTimedOut",
+]

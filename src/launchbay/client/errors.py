@@ -1,0 +1,130 @@
+"""What can go wrong in a call, as a tree.
+
+ClientError
+├── ConnectionFailed      there is no answer: refused, cut off, or too late
+├── UnreadableAnswer      there is an answer, but not one that this client understands
+├── WaitTimedOut          the instance did not get there in time
+├── InstanceFailed        the instance cannot get there any more: it failed, or is destroyed
+└── ApiError              the server refused; with status, code, messages, fields, findings and request id
+    ├── BadRequest        400
+    ├── NotAuthenticated  401
+    ├── NotAllowed        403
+    ├── NotFound          404
+    ├── Conflict          409
+    ├── TooLarge          413
+    ├── TooManyRequests   429, with `retry_after_s`
+    └── ServerFailed      500 and above, with `retry_after_s` where the server says so
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class ClientError(Exception):
+    """Any failure of a call."""
+
+
+class ConnectionFailed(ClientError):
+    """There is no answer. `may_have_arrived` tells whether the server may have got the request, and acted on it."""
+
+    def __init__(self, message: str, *, may_have_arrived: bool) -> None:
+        super().__init__(message)
+        self.may_have_arrived = may_have_arrived
+
+
+class UnreadableAnswer(ClientError):
+    """The answer is not what the API describes: a proxy's page, or a server of another version."""
+
+
+class WaitTimedOut(ClientError):
+    """The instance is still on its way; `status` is its last one."""
+
+    def __init__(self, message: str, status: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class InstanceFailed(ClientError):
+    """The instance cannot get where it was waited for; `status` and `error_message` are the instance's."""
+
+    def __init__(self, message: str, status: str, error_message: str | None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error_message = error_message
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What an answer that is an error says (docs/errors.md has every code)."""
+
+    status: int
+    code: str = ""
+    messages: Sequence[str] = ()
+    request_id: str = ""
+    fields: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of service update and service command
+    findings: Sequence[Mapping[str, Any]] = ()  # of a manifest: message, line, column, code
+    retry_after_s: float | None = None
+
+
+class ApiError(ClientError):
+    """The server answered with an error; `str()` of it are the server's sentences."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(" ".join(refusal.messages) or f"The server answered {refusal.status}.")
+        self.status = refusal.status
+        self.code = refusal.code
+        self.messages = tuple(refusal.messages)
+        self.request_id = refusal.request_id
+        self.fields = {name: tuple(messages) for name, messages in refusal.fields.items()}
+        self.findings = tuple(refusal.findings)
+        self.retry_after_s = refusal.retry_after_s
+
+
+class BadRequest(ApiError):
+    """What was sent is wrong in itself or in its meaning."""
+
+
+class NotAuthenticated(ApiError):
+    """The credentials are missing, wrong, expired or revoked."""
+
+
+class NotAllowed(ApiError):
+    """The caller lacks the permission."""
+
+
+class NotFound(ApiError):
+    """There is no such object."""
+
+
+class Conflict(ApiError):
+    """The object is busy, or was changed meanwhile."""
+
+
+class TooLarge(ApiError):
+    """The body is beyond a limit."""
+
+
+class TooManyRequests(ApiError):
+    """A rate limit was reached, and waiting as the server asked did not help or would take too long."""
+
+
+class ServerFailed(ApiError):
+    """Something went wrong inside the server, or it cannot answer now."""
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    400: BadRequest,
+    401: NotAuthenticated,
+    403: NotAllowed,
+    404: NotFound,
+    409: Conflict,
+    413: TooLarge,
+    429: TooManyRequests,
+}
+
+
+def api_error(refusal: Refusal) -> ApiError:
+    """Return the error for a refusal."""
+    kind = ServerFailed if refusal.status >= 500 else _BY_STATUS.get(refusal.status, ApiError)
+    return kind(refusal)

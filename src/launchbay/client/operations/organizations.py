@@ -1,0 +1,50 @@
+"""Operations of the API: organizations.
+
+Made from the endpoint table by `python -m generators`; a test holds that it is up to date.
+"""
+
+from types import NoneType
+
+from launchbay.client.call import Call, Row, given
+from launchbay.client.operation import list_operation, operation
+from launchbay.client.types import Created, Named
+
+
+@list_operation(Row(id="list_organizations", method="GET", path="/api/1/organizations"))
+def list_organizations() -> Call[list[Named]]:
+    """Lists the organizations that the caller belongs to.
+
+    Needs: None: everybody sees their own organizations.
+    """
+    return Call(list[Named])
+
+
+@operation(
+    Row(id="create_organization", method="POST", path="/api/1/organizations", media_type="application/json", keyed=True)
+)
+def create_organization(*, name: str, idempotency_key: str | None = None) -> Call[Created]:
+    """Creates an organization with all that comes with one; the caller becomes its administrator.
+
+    Needs: ManageUsers for all users of some organization.
+    """
+    return Call(Created, body=given({"name": name}), idempotency_key=idempotency_key)
+
+
+@operation(Row(id="read_organization", method="GET", path="/api/1/organizations/{orgId}"))
+def read_organization(organization_id: str) -> Call[Named]:
+    """Reads an organization.
+
+    Needs: None: for those who belong to it.
+    """
+    return Call(Named, (organization_id,))
+
+
+@operation(
+    Row(id="rename_organization", method="PUT", path="/api/1/organizations/{orgId}", media_type="application/json")
+)
+def rename_organization(organization_id: str, *, name: str) -> Call[None]:
+    """Renames an organization.
+
+    Needs: ManageUsers for all users.
+    """
+    return Call(NoneType, (organization_id,), body=given({"name": name}))

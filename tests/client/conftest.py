@@ -1,0 +1,15 @@
+"""`server`: a running service on a loopback port, shared by the tests of a file."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.client.serving import Server, serving
+from tests.databases import Databases
+
+
+@pytest.fixture(scope="module")
+def server(databases: Databases) -> Iterator[Server]:
+    """A running service."""
+    with serving(databases) as server:
+        yield server

@@ -1,0 +1,152 @@
+"""Both clients lead a real service through the life of an application."""
+
+import re
+
+import httpx
+import pytest
+
+from launchbay.client import (
+    AsyncClient,
+    BadRequest,
+    Basic,
+    Client,
+    InstanceFailed,
+    NotAuthenticated,
+    NotFound,
+    RefreshToken,
+    Session,
+    SessionToken,
+    WaitTimedOut,
+)
+from launchbay.client.types import Marker, Markers
+from tests.api.running import EMAIL, PASSWORD, UNKNOWN, basic
+from tests.client.serving import FAILING, GREETER, SLOW, Server
+
+
+def test_an_application_lives_from_upload_to_destruction(server: Server) -> None:
+    client = server.client
+    application = server.application("greeter", GREETER)
+    instance = client.launch_application(application, parameters={"input.who": "harbour"})
+    assert client.wait(instance.id, timeout_s=30).return_values == {"result.greeting": "Hello, harbour!"}
+    assert [each.id for each in client.list_application_instances(application)] == [instance.id]
+    client.run_workflow(instance.id, "destroy")
+    assert client.wait(instance.id, until="Destroyed", timeout_s=30).status == "Destroyed"
+    client.delete_instance(instance.id)
+    with pytest.raises(NotFound):
+        client.read_instance(instance.id)
+
+
+async def test_the_asynchronous_client_does_the_same(server: Server) -> None:
+    application = server.application("awaited", GREETER)
+    async with AsyncClient(server.url, Basic(EMAIL, PASSWORD)) as client:
+        instance = await client.launch_application(application)
+        assert (await client.wait(instance.id, timeout_s=30)).status == "Running"
+        found = [each.id async for each in client.list_application_instances.each(application, limit=1)]
+        statuses = []
+        async for event in client.watch_instance(instance.id):
+            if event.name == "status":
+                statuses.append(event.data["status"])
+                break
+    assert (found, statuses) == ([instance.id], ["Running"])
+
+
+def test_lists_are_the_same_whole_arriving_and_in_pages(server: Server) -> None:
+    for number in range(5):
+        server.client.create_application(server.organization, name=f"many {number}")
+    listing = server.client.list_applications
+    whole = {each.id for each in listing(server.organization)}
+    assert whole == {each.id for each in listing.each(server.organization)}
+    assert whole == {each.id for each in listing.each(server.organization, limit=2)}
+    assert len(listing(server.organization, limit=2)) == 2
+
+
+def test_a_failed_launch_tells_why(server: Server) -> None:
+    instance = server.client.launch_application(server.application("failing", FAILING))
+    with pytest.raises(InstanceFailed, match="step 'call' failed") as caught:
+        server.client.wait(instance.id, timeout_s=30)
+    assert caught.value.status == "Failed"
+    assert server.client.wait(instance.id, until={"Failed"}).status == "Failed"
+
+
+def test_waiting_has_a_time_limit(server: Server) -> None:
+    instance = server.client.launch_application(server.application("slow", SLOW))
+    with pytest.raises(WaitTimedOut):
+        server.client.wait(instance.id, timeout_s=0.1)
+    assert server.client.wait(instance.id, timeout_s=30).status == "Running"
+
+
+class NoStreams(httpx.HTTPTransport):
+    """Connections on which streams of events do not come about."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/events"):
+            raise httpx.ReadError("no streams here")
+        return super().handle_request(request)
+
+
+def test_waiting_asks_again_and_again_where_no_events_can_be_had(server: Server) -> None:
+    instance = server.client.launch_application(server.application("asked", SLOW))
+    with Client(server.url, Basic(EMAIL, PASSWORD), transport=NoStreams()) as client:
+        assert client.wait(instance.id, timeout_s=30).status == "Running"
+
+
+def test_a_refresh_token_is_exchanged_once_and_its_session_used_by_others(server: Server) -> None:
+    sessions: list[Session] = []
+    token = server.refresh_token()
+    with Client(server.url, RefreshToken(token, renewed=sessions.append)) as client:
+        assert client.list_organizations() == client.list_organizations()
+    (session,) = sessions
+    with Client(server.url, SessionToken(session.token)) as client:
+        assert client.list_organizations()
+    with Client(server.url, RefreshToken("spent", session)) as client:
+        assert client.list_organizations()
+
+
+def test_refusals_have_code_sentences_request_id_and_findings(server: Server) -> None:
+    application = server.application("refused", GREETER)
+    with pytest.raises(BadRequest) as caught:
+        server.client.replace_manifest(application, "launch:\n  steps:\n    - a: {action: nothing}\n")
+    assert caught.value.code == "InvalidManifest"
+    assert caught.value.findings[0]["line"] == 3
+    assert caught.value.messages
+    assert re.fullmatch(r"[0-9a-f-]+", caught.value.request_id)
+    with Client(server.url, Basic(EMAIL, "wrong")) as client, pytest.raises(NotAuthenticated):
+        client.list_organizations()
+    with pytest.raises(NotFound, match="id"):
+        server.client.read_service(UNKNOWN)
+
+
+def test_errors_of_services_are_told_by_field(server: Server) -> None:
+    service = server.client.list_services(server.organization)[0]
+    with pytest.raises(BadRequest) as caught:
+        server.client.update_service(service.id, name="")
+    assert set(caught.value.fields) == {"name"}
+
+
+def test_what_is_sent_in_lists_is_what_was_answered_in_them(server: Server) -> None:
+    environment = server.client.create_environment(server.organization, name="marked").id
+    server.client.replace_markers(environment, markers=[Marker(name="blue")])
+    assert server.client.read_markers(environment) == Markers(markers=[Marker(name="blue")])
+
+
+def test_no_secret_is_shown_by_what_holds_it() -> None:
+    held: list[object] = [
+        Basic("ann@example.org", "secret"),
+        RefreshToken("secret"),
+        SessionToken("secret"),
+        Session("secret", 1.0),
+    ]
+    assert "secret" not in repr(held)
+    assert Basic("ann@example.org", "secret").header == basic("ann@example.org", "secret")
+
+
+@pytest.mark.parametrize("address", ["launchbay.example.org", "ftp://x", "", "http://"])
+def test_an_address_that_is_none_is_refused_at_once(address: str) -> None:
+    with pytest.raises(ValueError, match="address of a server"):
+        Client(address)
+
+
+@pytest.mark.parametrize("value", ["", ".", ".."])
+def test_a_part_of_a_path_cannot_lead_elsewhere(server: Server, value: str) -> None:
+    with pytest.raises(ValueError, match="part of a path"):
+        server.client.read_instance(value)

@@ -1,0 +1,126 @@
+"""A call is tried again where that does no harm, and only there."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from launchbay.client import (
+    Client,
+    ClientError,
+    ConnectionFailed,
+    NotAuthenticated,
+    RefreshToken,
+    Retries,
+    ServerFailed,
+    Session,
+    TooManyRequests,
+    UnreadableAnswer,
+)
+from tests.client.scripted import BUSY, CUT, TOO_MANY, Answer, Script, scripted
+
+ID = "5f" * 12
+QUICK = Retries(attempts=4, first_pause_s=0.001, longest_pause_s=0.01)
+Case = tuple[str, Callable[[Client], object], Answer]
+CREATED = Answer(body={"id": ID})
+
+
+def client(script: Script, authentication: Any = None) -> Client:
+    return Client(script.url, authentication, retries=QUICK, timeout_s=10)
+
+
+READ: Case = ("read", lambda it: it.read_organization(ID), Answer(body={"id": ID, "name": "Acme"}))
+PUT: Case = ("put", lambda it: it.rename_organization(ID, name="Acme"), Answer(body={}))
+DELETE: Case = ("delete", lambda it: it.delete_role(ID), Answer(body={}))
+KEYED: Case = ("keyed post", lambda it: it.launch_application(ID), CREATED)
+CHECK: Case = (
+    "post that changes nothing",
+    lambda it: it.validate_manifest("{}"),
+    Answer(body={"errors": [], "warnings": []}),
+)
+PLAIN: Case = ("post without key", lambda it: it.reschedule_workflow(ID, "w", interval=1), CREATED)
+
+
+@pytest.mark.parametrize("case", [READ, PUT, DELETE, KEYED, CHECK], ids=lambda case: str(case[0]))
+@pytest.mark.parametrize("trouble", [CUT, BUSY, TOO_MANY], ids=["cut off", "503", "429"])
+def test_what_may_be_repeated_is_repeated(case: Case, trouble: Answer) -> None:
+    _, do, good = case
+    with scripted(trouble, trouble, good) as script:
+        do(client(script))
+    assert len(script.asked) == 3
+    assert len({(asked.method, asked.target, asked.content) for asked in script.asked}) == 1
+
+
+def test_all_attempts_of_a_launch_have_one_key() -> None:
+    with scripted(CUT, BUSY, CREATED) as script:
+        client(script).launch_application(ID)
+        first = {asked.headers["idempotency-key"] for asked in script.asked}
+        client(script).launch_application(ID)
+    assert len(first) == 1
+    assert script.asked[-1].headers["idempotency-key"] not in first
+
+
+@pytest.mark.parametrize(("trouble", "error"), [(CUT, ConnectionFailed), (BUSY, ServerFailed)], ids=["cut off", "503"])
+def test_what_may_have_been_done_is_not_done_again(trouble: Answer, error: type[ClientError]) -> None:
+    _, do, good = PLAIN
+    with scripted(trouble, good) as script, pytest.raises(error):
+        do(client(script))
+    assert len(script.asked) == 1
+
+
+def test_a_refused_connection_and_a_429_are_tried_again_for_everything() -> None:
+    _, do, good = PLAIN
+    with scripted(TOO_MANY, good) as script:
+        do(client(script))
+    assert len(script.asked) == 2
+
+
+def test_the_attempts_have_an_end_and_the_error_tells_the_last_answer() -> None:
+    with scripted(BUSY) as script, pytest.raises(ServerFailed) as caught:
+        client(script).read_organization(ID)
+    assert len(script.asked) == QUICK.attempts
+    assert (caught.value.status, caught.value.code, caught.value.request_id) == (503, "Unavailable", "r1")
+
+
+def test_nobody_waits_an_hour_for_a_server_that_asks_for_it() -> None:
+    with scripted(Answer(429, {}, {"Retry-After": "3600"})) as script, pytest.raises(TooManyRequests) as caught:
+        client(script).read_organization(ID)
+    assert len(script.asked) == 1
+    assert caught.value.retry_after_s == 3600
+
+
+def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
+    with scripted(CREATED) as script:
+        pass
+    with pytest.raises(ConnectionFailed, match=script.url) as caught:
+        client(script).launch_application(ID)
+    assert not caught.value.may_have_arrived
+
+
+def test_an_answer_of_something_else_is_told_as_such() -> None:
+    with scripted(Answer(text="<html>a proxy</html>")) as script, pytest.raises(UnreadableAnswer, match="a proxy"):
+        client(script).read_organization(ID)
+
+
+def test_a_session_is_renewed_when_it_expires_or_is_refused() -> None:
+    told: list[Session] = []
+    session = Answer(body={"jwtBearer": "new", "expiresIn": 3600})
+    refused = Answer(401, {"errors": ["Expired."], "code": "NotAuthenticated", "requestId": "r"})
+    with scripted(session, CREATED, CREATED, refused, session, CREATED) as script:
+        old = Session("old", time.time() - 1)
+        launchbay = client(script, RefreshToken("lbr_x", old, told.append))
+        for _ in range(3):
+            launchbay.launch_application(ID)
+    asked = [(each.target.rpartition("/")[2], each.headers.get("authorization")) for each in script.asked]
+    launch, exchange = ("launch", "Bearer new"), ("jwtBearer", None)
+    assert asked == [exchange, launch, launch, launch, exchange, launch]
+    assert [each.token for each in told] == ["new", "new"]
+
+
+def test_a_session_that_is_refused_twice_is_not_renewed_for_ever() -> None:
+    session = Answer(body={"jwtBearer": "new", "expiresIn": 3600})
+    refused = Answer(401, {"errors": ["No."], "code": "NotAuthenticated", "requestId": "r"})
+    with scripted(session, refused, session, refused) as script, pytest.raises(NotAuthenticated):
+        client(script, RefreshToken("lbr_x")).read_organization(ID)
+    assert len(script.asked) == 4
