@@ -5,6 +5,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.engine.bay import Bay
 from tests.engine.conftest import no_migration
 from tests.engine.test_stager import COMMANDS
 
+QUICK = "launch: {steps: [{s: {action: effect}}]}"
 HELD = """
     launch:
       steps:
@@ -45,6 +47,25 @@ async def test_a_stopped_worker_hands_its_job_over_and_nothing_recorded_runs_aga
         assert await bay.ended(job) == ("Succeeded", None)
     assert bay.world.paths() == ["workflow#launch/first", "workflow#launch/third"]
     assert bay.world.events == ["second begins", "second begins", "second ends"]
+
+
+async def test_who_works_alone_takes_over_from_the_dead_at_once_and_others_wait_for_their_lease(bay: Bay) -> None:
+    other, held = await bay.instance(QUICK), await bay.instance(QUICK)
+    job = await bay.launch(held)
+    # A worker claimed it, and was killed just now.
+    await bay.change("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now())")
+    await bay.change(
+        "UPDATE procrastinate_jobs SET status = 'doing', worker_id = (SELECT id FROM procrastinate_workers)"
+    )
+    async with bay.working(stalled_after_s=3600.0):
+        assert await bay.ended(await bay.launch(other)) == ("Succeeded", None)
+        assert await bay.one("SELECT status FROM jobs WHERE id = %s", job) == "Executing"
+    stop = asyncio.Event()
+    async with bay.process(stalled_after_s=3600.0) as engine:
+        working = asyncio.create_task(replace(engine, is_alone=True).run(stop))
+        assert await bay.ended(job) == ("Succeeded", None)
+        stop.set()
+        await working
 
 
 async def test_a_stop_gives_running_jobs_their_grace(bay: Bay) -> None:

@@ -230,6 +230,7 @@ def _engine(
         concurrency=settings.engine_concurrency,
         stalled_after_s=settings.stalled_after_s,
         stager_interval_s=settings.stager_interval_ms / 1000,
+        is_alone=not settings.database_url,  # the embedded database serves one process, which holds its lock
         further_duties=(
             Duty("cleaner", CLEAN_S, Cleaner(database).clean),
             Duty("retention", RETAIN_S, Retention(database, _keeping(settings), surroundings.clock).purge),

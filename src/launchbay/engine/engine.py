@@ -3,10 +3,15 @@
 import asyncio
 from dataclasses import dataclass
 
+import psycopg
+import structlog
+
 from launchbay.engine.duties import Duty, attend
 from launchbay.engine.queue import Queue
 from launchbay.engine.runner import Runner
 from launchbay.engine.stager import Stager
+
+log = structlog.get_logger(__name__)
 
 RUN_JOB = "run_job"  # also in store/queries/jobs.sql
 LOOK_AFTER_S = 1.0
@@ -15,7 +20,10 @@ RECALL_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Claims and runs jobs, fires what falls due, and takes over the jobs of dead workers."""
+    """Claims and runs jobs, fires what falls due, and takes over the jobs of dead workers.
+
+    `is_alone` says that no other process can work on the database, so that all workers it tells of are dead.
+    """
 
     queue: Queue
     runner: Runner
@@ -24,10 +32,13 @@ class Engine:
     concurrency: int
     stalled_after_s: float
     stager_interval_s: float
+    is_alone: bool = False
     further_duties: tuple[Duty, ...] = ()  # of those whose work only needs to be done by somebody, now and then
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`; running jobs get their grace time, and the rest is handed over."""
+        if self.is_alone:
+            await self._inherit()
         duties = (
             Duty("stager", self.stager_interval_s, self.stager.fire_due),
             Duty("recall", RECALL_S, self.stager.recall_forgotten),
@@ -45,6 +56,15 @@ class Engine:
                 ),
                 name="worker",
             )
+
+    async def _inherit(self) -> None:
+        """Take over the jobs of those who worked here before, without waiting for their leases to end."""
+        try:
+            freed = await self.queue.rescue(0.0)
+        except psycopg.Error as error:
+            log.warning("engine.nothing_inherited", error=str(error))  # the leases end all the same
+        else:
+            log.info("engine.inherited", jobs=freed)
 
     async def _rescue(self) -> None:
         await self.queue.rescue(self.stalled_after_s)
