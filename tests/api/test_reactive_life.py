@@ -155,6 +155,50 @@ async def test_the_next_run_of_a_manifests_schedule_is_listed(api: Api) -> None:
     assert entry["timestamp"] == 6_942_585_600_000  # 2190-01-01T00:00:00Z
 
 
+TICKING_MEMBERS = """
+application:
+  interfaces:
+    group: {size: bind(group#scale.set-quantity)}
+    result: {ticked: bind(group.member#result.ticked)}
+  components:
+    group:
+      type: composite.Scaler
+      configuration: {configuration.quantity: 2}
+      components:
+        member:
+          type: workflow.Instance
+          interfaces: {result: {ticked: publish-signal(string)}}
+          configuration:
+            configuration.schedule: {tick: "SCHEDULE"}
+            configuration.workflows:
+              launch: {steps: []}
+              tick: {steps: [], return: {ticked: {value: ticked}}}
+"""
+
+
+async def test_members_of_a_scaler_have_their_schedules_for_as_long_as_they_are_there(api: Api) -> None:
+    instance = await api.running(TICKING_MEMBERS.replace("SCHEDULE", "0 0 0 1 1 ? 2090"))
+
+    async def listed() -> list[str]:
+        return [entry["name"] for entry in accepted(await api.get(f"instances/{instance}/schedules"))["schedules"]]
+
+    assert await listed() == ["tick"] * 2
+    await api.run(instance, "group.size", quantity="4")
+    assert await listed() == ["tick"] * 4
+    await api.run(instance, "group.size", quantity="1")
+    assert await listed() == ["tick"]
+    await api.run(instance, "group.size", quantity="2")
+    assert await listed() == ["tick"] * 2
+
+
+async def test_a_member_that_a_command_has_added_runs_by_its_schedule(api: Api) -> None:
+    text = TICKING_MEMBERS.replace("SCHEDULE", "* * * * * ?").replace("quantity: 2", "quantity: 0")
+    instance = await api.running(text)
+    await api.run(instance, "group.size", quantity="1")
+    document = await until(api, instance, lambda seen: "result.ticked" in seen["returnValues"])
+    assert "tick" in names(document)
+
+
 LISTENING_PARENT = """
 application:
   interfaces:

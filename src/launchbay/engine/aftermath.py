@@ -1,6 +1,6 @@
 """What follows from a change of an instance's signals: triggered workflows, schedules of its own, news for others."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -9,6 +9,7 @@ import msgspec
 
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.links import Link, LinkKind
+from launchbay.model.plan import JobKind
 from launchbay.model.quartz import next_due
 from launchbay.runtime.feeding import feed_for
 from launchbay.runtime.peers import Fed
@@ -28,9 +29,10 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """What the end of a job brings about, beside the new state."""
+    """What the end of a job brings about, beside the new state. `gone` are components whose schedules end."""
 
     pending: tuple[Pending, ...] = ()
+    gone: tuple[str, ...] = ()
     signals_changed: bool = False
     feeds: Mapping[str, str] = field(default_factory=dict)  # instance of a submodule → what it gets, a JSON text
 
@@ -63,15 +65,25 @@ class Moment:
     values_now: Mapping[str, Any]
 
 
-def aftermath(moment: Moment, now: datetime, *, begins_life: bool) -> Aftermath:
-    """Return what follows. `begins_life` is the end of a launch: the manifest's own schedules start (language §5)."""
+def aftermath(moment: Moment, now: datetime, kind: JobKind | None = None, *, failed: bool = False) -> Aftermath:
+    """Return what follows from a job of this kind; None is a look without a job."""
     pending = [
         Pending("trigger", component, workflow)
         for component, workflow in due_triggers(moment.manifest, moment.state, moment.fed)
     ]
-    if begins_life:
-        pending += own_schedules(moment.manifest, moment.state, now)
-    return Aftermath(tuple(pending), moment.values_before != moment.values_now, _feeds(moment))
+    pending += _schedules(moment.manifest, _starting(moment, kind, failed=failed), now)
+    gone = tuple(moment.state.retired)
+    return Aftermath(tuple(pending), gone, moment.values_before != moment.values_now, _feeds(moment))
+
+
+def _starting(moment: Moment, kind: JobKind | None, *, failed: bool) -> Collection[str]:
+    """Return the components whose own schedules start (language §5): all with the instance's life, then new members."""
+    launched = [path for path in moment.manifest.order if moment.state.is_launched(path)]
+    if kind == "reconfigure" or (kind == "launch" and not failed):
+        return launched
+    if kind in {"command", "trigger"}:
+        return [path for path in launched if not moment.state.was_launched(path)]
+    return ()
 
 
 def _feeds(moment: Moment) -> dict[str, str]:
@@ -85,12 +97,12 @@ def _feeds(moment: Moment) -> dict[str, str]:
     return feeds
 
 
-def own_schedules(manifest: CompiledManifest, state: InstanceState, now: datetime) -> list[Pending]:
-    """Return the next due times of the manifest's own schedules, of the components that are launched."""
+def _schedules(manifest: CompiledManifest, components: Collection[str], now: datetime) -> list[Pending]:
+    """Return the next due times of the own schedules of these components."""
     found: list[Pending] = []
-    for path in manifest.order:
+    for path in components:
         for workflow, cron in manifest.components[path].schedule.items():
-            due_at = next_due(cron, now) if state.is_launched(path) else None
+            due_at = next_due(cron, now)
             if due_at is not None:
                 found.append(Pending("cron", path, workflow, due_at))
     return found

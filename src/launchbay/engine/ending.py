@@ -95,10 +95,12 @@ class Ending:
         )
         # A trigger that follows starts in the same transaction: nobody sees the instance idle between the two.
         may_go_on = bool(outcome.follows.pending) or self._plan.kind in {"trigger", "reconfigure"}
-        async with self._database.transaction() if may_go_on else self._database.connection() as lent:
-            if self._plan.kind == "reconfigure":
-                # The manifest's own schedules start anew, in the statement that ends the job.
-                await schedules.stop_own(lent, job_id=self._job_id, fence=self._claim.fence)
+        gone = None if self._plan.kind == "reconfigure" else list(outcome.follows.gone)
+        is_more = may_go_on or gone != []
+        async with self._database.transaction() if is_more else self._database.connection() as lent:
+            if gone != []:
+                # The schedules of a reconfigured manifest start anew, in the statement that ends the job.
+                await schedules.stop_own(lent, job_id=self._job_id, fence=self._claim.fence, components=gone)
             ended = await jobs.end(
                 lent,
                 job_id=self._job_id,

@@ -44,7 +44,7 @@ async def look(connection: Connection, instance_id: str, manifest: CompiledManif
         values_before=msgspec.json.decode(onlooker.return_values),
         values_now=values_now,
     )
-    follows = aftermath(moment, now, begins_life=False)
+    follows = aftermath(moment, now)
     await schedules.write_look(
         connection,
         instance_id=instance_id,

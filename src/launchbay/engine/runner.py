@@ -159,8 +159,7 @@ class Runner:
             values_before=msgspec.json.decode(claim.return_values),
             values_now=values,
         )
-        begins_life = job.plan.kind == "reconfigure" or (job.plan.kind == "launch" and error is None)
-        return aftermath(moment, self._surroundings.clock.now(), begins_life=begins_life)
+        return aftermath(moment, self._surroundings.clock.now(), job.plan.kind, failed=error is not None)
 
     async def _carry_out(self, job: JobRun) -> Outcome:
         """Do what the plan says."""

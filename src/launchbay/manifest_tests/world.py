@@ -14,7 +14,7 @@ from launchbay.engine.aftermath import Moment, Pending, aftermath
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.difference import Configured
-from launchbay.manifest.scaling import expanded, expanded_configuration
+from launchbay.manifest.scaling import component_at, expanded, expanded_configuration
 from launchbay.manifest_tests.memory_journal import MemoryJournal
 from launchbay.manifest_tests.planting import Ground, Plant, Way
 from launchbay.model.instance import InstanceEvent, InstanceStatus, move, status_after_job
@@ -154,7 +154,7 @@ class World:
                 await self._try(instance, plan_destroy(instance.status))
             else:
                 instance.schedules.remove(pending)
-                component = instance.plant.manifest.components.get(pending.component)
+                component = component_at(instance.plant.manifest, pending.component)
                 cron = None if component is None else component.schedule.get(pending.workflow)
                 again = None if cron is None else next_due(cron, due_at)
                 if again is not None:
@@ -198,11 +198,11 @@ class World:
             return
         if job.plan.kind in {"launch", "reconfigure"} and error is None:
             instance.before, instance.schedules = None, []
-        self._follow(instance, job, before, begins_life=job.plan.kind in {"launch", "reconfigure"} and error is None)
+        elif job.plan.kind == "reconfigure":
+            instance.schedules = []
+        self._follow(instance, job, before, failed=error is not None)
 
-    def _follow(
-        self, instance: LiveInstance, job: JobRun, values_before: Mapping[str, Any], *, begins_life: bool
-    ) -> None:
+    def _follow(self, instance: LiveInstance, job: JobRun, values_before: Mapping[str, Any], *, failed: bool) -> None:
         """Note what a job's end brings about, for this instance and others."""
         moment = Moment(
             manifest=job.manifest,
@@ -212,7 +212,8 @@ class World:
             values_before=values_before,
             values_now=instance.values,
         )
-        follows = aftermath(moment, self._now(), begins_life=begins_life)
+        follows = aftermath(moment, self._now(), job.plan.kind, failed=failed)
+        instance.schedules = [each for each in instance.schedules if each.component not in follows.gone]
         for pending in follows.pending:
             known = {(each.component, each.workflow) for each in instance.triggers}
             if pending.kind == "cron":
@@ -246,7 +247,7 @@ class World:
                     state.publish(path, pin.interface, pin.name, value)
         before, instance.values = instance.values, return_values(job.manifest, state)
         instance.state = state.to_text()
-        self._follow(instance, job, before, begins_life=False)
+        self._follow(instance, job, before, failed=False)
 
     def _job(self, instance: LiveInstance, plan: Plan, state: InstanceState) -> JobRun:
         where = ".".join(instance.plant.way)

@@ -86,6 +86,8 @@ async def _run_triggered(job: JobRun) -> None:
     path, name = job.plan.component, job.plan.component_workflow
     assert path is not None
     assert name is not None
+    if path not in job.manifest.components:
+        raise WorkflowFailed(f"There is no component {path!r} any more.")
     try:
         await run_triggered(job, job.component(path), name)
     except WorkflowFailed as failure:

@@ -128,6 +128,11 @@ class InstanceState:
         """Note that this job has taken a component down: what it records of it must not serve for another one."""
         self._retired.add(path)
 
+    @property
+    def retired(self) -> Iterable[str]:
+        """The components that this job has taken down."""
+        return sorted(self._retired)
+
     def is_retired(self, path: str) -> bool:
         """Tell whether this job has taken the component down."""
         return path in self._retired

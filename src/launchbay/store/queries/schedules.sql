@@ -67,10 +67,13 @@ VALUES (launchbay_new_id(), %(instance_id)s, 'cron', %(workflow)s, %(component)s
 ON CONFLICT DO NOTHING;
 
 -- name: stop_own
--- Ends the manifest's own schedules for the worker that holds the job; the end of a reconfiguration starts them anew.
+-- Ends the manifest's own schedules for the worker that holds the job: all of them, or those of some components, with what
+-- waits to be triggered there.
 DELETE FROM schedules USING jobs
 WHERE jobs.id = %(job_id)s AND jobs.fence = %(fence)s AND jobs.status = 'Executing'
-  AND schedules.instance_id = jobs.instance_id AND schedules.kind = 'cron';
+  AND schedules.instance_id = jobs.instance_id
+  AND CASE WHEN %(components)s::text[] IS NULL THEN schedules.kind = 'cron'
+           ELSE schedules.kind IN ('cron', 'trigger') AND schedules.component = ANY (%(components)s::text[]) END;
 
 -- name: onlooker
 -- What an instance needs for a look at the signals of those that it stands on.
