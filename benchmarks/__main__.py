@@ -10,6 +10,7 @@ import platform
 import tempfile
 from pathlib import Path
 
+from benchmarks import lists
 from benchmarks.launches import latency, percentiles, throughput
 from benchmarks.limits import bare_reads, commits_per_s
 from benchmarks.manifest_compile import synthetic_ms
@@ -61,6 +62,34 @@ def measure_reads(server: Server, url: str, seconds: float) -> None:
     )
 
 
+def measure_list(server: Server, url: str) -> None:
+    instance = asyncio.run(running_instance(server))
+    before = server.memory_mb()
+    lists.fill(url, instance)
+    found = asyncio.run(lists.measure(server, server.bearer(), instance))
+    line(
+        "list of 100,000 instances",
+        f"{found.median_s:.2f} s",
+        "1 s",
+        "0.4 s",
+        f"best {found.best_s:.2f} s; {found.megabytes:.0f} MB, first byte after {found.first_byte_s * 1000:.0f} ms",
+    )
+    line(
+        "other requests meanwhile, p99",
+        f"{found.others_p99_ms:.0f} ms",
+        "50 ms",
+        "",
+        f"p50 {found.others_p50_ms:.1f} ms",
+    )
+    line(
+        "memory of the server: 100,000 instances known",
+        f"{found.memory_before:.0f} MB",
+        "no growth",
+        "",
+        f"{before:.0f} MB without them; at most {found.memory_peak:.0f} MB during the lists",
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
@@ -80,6 +109,7 @@ def main() -> None:
             measure_launches(server, commits, launches)
             measure_latency(server, 100 if quick else 300)
             measure_reads(server, joined.url, seconds)
+            measure_list(server, joined.url)
         line("memory of the server after it all", f"{server.memory_mb():.0f} MB", "120 MB", "")
     measure_second_start()
 

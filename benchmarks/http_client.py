@@ -16,6 +16,16 @@ class Client:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Return where it connects to."""
+        return self._host, self._port
+
+    @property
+    def authorization(self) -> str:
+        """Return the value of its Authorization header."""
+        return self._authorization
+
     async def request(
         self, method: str, path: str, body: bytes = b"", media: str = "application/json"
     ) -> tuple[int, bytes]:

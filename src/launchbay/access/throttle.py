@@ -7,12 +7,15 @@ alone, against one machine that tries many accounts. Pure but for the clock.
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from launchbay.clock import Clock
 from launchbay.errors import TooManyRequests
 from launchbay.limits import THROTTLED_KEYS
+
+_ADDRESSES_PARSED = 4096  # each request asks for its own, and most come from few
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,7 @@ class SignInThrottle:
         self._addresses.withdraw(machine)
 
 
+@lru_cache(maxsize=_ADDRESSES_PARSED)
 def address_block(address: str) -> str:
     """Return what counts as one address: an IPv4 address, or the /64 network that one IPv6 host may choose from."""
     try:

@@ -1,14 +1,15 @@
 """An application instance as it is read: what it is like, with its newest jobs, all of one moment."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class InstanceDetail:
+
+class InstanceDetail(msgspec.Struct, frozen=True):
     """One instance; documents are JSON texts. `history` holds the newest jobs, newest first (`store/instances.py`).
 
     `approvals` are those that the running job waits for, `[[text, permission, role, needed, given], …]`; None without.
+    A struct, unlike other records: this is the hot read, and a frozen dataclass takes a call for each field.
     """
 
     id: str

@@ -4,18 +4,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from launchbay.model.instance_summary import InstanceSummary
 from launchbay.store.statements import load
-
-
-class SummaryRow(NamedTuple):
-    """An instance as lists show it."""
-
-    id: str
-    name: str
-    environment_id: str
-    application_id: str
-    revision_id: str | None
-    status: str
 
 
 class JobRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -81,9 +71,9 @@ class StandingRow(NamedTuple):
 
 
 _sql = load("instances")
-of_application = _sql.rows("of_application", SummaryRow)
-of_environment = _sql.rows("of_environment", SummaryRow)
-of_revision = _sql.rows("of_revision", SummaryRow)
+of_application = _sql.rows("of_application", InstanceSummary)
+of_environment = _sql.rows("of_environment", InstanceSummary)
+of_revision = _sql.rows("of_revision", InstanceSummary)
 set_user_data = _sql.change("set_user_data")
 lock = _sql.row("lock", LockRow)
 delete = _sql.change("delete")

@@ -134,6 +134,7 @@ class Rows(_Rows[T]):
                 while chunk := await coming:
                     if len(chunk) == LIST_CHUNK_ROWS:
                         coming = asyncio.ensure_future(cursor.fetchmany(LIST_CHUNK_ROWS))
+                        await asyncio.sleep(0)  # so that the request is on its way, and others have their turn
                     yield [make(values) for values in chunk]
                     if len(chunk) < LIST_CHUNK_ROWS:
                         return

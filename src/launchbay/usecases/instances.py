@@ -15,6 +15,7 @@ from launchbay.model.environment_view import read_environment_view
 from launchbay.model.instance import InstanceStatus, is_active
 from launchbay.model.instance_detail import InstanceDetail
 from launchbay.model.instance_record import InstanceRecord
+from launchbay.model.instance_summary import InstanceSummary
 from launchbay.model.job import JobStatus
 from launchbay.model.machine import DRY_RUN
 from launchbay.model.plan import read_plan
@@ -22,7 +23,6 @@ from launchbay.planning.accept import accept
 from launchbay.planning.commands import available_workflows, plan_destroy
 from launchbay.store import instances as store
 from launchbay.store import jobs
-from launchbay.store.instances import SummaryRow
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
 
@@ -143,7 +143,7 @@ async def instances_of(
     name: str | None,
     after: str,
     limit: int | None,
-) -> AsyncIterator[list[SummaryRow]]:
+) -> AsyncIterator[list[InstanceSummary]]:
     """Stream the instances of an application, environment or revision in chunks, oldest first.
 
     The look-up happens before the first chunk, so that its errors are answers.

@@ -7,7 +7,7 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.model.approval import waiting_sentence, who_sentence
 from launchbay.model.job import JobStatus, raise_percent
-from launchbay.store.instances import JobRow, SummaryRow, read_history
+from launchbay.store.instances import JobRow, read_history
 from launchbay.usecases.instances import InstanceView
 
 
@@ -17,17 +17,6 @@ class StepDocument(TypedDict):
     name: str
     status: str
     percentComplete: int
-
-
-class SummaryDocument(TypedDict):
-    """An instance as lists show it."""
-
-    id: str
-    name: str
-    environment: str
-    application: str
-    revision: str | None
-    status: str
 
 
 class WorkflowDocument(TypedDict):
@@ -83,18 +72,6 @@ class InstanceDocument(_InstanceDocument, total=False):
     workflow: WorkflowDocument
     waitsFor: str
     dryRun: bool
-
-
-def summary_document(row: SummaryRow) -> SummaryDocument:
-    """Return a list item: exactly the fields of the reference."""
-    return {
-        "id": row.id,
-        "name": row.name,
-        "environment": row.environment_id,
-        "application": row.application_id,
-        "revision": row.revision_id,
-        "status": row.status,
-    }
 
 
 def instance_document(view: InstanceView) -> dict[str, Any]:

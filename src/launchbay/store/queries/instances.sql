@@ -1,17 +1,17 @@
 -- name: of_application
-SELECT id, name, environment_id, application_id, revision_id, status FROM instances
+SELECT id, name, environment_id AS environment, application_id AS application, revision_id AS revision, status FROM instances
 WHERE application_id = %(of_id)s AND id > %(after)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
 ORDER BY id LIMIT %(limit)s;
 
 -- name: of_environment
-SELECT id, name, environment_id, application_id, revision_id, status FROM instances
+SELECT id, name, environment_id AS environment, application_id AS application, revision_id AS revision, status FROM instances
 WHERE environment_id = %(of_id)s AND id > %(after)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
 ORDER BY id LIMIT %(limit)s;
 
 -- name: of_revision
-SELECT id, name, environment_id, application_id, revision_id, status FROM instances
+SELECT id, name, environment_id AS environment, application_id AS application, revision_id AS revision, status FROM instances
 WHERE revision_id = %(of_id)s AND id > %(after)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
 ORDER BY id LIMIT %(limit)s;

@@ -5,12 +5,13 @@ from typing import Annotated, Any
 
 import msgspec
 
+from launchbay.model.instance_summary import InstanceSummary
 from launchbay.usecases import instances
 from launchbay.web.answers import Answer, Empty, Json, JsonList
 from launchbay.web.call import Call
 from launchbay.web.encode import Paging, page, rows
 from launchbay.web.endpoint import Endpoint, JsonBody, Returns
-from launchbay.web.instance_document import InstanceDocument, SummaryDocument, instance_document, summary_document
+from launchbay.web.instance_document import InstanceDocument, instance_document
 
 _TAGS = ("Instances",)
 _ID = "5f" * 12
@@ -76,14 +77,14 @@ async def _list(call: Call[None, InstanceQuery], kind: str, of_id: str) -> Answe
         limit=None if query.limit is None else query.limit + 1,
     )
     if query.limit is not None:
-        shown = [summary_document(row) async for chunk in found for row in chunk]
+        shown = [msgspec.to_builtins(row) async for chunk in found for row in chunk]
         return page(call, shown, query.limit)
     return JsonList(_encoded(found))
 
 
-async def _encoded(chunks: AsyncIterator[list[Any]]) -> AsyncIterator[bytes]:
+async def _encoded(chunks: AsyncIterator[list[InstanceSummary]]) -> AsyncIterator[bytes]:
     async for chunk in chunks:
-        yield rows([summary_document(row) for row in chunk])
+        yield rows(chunk)
 
 
 def _list_endpoint(path: str, operation_id: str, handler: Any, of: str) -> Endpoint:
@@ -96,7 +97,7 @@ def _list_endpoint(path: str, operation_id: str, handler: Any, of: str) -> Endpo
         tags=_TAGS,
         permission="Read",
         query=InstanceQuery,
-        returns=Returns(list[SummaryDocument], "The instances, oldest first."),
+        returns=Returns(list[InstanceSummary], "The instances, oldest first."),
         statuses=(403,),
     )
 
