@@ -6,6 +6,7 @@ Made from the endpoint table by `python -m generators`; a test holds that it is 
 from launchbay.client.operations import (
     account,
     applications,
+    approvals,
     audit,
     description,
     environments,
@@ -115,6 +116,11 @@ class Operations:
     resume_job = jobs.resume_job
     read_log = jobs.read_log
     watch_instance = jobs.watch_instance
+
+    list_approvals = approvals.list_approvals
+    list_instance_approvals = approvals.list_instance_approvals
+    approve = approvals.approve
+    reject = approvals.reject
 
     list_audit_entries = audit.list_audit_entries
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from launchbay.client.call import Call, Row, given
 from launchbay.client.operation import list_operation, operation
-from launchbay.client.types import InstanceDocument, OfferedIn, Preview, SummaryDocument
+from launchbay.client.types import InstanceDocument, InstanceSummary, OfferedIn, Preview
 
 
 @list_operation(
@@ -32,7 +32,7 @@ def list_environment_instances(
     after: str | None = None,
     status: str | None = None,
     name: str | None = None,
-) -> Call[list[SummaryDocument]]:
+) -> Call[list[InstanceSummary]]:
     """Lists the instances of an environment.
 
     Needs: Read.
@@ -46,7 +46,7 @@ def list_environment_instances(
     `name`: Only instances of exactly this name.
     """
     return Call(
-        list[SummaryDocument], (environment_id,), query={"limit": limit, "after": after, "status": status, "name": name}
+        list[InstanceSummary], (environment_id,), query={"limit": limit, "after": after, "status": status, "name": name}
     )
 
 
@@ -70,7 +70,7 @@ def list_application_instances(
     after: str | None = None,
     status: str | None = None,
     name: str | None = None,
-) -> Call[list[SummaryDocument]]:
+) -> Call[list[InstanceSummary]]:
     """Lists the instances of an application.
 
     Needs: Read.
@@ -84,7 +84,7 @@ def list_application_instances(
     `name`: Only instances of exactly this name.
     """
     return Call(
-        list[SummaryDocument], (application_id,), query={"limit": limit, "after": after, "status": status, "name": name}
+        list[InstanceSummary], (application_id,), query={"limit": limit, "after": after, "status": status, "name": name}
     )
 
 
@@ -108,7 +108,7 @@ def list_revision_instances(
     after: str | None = None,
     status: str | None = None,
     name: str | None = None,
-) -> Call[list[SummaryDocument]]:
+) -> Call[list[InstanceSummary]]:
     """Lists the instances of a revision.
 
     Needs: Read.
@@ -122,7 +122,7 @@ def list_revision_instances(
     `name`: Only instances of exactly this name.
     """
     return Call(
-        list[SummaryDocument], (revision_id,), query={"limit": limit, "after": after, "status": status, "name": name}
+        list[InstanceSummary], (revision_id,), query={"limit": limit, "after": after, "status": status, "name": name}
     )
 
 

@@ -139,7 +139,7 @@ def read_log(
     )
 )
 def watch_instance(instance_id: str, *, after: int | None = None) -> Call[Event]:
-    """Streams what happens to the instance as server-sent events: status, job, step, log, signal.
+    """Streams what happens to the instance as server-sent events: status, job, step, log, signal, approval.
 
     Needs: Read.
 

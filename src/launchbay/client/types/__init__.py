@@ -5,6 +5,7 @@ Made from the endpoint table by `python -m generators`; a test holds that it is 
 
 from launchbay.client.types.account import SessionToken, TokenItem
 from launchbay.client.types.applications import ApplicationDocument
+from launchbay.client.types.approvals import Approval, GivenAnswer
 from launchbay.client.types.audit import AuditActor, AuditEntryShape
 from launchbay.client.types.environments import (
     EnvironmentItem,
@@ -19,13 +20,13 @@ from launchbay.client.types.health import Health
 from launchbay.client.types.instances import (
     ComponentDocument,
     InstanceDocument,
+    InstanceSummary,
     JobDocument,
     OfferedIn,
     ParameterChange,
     Preview,
     PreviewedComponent,
     StepDocument,
-    SummaryDocument,
     WorkflowDocument,
 )
 from launchbay.client.types.jobs import JobDetail, LogLine, StepDetail
@@ -48,6 +49,7 @@ from launchbay.client.types.workflows import Scheduled, ScheduleEntry, Schedules
 __all__ = [
     "AddedUser",
     "ApplicationDocument",
+    "Approval",
     "AuditActor",
     "AuditEntryShape",
     "CommandShape",
@@ -59,8 +61,10 @@ __all__ = [
     "Explained",
     "FindingShape",
     "Findings",
+    "GivenAnswer",
     "Health",
     "InstanceDocument",
+    "InstanceSummary",
     "JobDetail",
     "JobDocument",
     "LogLine",
@@ -90,7 +94,6 @@ __all__ = [
     "SessionToken",
     "StepDetail",
     "StepDocument",
-    "SummaryDocument",
     "TokenItem",
     "TypedName",
     "UserDetail",

@@ -8,13 +8,15 @@ from typing import Any
 import msgspec
 
 
-class SummaryDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An instance as lists show it."""
+class InstanceSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instance as lists show it, in exactly the fields of the reference (§2), under their names. There may be a
+    hundred thousand in a list, so a row becomes this and this becomes JSON, with nothing in between.
+    """
 
-    application: str
-    environment: str
     id: str
     name: str
+    environment: str
+    application: str
     revision: str | None
     status: str
 
@@ -57,7 +59,9 @@ class WorkflowDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An instance in detail; `workflow` is there while a job runs, `dryRun` where its machines are dry-run ones."""
+    """An instance in detail; `workflow` is there while a job runs, `dryRun` where its machines are dry-run ones.
+    `waitsFor` is there while a step waits for people: a sentence that says what for.
+    """
 
     application_id: str
     available_workflows: list[str]
@@ -75,6 +79,7 @@ class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     status: str
     user_data: dict[str, Any]
     version: int
+    waits_for: str | None = None
     workflow: WorkflowDocument | None = None
     workflow_history: list[JobDocument]
 
