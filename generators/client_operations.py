@@ -1,7 +1,7 @@
 """The operations of the client: one module for each family, and the class that has them all."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from generators.client_types import module_name, wanted
@@ -11,6 +11,8 @@ from generators.words import Schema, docstring, literal, path_arguments, safe, s
 JSON = "application/json"
 # POST that changes nothing, or the same again: worth another attempt without a key.
 _REPEATABLE = {"validate_manifest", "preview_launch", "preview_configuration", "exchange_token", "refresh_manifest"}
+# A preview takes the body of what it previews; its own schema says nothing, since it answers what is wrong.
+_PREVIEWS = {"preview_launch": "launch_application", "preview_configuration": "reconfigure_instance"}
 # What the whole body of an operation is called where it has no fields.
 _BODIES = {
     "run_workflow": "parameters",
@@ -114,11 +116,15 @@ class Operation:
 def operations(document: Schema) -> list[Operation]:
     """Return all operations, in the order of the document."""
     schemas = document["components"]["schemas"]
-    return [
-        Operation(entry["operationId"], method.upper(), path, entry, schemas)
+    found = {
+        entry["operationId"]: Operation(entry["operationId"], method.upper(), path, entry, schemas)
         for path, methods in document["paths"].items()
         for method, entry in methods.items()
-    ]
+    }
+    for preview, previewed in _PREVIEWS.items():
+        body = found[previewed].document["requestBody"]
+        found[preview] = replace(found[preview], document={**found[preview].document, "requestBody": body})
+    return list(found.values())
 
 
 def operation_modules(document: Schema) -> dict[str, str]:

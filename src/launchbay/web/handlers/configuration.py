@@ -9,7 +9,6 @@ from launchbay.usecases.previewing import Preview
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
 from launchbay.web.endpoint import Endpoint, JsonBody, Returns
-from launchbay.web.handlers.applications import LaunchBody
 
 _EXAMPLE = {"parameters": {"input.size": 3}, "submodules": {"db": {"manifestVersion": 4}}}
 _PREVIEW = {
@@ -26,6 +25,7 @@ _PREVIEW = {
 }
 
 # Any object: `usecases/configuration_request.py` reads it, and says more about what is wrong in it than a type could.
+# The preview answers what is wrong in it, so that its own body is really any object.
 ConfigurationBody = Annotated[
     dict[str, Any],
     msgspec.Meta(
@@ -82,7 +82,7 @@ ENDPOINTS = (
         summary="Tells what a reconfiguration would do, and changes nothing.",
         tags=("Instances",),
         permission="EditInstance; CreateInstance on applications of new submodules",
-        body=JsonBody(ConfigurationBody, required=False, example=_EXAMPLE),
+        body=JsonBody(dict[str, Any], required=False, example=_EXAMPLE),
         returns=Returns(Preview, "What would happen.", _PREVIEW),
         statuses=(403,),
         addition=True,
@@ -95,7 +95,7 @@ ENDPOINTS = (
         summary="Tells what a launch would do, and changes nothing.",
         tags=("Applications",),
         permission="CreateInstance on the application, its submodules and the environment",
-        body=JsonBody(LaunchBody, required=False, example={"parameters": {"input.size": 3}}),
+        body=JsonBody(dict[str, Any], required=False, example={"parameters": {"input.size": 3}}),
         returns=Returns(Preview, "What would happen.", _PREVIEW),
         statuses=(403,),
         addition=True,
