@@ -5,7 +5,7 @@ from typing import Any, assert_type
 
 from launchbay.client import AsyncClient, Basic, Client, Event, Operations
 from launchbay.client.call import Call
-from launchbay.client.types import Created, InstanceDocument, Named, SummaryDocument
+from launchbay.client.types import Created, InstanceDocument, InstanceSummary, Named
 
 
 def at_once(client: Client, application: str) -> None:
@@ -14,7 +14,7 @@ def at_once(client: Client, application: str) -> None:
     assert_type(created, Created)
     assert_type(client.read_instance(created.id), InstanceDocument)
     assert_type(client.list_applications(application), list[Named])
-    assert_type(client.list_application_instances.each(application, limit=100), Iterator[SummaryDocument])
+    assert_type(client.list_application_instances.each(application, limit=100), Iterator[InstanceSummary])
     assert_type(client.read_manifest(application), str)
     assert_type(client.replace_manifest(application, "launch: {}").version, int)
     assert_type(client.watch_instance(created.id), Iterator[Event])
@@ -31,7 +31,7 @@ async def awaited(client: AsyncClient, application: str) -> None:
     assert_type(created, Created)
     assert_type(await client.read_instance(created.id), InstanceDocument)
     assert_type(await client.list_applications(application), list[Named])
-    assert_type(client.list_application_instances.each(application), AsyncIterator[SummaryDocument])
+    assert_type(client.list_application_instances.each(application), AsyncIterator[InstanceSummary])
     assert_type(client.watch_instance(created.id), AsyncIterator[Event])
     assert_type(await client.wait(created.id, until={"Running"}), InstanceDocument)
     assert_type(await client.send(Operations.read_instance.call(created.id)), InstanceDocument)
