@@ -127,6 +127,31 @@ RELEASE_S = 600.0  # for all machines of an instance at its end, beside the time
 # Environments.
 ENVIRONMENT_ENTRIES = 1_000  # markers, properties or services of one environment
 
+# Commands on machines.
+COMMAND_S = 24 * 3_600.0  # for one command on one machine, where the manifest says nothing
+COMMAND_KEPT_BYTES = 256 * KIB  # of stdout and stderr each, for the result; the middle of more is left out
+COMMAND_OUTPUT_BYTES = 1024 * MIB  # that one command may write; it is ended beyond, for its machine's disk
+COMMAND_SHOWN_AT_ONCE_BYTES = 256 * KIB  # of output between two looks at it; the rest of more is passed over
+COMMAND_STOP_S = 5.0  # between asking a command to end and ending it
+MACHINE_CONNECT_S = 30.0  # for one connection, with its sign-in
+MACHINE_RECONNECT_S = 120.0  # that a machine may be out of reach while a command runs on it
+MACHINE_STOP_S = 30.0  # for ending on one machine what a cancelled job left running there
+MACHINE_FILE_BYTES = 8 * MIB  # of a file that is put or got
+STEP_LOG_LINES_PER_S = 200.0  # of the output of commands, of one step, when it goes on and on
+STEP_LOG_LINES_AT_ONCE = 2_000
+STEP_LOG_LINES = 20_000  # of the output of commands, in all
+
+# Clouds and containers.
+CLOUD_CALLS = 8  # under way at the same time, in one process
+CLOUD_CALL_S = 30.0  # for one answer
+CLOUD_ANSWER_BYTES = 32 * MIB
+CLOUD_START_S = 600.0  # until a machine runs and lets us in, where no policy says otherwise
+CLOUD_START_LONGEST_S = 3_600.0
+ENGINE_CALL_S = 60.0  # for one answer of a container engine
+ENGINE_ANSWER_BYTES = 32 * MIB
+SWEEP_S = 900.0  # for one round of the sweep of strays
+SWEEP_RELEASE_S = 40.0  # for one machine; its instance takes no job meanwhile
+
 # Services.
 SHARED_INSTANCES = 10_000  # entries of one catalog
 POOL_RESOURCES = 1_000  # of one static pool

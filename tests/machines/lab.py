@@ -78,6 +78,9 @@ class Lab:
         self.ran.append((machine.host, command.line))
         return self.results.get(machine.host, CommandResult(f"{machine.host}\n", "", 0))
 
+    async def stop(self, errand: Errand, machine: Machine) -> None:
+        self.ran.append((machine.host, "stop"))
+
     async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         self.ran.append((machine.host, ",".join(chef.run_list)))
         return {**chef.attributes, "host": machine.host}

@@ -24,7 +24,7 @@ from launchbay.model.plan import read_plan
 from launchbay.observe import metrics
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.journal import StepRecord
-from launchbay.runtime.machines import release_everything
+from launchbay.runtime.machines import release_everything, stop_commands
 from launchbay.runtime.perform import perform
 from launchbay.runtime.results import return_values
 from launchbay.runtime.run import JobRun, Surroundings, WorkflowFailed
@@ -68,7 +68,7 @@ class Runner:
         cancellation: str | None = None
         if claim.fence > 1:
             records, cancellation = await patiently(partial(self._look_back, job_id))
-        lost = asyncio.Event()
+        lost, goes_on = asyncio.Event(), asyncio.Event()
         journal = PostgresJournal(
             self._database,
             self._surroundings.clock,
@@ -81,7 +81,7 @@ class Runner:
         self._held[job_id, claim.fence] = lost
         try:
             with metrics.jobs_running.track_inprogress():
-                await _while_held(self._perform(job_id, claim, journal, cancellation), lost)
+                await _while_held(self._perform(job_id, claim, journal, cancellation, goes_on), lost, goes_on)
         except Fenced:
             log.warning("job.lost", job=job_id, instance=claim.instance_id, fence=claim.fence)
         finally:
@@ -122,12 +122,14 @@ class Runner:
         async with self._database.connection() as connection:
             await job_control.cancel_inner(connection, job_id=job_id, reason=reason)
 
-    async def _perform(self, job_id: str, claim: ClaimRow, journal: PostgresJournal, cancellation: str | None) -> None:
+    async def _perform(
+        self, job_id: str, claim: ClaimRow, journal: PostgresJournal, cancellation: str | None, goes_on: asyncio.Event
+    ) -> None:
         ending = Ending(self._database, journal, job_id, claim, read_plan(claim.plan))
         state = InstanceState.from_text(claim.state)
         try:
             job = await self._assembly.job(job_id, claim, journal, state, self._others)
-            outcome = await self._outcome(job, claim, cancellation)
+            outcome = await self._outcome(replace(job, goes_on=goes_on), claim, cancellation)
         except Fenced:
             raise
         except LaunchbayError as failure:
@@ -144,6 +146,7 @@ class Runner:
             outcome = await self._carry_out(job)
         else:
             await recall(job, partial(self._cancel_inner, cancellation))
+            await stop_commands(job)
         values = return_values(job.manifest, job.state)
         follows = self._follows(job, claim, values, outcome.error)
         return replace(outcome, return_values=_encoded(values), follows=follows, manifest=job.manifest)
@@ -174,13 +177,17 @@ class Runner:
             return Outcome(error=" ".join((sentence, *await release_everything(job))))
 
 
-async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> None:
-    """Do the work, giving up the moment that another worker has taken the job over. Raises what the work raises."""
+async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Event, goes_on: asyncio.Event) -> None:
+    """Do the work, giving up the moment that another worker has taken the job over. Raises what the work raises.
+
+    Giving up sets `goes_on`: what the work began outside is the next claim's.
+    """
     performing = asyncio.create_task(work)
     losing = asyncio.create_task(lost.wait())
     try:
         await asyncio.wait({performing, losing}, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        goes_on.set()
         performing.cancel()
         losing.cancel()
         await asyncio.wait({performing, losing})

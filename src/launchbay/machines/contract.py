@@ -13,6 +13,9 @@ Which provider works for an instance is said by its environment's policy `machin
 Nothing is leaked in a crash, because everything that a provider makes carries the errand's tag and instance: an
 interrupted `provision` is called again with the same tag and adds only what is missing, and `strays` finds what no
 record tells of.
+
+A provider whose machines are reached by SSH leaves commands and files to `launchbay.machines.ssh.Ssh`. One that has a
+shell of another kind (`shell.py`) uses `running.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +27,11 @@ from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec
 ENTRY_POINT_GROUP = "launchbay.machines"
 
 
+def _means_it() -> bool:
+    """Answer for an errand of no job: who cancels it wants it to end."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errand:
     """On whose behalf a provider works.
@@ -31,6 +39,10 @@ class Errand:
     `action` is the step's action as the manifest names it, or the component's type where no step asks. `path` is the
     step's place in its job, and `tag` its idempotency key: the same in every attempt and after every crash. `policies`
     are those of the environment. `log` takes a level and lines for the step's log.
+
+    `attempt` counts from 1: with the tag it names what one attempt does, so that a recovery after a crash finds the
+    command that it began, and a retry runs it again. `goes_on` is asked when a call is cancelled: True says that
+    another process takes the job over (or this one, after a restart), and that what runs on the machine shall run on.
     """
 
     organization_id: str
@@ -43,6 +55,51 @@ class Errand:
     tag: str
     log: Callable[[str, str], None]
     policies: Mapping[str, Any] = field(default_factory=dict)
+    job_id: str = ""
+    attempt: int = 1
+    goes_on: Callable[[], bool] = _means_it
+
+
+class KeySource(Protocol):
+    """Where the keys are that let a provider into machines."""
+
+    async def private_key(self, errand: Errand, name: str) -> str:
+        """Return the private key of a key pair that the errand's environment may use, as OpenSSH or PEM text.
+
+        The empty name is the environment's own choice. Raises ActionFailed with what to do where there is no such key.
+        """
+        ...
+
+    async def public_key(self, errand: Errand, name: str) -> str:
+        """Return the public key of that pair, as a line for `authorized_keys`. Raises ActionFailed."""
+        ...
+
+
+class HostKeys(Protocol):
+    """Which key every host showed at first, by organization and `address:port`; every server sees the same."""
+
+    async def pinned(self, errand: Errand, host: str) -> str | None:
+        """Return the key that the host must show, as a line such as `ssh-ed25519 AAAA…`; None for a new host."""
+        ...
+
+    async def pin(self, errand: Errand, host: str, key: str) -> str:
+        """Keep the key of a new host, and return the one that counts: another server may have been first."""
+        ...
+
+    async def forget(self, errand: Errand, host: str) -> None:
+        """Take the host for a new one from now on: its machine is gone, and another one may get its address."""
+        ...
+
+
+class Reach(Protocol):
+    """The address rules, for connections that are not HTTP."""
+
+    async def addresses(self, errand: Errand, host: str, port: int) -> Sequence[str]:
+        """Return the addresses of a host, all of them checked; dial these and never the name.
+
+        Raises AddressRefused, and ActionFailed for a name without an address.
+        """
+        ...
 
 
 class MachineProvider(Protocol):
@@ -81,7 +138,14 @@ class MachineProvider(Protocol):
         ...
 
     async def run(self, errand: Errand, machine: Machine, command: RemoteCommand) -> CommandResult:
-        """Run a command to its end, whatever its exit code. Fails where it cannot be run at all, or takes too long."""
+        """Run a command to its end, whatever its exit code. Fails where it cannot be run at all, or takes too long.
+
+        Called again with the same tag and attempt it goes on with the command that it began, running or ended.
+        """
+        ...
+
+    async def stop(self, errand: Errand, machine: Machine) -> None:
+        """End every command that the errand's job left running on the machine, with all its processes."""
         ...
 
     async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:

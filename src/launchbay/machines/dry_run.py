@@ -94,6 +94,9 @@ class DryRun:
         stdout = given.get("stdout", f"dry-run-{_digest(errand, machine)}")
         return CommandResult(_text(stdout), _text(given.get("stderr", "")), _exit_code(given.get("exitCode", 0)))
 
+    async def stop(self, errand: Errand, machine: Machine) -> None:
+        """End nothing: nothing runs."""
+
     async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run no recipe, and return the attributes that were given, those of every node, and the configured ones."""
         about = f" of {_brief(chef.recipe_url)}" if chef.recipe_url else ""

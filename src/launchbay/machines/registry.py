@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 NONE = "none"
 POLICY = "machines.provider"
 _BUILT_IN_PACKAGE = "launchbay"
-_ASYNC = ("provision", "adopt", "release", "strays", "run", "converge", "put_file", "get_file")
+_ASYNC = ("provision", "adopt", "release", "strays", "run", "stop", "converge", "put_file", "get_file")
 
 
 class UnknownProvider(Exception):

@@ -5,11 +5,13 @@ call, address its machines (manifest-language §9).
 """
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+
+from launchbay import limits
 
 DRY_RUN = "dry-run"
 
@@ -19,7 +21,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
     `id` is its name with its provider. `number` is its place among all machines that the instance ever had, so that
     the order in a role does not depend on which of two parallel steps ended first. An `adopted` machine was there
-    before, and to release it is to forget it.
+    before, and to release it is to forget it. `login`, `port` and `key_name`, of a key pair, are for the way in.
     """
 
     id: str
@@ -30,6 +32,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     private_ip: str = ""
     host_name: str = ""
     login: str = ""
+    port: int = 22
+    key_name: str = ""
     adopted: bool = False
 
     @property
@@ -50,23 +54,37 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSpec:
-    """What a machine shall be like. `settings` is everything else that the manifest says, for the provider to know."""
+    """What a machine shall be like. `key_name` names the key pair that lets in. `settings` is everything else that the
+    manifest says, for the provider to know.
+    """
 
     hardware: str = ""
     image: str = ""
     login: str = ""
     location: str = ""
     name_prefix: str = ""
+    key_name: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+Sink = Callable[[str, str], None]
+"""Takes what a command writes while it runs: `stdout` or `stderr`, and a line of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteCommand:
-    """A command for a machine's shell. `line` may be a whole script; `timeout_s` None is the provider's own bound."""
+    """A command for a machine's shell.
+
+    `line` may be a whole script; `timeout_s` None is the provider's own bound. `sink` gets the output as it comes, and
+    may see parts of it twice after a broken connection. Of stdout and stderr each, so many bytes are kept for the
+    result.
+    """
 
     line: str
     sudo: bool = False
     timeout_s: float | None = None
+    sink: Sink | None = None
+    keep_bytes: int = limits.COMMAND_KEPT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +98,10 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChefRun:
-    """What Chef shall do on a machine: the recipes, where their archive is, and the attributes of the node."""
+    """What Chef shall do on a machine: the recipes, where their archive is, and the attributes of the node.
+
+    `sink` gets what Chef writes, as it comes.
+    """
 
     run_list: Sequence[str]
     recipe_url: str = ""
@@ -88,6 +109,7 @@ class ChefRun:
     version: str = ""
     solo: bool = True
     sudo: bool = True
+    sink: Sink | None = None
 
 
 def shell_line(command: Sequence[str]) -> str:

@@ -75,7 +75,7 @@ class RunningStep:
         def log(level: str, text: str) -> None:
             self.log(level, text)
 
-        return errand(self._job, self._workflow.component.path, self._action, self._path, log)
+        return errand(self._job, self._workflow.component.path, self._action, self._path, log, self.attempt)
 
     @property
     def machines(self) -> ComponentMachines:

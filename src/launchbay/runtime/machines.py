@@ -16,6 +16,7 @@ from launchbay.machines.contract import Errand, MachineProvider
 from launchbay.machines.registry import UnknownProvider
 from launchbay.manifest.component_types import COMPUTE
 from launchbay.manifest.graph import Peer
+from launchbay.model.job import StepStatus
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
 from launchbay.model.step_path import workflow_path
 from launchbay.runtime.peers import named_peers
@@ -34,7 +35,9 @@ def provider_of(job: JobRun) -> MachineProvider | None:
         raise ActionFailed(str(error), retryable=False) from None
 
 
-def errand(job: JobRun, component: str, action: str, path: str, log: Callable[[str, str], None]) -> Errand:
+def errand(
+    job: JobRun, component: str, action: str, path: str, log: Callable[[str, str], None], attempt: int = 1
+) -> Errand:
     """Return what a provider is told about who asks: a step at `path` of the plan, or a component by itself."""
     return Errand(
         organization_id=job.organization_id,
@@ -47,6 +50,9 @@ def errand(job: JobRun, component: str, action: str, path: str, log: Callable[[s
         tag=idempotency_key(job.job_id, path),
         log=log,
         policies=job.environment.policies,
+        job_id=job.job_id,
+        attempt=attempt,
+        goes_on=job.goes_on.is_set,
     )
 
 
@@ -82,6 +88,12 @@ class ComponentMachines:
             for machine in machines:
                 found.setdefault(machine.host, machine)
         return list(found.values())
+
+    def reachable(self) -> Sequence[Machine]:
+        """Return every machine that the component can run something on: its own, and those that are bound to it."""
+        component = self.job.manifest.components.get(self.component)
+        interfaces = () if component is None else tuple(component.peers)
+        return [*self.own(), *(machine for interface in interfaces for machine in self._bound(interface))]
 
     async def provision(self, role: str, count: int, spec: MachineSpec) -> Sequence[Machine]:
         """Make so many machines."""
@@ -234,6 +246,35 @@ async def _release_strays(job: JobRun) -> list[str]:
         return (await release(job, on_errand, strays))[1]
     except Exception as error:  # noqa: BLE001 - a provider is foreign code; the instance's end goes on
         return [f"Machines without a record could not be looked for: {_told(error)}"]
+
+
+async def stop_commands(job: JobRun) -> None:
+    """End what a cancelled job left running on machines of its components, and on those bound to them."""
+    if not any(_is_executing(job, path) for path in job.journal.traces()):
+        return
+    turn = asyncio.Semaphore(limits.RELEASES_AT_ONCE)
+
+    async def stop(machine: Machine, on_errand: Errand) -> None:
+        try:
+            async with turn:
+                await _maker(job, machine).stop(on_errand, machine)
+        except Exception as error:  # noqa: BLE001 - a provider is foreign code; the job's end goes on
+            on_errand.log("warning", _told(error))
+
+    found: dict[str, tuple[Machine, Errand]] = {}
+    for path in job.manifest.order:
+        on_errand = _errand_of_end(job, path)
+        provider = provider_of(job)
+        if provider is None:
+            return
+        for machine in ComponentMachines(job, path, on_errand, provider).reachable():
+            found.setdefault(machine.host, (machine, on_errand))
+    await asyncio.gather(*(stop(machine, on_errand) for machine, on_errand in found.values()))
+
+
+def _is_executing(job: JobRun, path: str) -> bool:
+    record = job.journal.find(path)
+    return record is not None and record.status is StepStatus.EXECUTING
 
 
 def _errand_of_end(job: JobRun, component: str) -> Errand:

@@ -1,5 +1,6 @@
 """One job being run: what it works on, what it may use, and the contract of the component types that it goes over."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -204,6 +205,8 @@ class JobRun:
     fed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     before: Configured | None = None  # what a reconfiguration comes from
     budget: Budget = field(default_factory=Budget)
+    # Set before the job is broken off here to be gone on with by its next claim: what it began elsewhere stays.
+    goes_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         """Let the state follow a quantity that was configured."""

@@ -1,0 +1,25 @@
+"""Where connections that are not HTTP may go: the same address rules as for `restcall` (quality.md §3)."""
+
+from collections.abc import Sequence
+
+from launchbay import limits
+from launchbay.errors import ActionFailed
+from launchbay.machines.contract import Errand
+from launchbay.outgoing.addresses import Allowlist, checked_address
+from launchbay.outgoing.transport import Resolver, SystemResolver
+
+
+class CheckedReach:
+    """Implements `contract.Reach`: a name is resolved once and every address of it is judged."""
+
+    def __init__(self, allowlist: Allowlist, resolver: Resolver | None = None) -> None:
+        self._allowlist = allowlist
+        self._resolver = resolver or SystemResolver()
+
+    async def addresses(self, errand: Errand, host: str, port: int) -> Sequence[str]:  # noqa: ARG002 - the rules are one for all
+        """Return the addresses of a host. Raises AddressRefused, and ActionFailed for a name without an address."""
+        try:
+            found = await self._resolver.resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise ActionFailed(f"The host {host} has no address ({error}).") from error
+        return [checked_address(each, host, port, self._allowlist) for each in found][: limits.OUTGOING_ADDRESSES]

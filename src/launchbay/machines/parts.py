@@ -1,0 +1,18 @@
+"""What the product gives to its own machine providers. `bootstrap` makes it once; each provider takes what it needs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from launchbay.machines.contract import HostKeys, KeySource, Reach
+from launchbay.outgoing.client import OutgoingHttp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """`directory` is a place on this server for what belongs to machines."""
+
+    keys: KeySource
+    host_keys: HostKeys
+    reach: Reach
+    outgoing: OutgoingHttp
+    directory: Path

@@ -1,0 +1,214 @@
+"""Commands on machines that are run once, whatever becomes of this server meanwhile.
+
+A command gets a directory on its machine, named after the job and the step's attempt (`run_key`). A supervisor there,
+of a few lines of shell, runs it in a process group of its own and keeps its output and exit code. This server only
+looks on. So when the way to the machine breaks, or the server dies, the command goes on; whoever comes back finds the
+directory and adopts the command, still running or ended, and starts it only where it never began: of all supervisors
+the one that makes the directory `began` is the only one that runs it (`scripts/`).
+
+    run = Run(errand, machine, lambda: ssh.open(errand, machine))
+    result = await run.command(RemoteCommand(line="uname -a"))
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import structlog
+
+from launchbay import limits
+from launchbay.errors import ActionFailed
+from launchbay.machines.contract import Errand
+from launchbay.machines.live_output import Counted, Kept, Lines
+from launchbay.machines.scripts import script, text_of
+from launchbay.machines.shell import OpenShell, Shell, ShellLost
+from launchbay.model.machine import CommandResult, Machine, RemoteCommand
+
+T = TypeVar("T")
+Prepare = Callable[[Shell], Awaitable[None]]
+
+_NO_PLACE, _VANISHED, _TOO_MUCH = 73, 75, 76  # exit codes of the scripts
+_RECONNECT_FIRST_S = 0.5
+_RECONNECT_LONGEST_S = 10.0
+_TOLD_BYTES = 4 * limits.KIB
+_MARK_BYTES = 200  # a line that says how much is left out, and the exit code
+
+log = structlog.get_logger(__name__)
+
+
+def run_key(errand: Errand, machine: Machine, purpose: str = "") -> str:
+    """Return the name of what this attempt of a step runs on the machine; it begins with that of the job."""
+    parts = "\n".join((errand.tag, str(errand.attempt), machine.id, machine.role, purpose))
+    return f"{job_prefix(errand)}{hashlib.sha256(parts.encode()).hexdigest()[:32]}"
+
+
+def job_prefix(errand: Errand) -> str:
+    """Return how the names begin of everything that the errand's job runs."""
+    return f"{errand.job_id or 'x'}-"
+
+
+@dataclass(slots=True)
+class Run:
+    """One command on one machine. `directory` is where it begins; the home directory where it is empty."""
+
+    errand: Errand
+    machine: Machine
+    open: OpenShell
+    purpose: str = ""
+    directory: str = ""
+    _is_ours: bool = False
+    _seen: list[int] = field(default_factory=lambda: [0, 0])
+
+    async def command(self, command: RemoteCommand, prepare: Prepare | None = None) -> CommandResult:
+        """Run the command to its end, or adopt it; `prepare` is called before a command that never began yet.
+
+        Raises ActionFailed where it cannot be run, takes too long, writes too much or vanishes without an end. A
+        cancellation ends it on the machine too, unless its job goes on elsewhere.
+        """
+        bound_s = limits.COMMAND_S if command.timeout_s is None else command.timeout_s
+
+        async def run(shell: Shell) -> CommandResult:
+            age_s = await self._begin(shell, command, prepare)
+            async with asyncio.timeout(max(0.0, bound_s - age_s)):
+                await self._follow(shell, command)
+                return await self._finish(shell, command)
+
+        try:
+            return await self._patiently(run)
+        except TimeoutError:
+            await self._stop_now()
+            text = f"On {self.machine.host} the command took longer than {bound_s:g} s and was ended."
+            raise ActionFailed(text) from None
+        except asyncio.CancelledError:
+            if not self.errand.goes_on():
+                await asyncio.shield(self._stop_now())
+            raise
+
+    async def _begin(self, shell: Shell, command: RemoteCommand, prepare: Prepare | None) -> float:
+        """Start the command unless it began; return how long ago it did, in seconds."""
+        told = await self._ask(shell, self._script("place", "look"))
+        if told.startswith("known"):
+            if not self._is_ours:
+                self.errand.log("info", f"On {self.machine.host} the command was begun before; its end is waited for.")
+            self._is_ours = True
+            return float(told.partition(" ")[2] or 0)
+        if prepare is not None:
+            await prepare(shell)
+        try:
+            text = self._script(
+                "place",
+                "begin",
+                command=command.line,
+                supervisor=text_of("supervise"),
+                sudo="1" if command.sudo else "",
+                directory=self.directory,
+            )
+        except ValueError as error:
+            raise ActionFailed(f"The command cannot be run: {error}.", retryable=False) from None
+        self._is_ours = True
+        await self._ask(shell, text)
+        return 0.0
+
+    async def _follow(self, shell: Shell, command: RemoteCommand) -> None:
+        lines = [Lines("stdout", command.sink), Lines("stderr", command.sink)]
+        counts = [Counted(each) for each in lines]
+        text = self._script(
+            "place",
+            "follow",
+            out_from=self._seen[0] if command.sink is not None else 0,
+            err_from=self._seen[1] if command.sink is not None else 0,
+            most=limits.COMMAND_SHOWN_AT_ONCE_BYTES if command.sink is not None else 0,
+            bound=limits.COMMAND_OUTPUT_BYTES,
+        )
+        try:
+            code = await shell.script(text, counts[0], counts[1])
+        finally:
+            for place in (0, 1):
+                self._seen[place] += counts[place].bytes
+                lines[place].end()
+        if code == _VANISHED:
+            raise ActionFailed(
+                f"On {self.machine.host} the command vanished without an exit code: the machine was restarted, or"
+                " somebody ended the command's supervisor. How far it came is unknown, so it is not started again by"
+                " itself; retryCount would."
+            )
+        if code == _TOO_MUCH:
+            await self._stop_now()
+            raise ActionFailed(
+                f"On {self.machine.host} the command wrote more than {limits.COMMAND_OUTPUT_BYTES // limits.MIB} MiB"
+                " and was ended. Write into a file instead.",
+                retryable=False,
+            )
+        if code != 0:
+            raise ShellLost(f"the look at the command ended with {code}")
+
+    async def _finish(self, shell: Shell, command: RemoteCommand) -> CommandResult:
+        stdout, stderr = (Kept(command.keep_bytes + _MARK_BYTES) for _ in range(2))
+        code = await shell.script(self._script("place", "finish", keep=command.keep_bytes), stdout, stderr)
+        exit_code, _, written = stdout.data.partition(b"\n")
+        if code != 0 or not exit_code.isdigit():
+            raise ShellLost(f"the outcome could not be read ({code})")
+        return CommandResult(_text(written), _text(stderr.data), int(exit_code))
+
+    async def _ask(self, shell: Shell, text: str) -> str:
+        stdout, stderr = Kept(_TOLD_BYTES), Kept(_TOLD_BYTES)
+        code = await shell.script(text, stdout, stderr)
+        if code != 0:
+            reason = _text(stderr.data).strip() or f"sh ended with {code}"
+            raise ActionFailed(f"On {self.machine.host} no command can be run: {reason}.")
+        return _text(stdout.data).strip()
+
+    def _script(self, *names: str, **variables: str | int) -> str:
+        return script(*names, key=run_key(self.errand, self.machine, self.purpose), **variables)
+
+    async def _patiently(self, work: Callable[[Shell], Awaitable[T]]) -> T:
+        """Do something on the machine, and again where the way there breaks. Raises ActionFailed at last."""
+        loop = asyncio.get_running_loop()
+        pause_s = _RECONNECT_FIRST_S
+        lost_at: float | None = None
+        while True:
+            opened_at = loop.time()
+            try:
+                async with self.open() as shell:
+                    opened_at = loop.time()
+                    return await work(shell)
+            except ShellLost as error:
+                now = loop.time()
+                # A way that held for a while is no sign of one that is lost for good.
+                if lost_at is None or now - opened_at > limits.MACHINE_RECONNECT_S:
+                    lost_at, pause_s = now, _RECONNECT_FIRST_S
+                if now - lost_at > limits.MACHINE_RECONNECT_S:
+                    raise ActionFailed(
+                        f"{self.machine.host} is out of reach since {now - lost_at:.0f} s: {error}."
+                    ) from None
+                self.errand.log("warning", f"The way to {self.machine.host} broke: {error}. It is tried again.")
+            await asyncio.sleep(pause_s)
+            pause_s = min(_RECONNECT_LONGEST_S, pause_s * 2)
+
+    async def _stop_now(self) -> None:
+        key = run_key(self.errand, self.machine, self.purpose)
+        with suppress(ActionFailed):
+            await stop_runs(self.errand, self.machine, self.open, key)
+
+
+async def stop_runs(errand: Errand, machine: Machine, open_shell: OpenShell, prefix: str) -> None:
+    """End the process groups of all commands whose names begin so. Raises ActionFailed where that could not be done."""
+    text = script("place", "stop", key="", prefix=prefix, grace=int(limits.COMMAND_STOP_S * 10))
+    stderr = Kept(_TOLD_BYTES)
+    try:
+        async with asyncio.timeout(limits.MACHINE_STOP_S), open_shell() as shell:
+            code = await shell.script(text, Kept(0), stderr)
+    except (ShellLost, ActionFailed, TimeoutError) as error:
+        log.warning("machine.not_stopped", machine=machine.host, job=errand.job_id, reason=str(error))
+        reason = str(error) or f"it did not answer within {limits.MACHINE_STOP_S:g} s"
+        raise ActionFailed(f"On {machine.host} commands may still run: {reason}") from error
+    if code != 0:
+        raise ActionFailed(f"On {machine.host} commands may still run: {_text(stderr.data).strip()}")
+
+
+def _text(data: bytes) -> str:
+    """Return output as text that the database takes."""
+    return data.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")

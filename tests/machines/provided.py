@@ -1,0 +1,56 @@
+"""What bootstrap gives to providers, in memory: keys, pinned host keys, and rules that let tests reach loopback."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from launchbay.errors import ActionFailed
+from launchbay.machines.contract import Errand
+from launchbay.machines.dialling import CheckedReach
+from launchbay.machines.parts import Parts
+from launchbay.outgoing.addresses import Allowlist
+from launchbay.outgoing.client import OutgoingHttp
+from tests.machines.hosts import Hosts
+
+
+@dataclass
+class Keys:
+    """Implements `KeySource`."""
+
+    private: dict[str, str]
+    asked: list[str] = field(default_factory=list)
+
+    async def private_key(self, errand: Errand, name: str) -> str:
+        self.asked.append(name)
+        if name not in self.private:
+            raise ActionFailed(f"There is no key pair {name!r}.", retryable=False)
+        return self.private[name]
+
+    async def public_key(self, errand: Errand, name: str) -> str:
+        raise ActionFailed("not here")
+
+
+@dataclass
+class Pins:
+    """Implements `HostKeys`."""
+
+    pins: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    async def pinned(self, errand: Errand, host: str) -> str | None:
+        return self.pins.get((errand.organization_id, host))
+
+    async def pin(self, errand: Errand, host: str, key: str) -> str:
+        return self.pins.setdefault((errand.organization_id, host), key)
+
+    async def forget(self, errand: Errand, host: str) -> None:
+        self.pins.pop((errand.organization_id, host), None)
+
+
+def parts(hosts: Hosts, directory: Path, allowed: str = "127.0.0.0/8") -> Parts:
+    allowlist = Allowlist.parse(allowed)
+    return Parts(
+        keys=Keys({"": hosts.private_key, "deploy": hosts.private_key}),
+        host_keys=Pins(),
+        reach=CheckedReach(allowlist),
+        outgoing=OutgoingHttp(allowlist),
+        directory=directory,
+    )

@@ -1,0 +1,221 @@
+"""Commands and files on real OpenSSH servers."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from launchbay.errors import ActionFailed, AddressRefused
+from launchbay.machines.contract import Errand
+from launchbay.machines.ssh import Ssh
+from launchbay.model.machine import Machine, RemoteCommand
+from tests.machines.errands import Log, errand
+from tests.machines.hosts import LOGIN, Host, Hosts, needs_sshd, needs_sudo
+from tests.machines.provided import Pins, parts
+
+pytestmark = needs_sshd
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    with Hosts.start(2) as started:
+        yield started
+
+
+@pytest.fixture
+def ssh(hosts: Hosts, tmp_path: Path) -> Ssh:
+    return Ssh(parts(hosts, tmp_path))
+
+
+def on(host: Host, login: str = LOGIN) -> Machine:
+    return Machine(
+        id=host.address, role="web", provider="static", number=1, public_ip=host.address, port=host.port, login=login
+    )
+
+
+def asked(request: pytest.FixtureRequest | str, log: Log | None = None, **more: object) -> Errand:
+    """An errand of a step that no other test has."""
+    return errand(log, tag=str(request), job_id="5f00000000000000000000aa", **more)
+
+
+async def test_a_command_gives_its_output_and_exit_code(ssh: Ssh, hosts: Hosts) -> None:
+    result = await ssh.run(asked("plain"), on(hosts[0]), RemoteCommand(line="echo hi; echo no >&2; exit 3"))
+    assert (result.stdout, result.stderr, result.exit_code) == ("hi\n", "no\n", 3)
+
+
+async def test_a_script_says_itself_who_reads_it_and_a_line_is_for_the_logins_shell(ssh: Ssh, hosts: Hosts) -> None:
+    script = "#!/usr/bin/env perl\nprint 6 * 7;\n"
+    assert (await ssh.run(asked("perl"), on(hosts[0]), RemoteCommand(line=script))).stdout == "42"
+    line = "[[ -d ~ ]] && echo $0 | grep -q run && cat <<< yes"
+    assert (await ssh.run(asked("bash"), on(hosts[0]), RemoteCommand(line=line))).stdout == "yes\n"
+
+
+async def test_output_comes_line_by_line_while_the_command_runs(ssh: Ssh, hosts: Hosts) -> None:
+    seen: list[tuple[str, str]] = []
+    go_on = hosts[0].work / "go-on"
+
+    def sink(stream: str, line: str) -> None:
+        seen.append((stream, line))
+        go_on.touch()
+
+    line = f"echo first; until [ -e {go_on} ]; do sleep 0.05; done; echo second >&2; printf last"
+    result = await ssh.run(asked("live"), on(hosts[0]), RemoteCommand(line=line, sink=sink))
+    assert seen == [("stdout", "first"), ("stderr", "second"), ("stdout", "last")]
+    assert (result.stdout, result.stderr) == ("first\nlast", "second\n")
+
+
+async def test_the_same_attempt_adopts_its_command_and_the_next_one_runs_it_again(ssh: Ssh, hosts: Hosts) -> None:
+    ledger = hosts[0].work / "adopted"
+    command = RemoteCommand(line=f"echo x >> {ledger}; wc -l < {ledger}; exit 4")
+    log = Log()
+    for _ in range(2):
+        result = await ssh.run(asked("twice", log), on(hosts[0]), command)
+        assert (result.stdout, result.exit_code) == ("1\n", 4)
+    assert any("begun before" in line for line in log)
+    assert (await ssh.run(asked("twice", attempt=2), on(hosts[0]), command)).stdout == "2\n"
+
+
+async def test_a_cancelled_command_dies_with_all_its_processes(ssh: Ssh, hosts: Hosts) -> None:
+    mark = hosts[0].work / "children"
+    line = f"(trap '' TERM; sleep 300 & echo $! >> {mark}; wait) & echo $! >> {mark}; wait"
+    task = asyncio.create_task(ssh.run(asked("cancelled"), on(hosts[0]), RemoteCommand(line=line)))
+    await _until(lambda: mark.exists() and len(mark.read_text().split()) == 2)
+    assert await _alive(ssh, hosts[0], mark)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not await _alive(ssh, hosts[0], mark)
+
+
+async def test_a_command_whose_job_goes_on_elsewhere_runs_on_and_is_adopted(ssh: Ssh, hosts: Hosts) -> None:
+    begun, go_on, ledger = (hosts[0].work / name for name in ("begun", "ends", "effects"))
+    line = f"echo x >> {ledger}; touch {begun}; until [ -e {go_on} ]; do sleep 0.05; done; echo done"
+    step = asked("elsewhere", goes_on=lambda: True)
+    task = asyncio.create_task(ssh.run(step, on(hosts[0]), RemoteCommand(line=line)))
+    await _until(begun.exists)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    again = asyncio.create_task(ssh.run(step, on(hosts[0]), RemoteCommand(line=line)))
+    go_on.touch()
+    assert (await again).stdout == "done\n"
+    assert ledger.read_text() == "x\n"
+
+
+async def test_all_commands_of_a_job_are_ended_together_and_those_that_did_not_begin_never_do(
+    ssh: Ssh, hosts: Hosts
+) -> None:
+    begun = hosts[0].work / "stopped"
+    step = replace(asked("stopped", goes_on=lambda: True), job_id="5f00000000000000000000bb")
+    task = asyncio.create_task(ssh.run(step, on(hosts[0]), RemoteCommand(line=f"touch {begun}; sleep 300")))
+    await _until(begun.exists)
+    await ssh.stop(step, on(hosts[0]))
+    assert (await task).exit_code == 143
+
+
+async def test_a_command_that_takes_too_long_is_ended(ssh: Ssh, hosts: Hosts) -> None:
+    mark = hosts[0].work / "slow"
+    command = RemoteCommand(line=f"echo $$ > {mark}; sleep 300", timeout_s=1.0)
+    with pytest.raises(ActionFailed, match="took longer than 1 s and was ended"):
+        await ssh.run(asked("slow"), on(hosts[0]), command)
+    assert not await _alive(ssh, hosts[0], mark)
+
+
+async def test_of_a_long_output_the_middle_is_left_out(ssh: Ssh, hosts: Hosts) -> None:
+    command = RemoteCommand(line="seq 1 100000", keep_bytes=1000)
+    for _ in range(2):
+        stdout = (await ssh.run(asked("long"), on(hosts[0]), command)).stdout
+        assert stdout.startswith("1\n2\n")
+        assert stdout.endswith("99999\n100000\n")
+        assert "bytes are left out here" in stdout
+        assert len(stdout) < 1200
+
+
+@needs_sudo
+async def test_sudo_makes_the_superuser_and_without_it_there_is_none(ssh: Ssh, hosts: Hosts) -> None:
+    machine = on(hosts[0])
+    assert (await ssh.run(asked("user"), machine, RemoteCommand(line="id -un"))).stdout == "ops\n"
+    assert (await ssh.run(asked("root"), machine, RemoteCommand(line="id -un", sudo=True))).stdout == "root\n"
+    refused = await ssh.run(asked("no"), on(hosts[0], "plain"), RemoteCommand(line="id -un", sudo=True))
+    assert refused.exit_code == 1
+    assert "password is required" in refused.stderr
+
+
+@needs_sudo
+async def test_a_cancelled_command_of_the_superuser_dies_too(ssh: Ssh, hosts: Hosts) -> None:
+    mark = hosts[0].work / "of-root"
+    line = f"echo $$ > {mark}; sleep 300"
+    task = asyncio.create_task(ssh.run(asked("root-dies"), on(hosts[0]), RemoteCommand(line=line, sudo=True)))
+    await _until(lambda: mark.exists() and mark.read_text().strip() != "")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not await _alive(ssh, hosts[0], mark, sudo=True)
+
+
+@needs_sudo
+async def test_a_command_that_vanished_with_its_machine_is_not_run_again_by_itself(ssh: Ssh, hosts: Hosts) -> None:
+    ledger = hosts[1].work / "vanished"
+    task = asyncio.create_task(
+        ssh.run(asked("vanished"), on(hosts[1]), RemoteCommand(line=f"echo x >> {ledger}; sleep 300"))
+    )
+    await _until(ledger.exists)
+    hosts[1].restart()
+    with pytest.raises(ActionFailed, match="vanished without an exit code"):
+        await task
+    assert ledger.read_text() == "x\n"
+
+
+async def test_files_are_put_and_got(ssh: Ssh, hosts: Hosts) -> None:
+    name = str(hosts[0].work / "file")
+    for content in (b"one\0\xff", b"two"):
+        await ssh.put_file(asked("put"), on(hosts[0]), name, content)
+        assert await ssh.get_file(asked("get"), on(hosts[0]), name) == content
+    with pytest.raises(ActionFailed, match=r"nowhere on 127\.0\.1\.1 cannot be used: No such file"):
+        await ssh.get_file(asked("get"), on(hosts[0]), "/nowhere")
+
+
+async def test_the_first_host_key_is_pinned_and_another_one_is_refused(hosts: Hosts, tmp_path: Path) -> None:
+    provided = parts(hosts, tmp_path)
+    ssh, host = Ssh(provided), hosts[1]
+    await ssh.answers(asked("pin"), on(host))
+    host.new_host_key()
+    with pytest.raises(ActionFailed, match=r"The host key of .* has changed: it shows SHA256:.*, and SHA256:") as error:
+        await ssh.answers(asked("pin"), on(host), within_s=60)
+    assert not error.value.retryable
+    shown = str(error.value).partition("it shows ")[2].partition(",")[0]
+    accepting = asked("pin", policies={"machines.host-keys": {f"{host.address}:{host.port}": shown}})
+    await ssh.answers(accepting, on(host))
+    await ssh.forget(asked("pin"), on(host))
+    await ssh.answers(asked("pin"), on(host))
+    assert isinstance(provided.host_keys, Pins)
+    assert [host for _, host in provided.host_keys.pins] == [f"{host.address}:{host.port}"]
+
+
+async def test_an_address_that_the_rules_forbid_is_not_dialled(hosts: Hosts, tmp_path: Path) -> None:
+    ssh = Ssh(parts(hosts, tmp_path, allowed="127.0.1.77"))
+    with pytest.raises(AddressRefused, match=r"127\.0\.1\.1 is refused: it is a loopback address"):
+        await ssh.answers(asked("refused"), on(hosts[0]))
+
+
+async def test_who_is_not_let_in_is_told_what_to_check(ssh: Ssh, hosts: Hosts) -> None:
+    with pytest.raises(ActionFailed, match=r"does not let 'nobody-here' in with the environment's key pair\. Check"):
+        await ssh.answers(asked("login"), on(hosts[0], "nobody-here"))
+
+
+async def _until(condition: object) -> None:
+    assert callable(condition)
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+async def _alive(ssh: Ssh, host: Host, mark: Path, *, sudo: bool = False) -> bool:
+    """Tell whether one of the processes that are written there still runs, as the machine sees it."""
+    line = (
+        f"for pid in $(cat {mark}); do [ ! -d /proc/$pid ] || grep -q 'State:.Z' /proc/$pid/status || echo $pid; done"
+    )
+    asker = asked(f"alive {mark} {asyncio.get_running_loop().time()}")
+    return bool((await ssh.run(asker, on(host), RemoteCommand(line=line, sudo=sudo))).stdout)
