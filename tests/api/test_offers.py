@@ -49,6 +49,24 @@ async def test_environments_that_are_none_of_the_organization_are_named(api: Api
     assert await shown(api, instance) == {"environments": []}
 
 
+async def test_an_environment_lists_the_instances_that_it_offers(api: Api) -> None:
+    where, other = await environment(api), await environment(api)
+    assert accepted(await api.get(f"environments/{where}/offers")) == []
+    first, second = await api.running(SPEAKER), await api.running(SPEAKER, instanceName="the second")
+    await offer(api, second, where)
+    await offer(api, first, where, other)
+    listed = accepted(await api.get(f"environments/{where}/offers"))
+    assert [item["id"] for item in listed] == [first, second]
+    application = (await api.document(second))["applicationId"]
+    assert listed[1] == {"id": second, "name": "the second", "application": application, "status": "Running"}
+    await offer(api, first, other)
+    assert [item["id"] for item in accepted(await api.get(f"environments/{where}/offers"))] == [second]
+    stranger, _, _ = await api.outsider()
+    refused(await stranger.get(f"environments/{where}/offers"), 403)
+    reader = await api.member("Read: [/environments/*]")
+    assert len(accepted(await reader.get(f"environments/{other}/offers"))) == 1
+
+
 async def test_a_body_of_another_shape_is_refused(api: Api) -> None:
     instance = await api.running(SPEAKER)
     bodies: list[Any] = [{}, {"environments": None}, {"environments": "x"}, {"environments": [1]}, []]

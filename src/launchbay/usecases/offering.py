@@ -10,6 +10,7 @@ from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.instance_record import InstanceRecord
 from launchbay.store import offers as store
+from launchbay.store.offers import OfferedInstance
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
 
@@ -21,6 +22,13 @@ async def read_offers(desk: Desk, actor: Actor, instance_id: str) -> list[str]:
     async with desk.database.connection() as connection:
         record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
         return [row.id for row in await store.environments_of(connection, instance_id=record.id)]
+
+
+async def instances_offered(desk: Desk, actor: Actor, environment_id: str) -> list[OfferedInstance]:
+    """Return the instances that an environment offers as services, oldest first."""
+    async with desk.database.connection() as connection:
+        environment = await desk.lookups.on(connection, actor).environment(environment_id, Permission.READ)
+        return await store.offered_instances(connection, environment_id=environment.id)
 
 
 async def replace_offers(desk: Desk, actor: Actor, instance_id: str, environment_ids: Sequence[str]) -> None:

@@ -83,6 +83,7 @@ class Operations:
     read_properties = environments.read_properties
     replace_environment_services = environments.replace_environment_services
     read_environment_services = environments.read_environment_services
+    list_environment_offers = environments.list_environment_offers
 
     list_services = services.list_services
     create_service = services.create_service

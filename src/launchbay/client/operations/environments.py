@@ -14,6 +14,7 @@ from launchbay.client.types import (
     Marker,
     Markers,
     Named,
+    OfferedInstance,
     OfferedServices,
     Properties,
     Property,
@@ -200,3 +201,12 @@ def read_environment_services(environment_id: str) -> Call[OfferedServices]:
     Needs: Read.
     """
     return Call(OfferedServices, (environment_id,))
+
+
+@list_operation(Row(id="list_environment_offers", method="GET", path="/api/1/environments/{id}/offers"))
+def list_environment_offers(environment_id: str) -> Call[list[OfferedInstance]]:
+    """Lists the instances that the environment offers as services.
+
+    Needs: Read.
+    """
+    return Call(list[OfferedInstance], (environment_id,))

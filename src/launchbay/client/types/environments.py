@@ -54,3 +54,12 @@ class OfferedServices(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     """The services that an environment offers."""
 
     services: list[ServiceItem]
+
+
+class OfferedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instance that an environment offers as a service, with the id of its application."""
+
+    id: str
+    name: str
+    application: str
+    status: str

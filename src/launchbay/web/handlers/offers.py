@@ -16,6 +16,21 @@ class OfferedIn(msgspec.Struct):
     environments: list[str]
 
 
+class OfferedInstance(msgspec.Struct):
+    """An instance that an environment offers as a service, with the id of its application."""
+
+    id: str
+    name: str
+    application: str
+    status: str
+
+
+async def list_offers(call: Call[None, None]) -> Answer:
+    """List what an environment offers."""
+    found = await offering.instances_offered(call.services.desk, call.actor, call.path["id"])
+    return Json([OfferedInstance(row.id, row.name, row.application_id, row.status) for row in found])
+
+
 async def read_offers(call: Call[None, None]) -> Answer:
     """Read where an instance is offered."""
     return Json(OfferedIn(await offering.read_offers(call.services.desk, call.actor, call.path["id"])))
@@ -28,6 +43,18 @@ async def replace_offers(call: Call[OfferedIn, None]) -> Answer:
 
 
 ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/api/1/environments/{id}/offers",
+        operation_id="list_environment_offers",
+        handler=list_offers,
+        summary="Lists the instances that the environment offers as services.",
+        tags=("Environments",),
+        permission="Read",
+        returns=Returns(list[OfferedInstance], "The instances, oldest first."),
+        statuses=(403,),
+        addition=True,
+    ),
     Endpoint(
         method="GET",
         path="/api/1/instances/{id}/environments",
