@@ -87,6 +87,13 @@ APPROVAL_LONGEST_S = 90 * 24 * 3600.0
 APPROVALS_NEEDED = 100  # people who have to approve one step, at most
 APPROVALS_PENDING = 10_000  # of one organization
 
+# Notifications.
+MAIL_TIMEOUT_S = 30.0  # for one answer of the mail server
+MAIL_RECEIVERS = 100  # of one letter
+MAIL_SUBJECT_CHARS = 300
+MAIL_TEXT_CHARS = 1 * MIB
+NOTIFICATION_BYTES = 64 * KIB  # that webhooks are told by one step
+
 # Outgoing HTTP of actions.
 OUTGOING_BODY_BYTES = 8 * MIB
 OUTGOING_TIMEOUT_S = 60.0

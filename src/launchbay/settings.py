@@ -39,6 +39,13 @@ class Settings:
     oidc_allowed_domains: str = ""
     oidc_organization: str = "Default"
     oidc_new_user_roles: str = ""
+    smtp_host: str = ""
+    smtp_port: int = 587
+    smtp_security: str = "starttls"
+    smtp_user: str = ""
+    smtp_password: str = field(default="", repr=False)
+    smtp_sender: str = ""
+    smtp_ca_file: str = ""
     rate_limit_address_per_s: int = 5_000
     rate_limit_user_per_s: int = 5_000
     rate_limit_burst_s: float = 2.0
@@ -82,6 +89,19 @@ class Settings:
             raise SettingError(f"LAUNCHBAY_ADMIN_EMAIL is {self.admin_email!r}; it must be an e-mail address.")
         if self.oidc_issuer:
             self._check_openid()
+        self._check_mail()
+
+    def _check_mail(self) -> None:
+        if not self.smtp_host:
+            return
+        if self.smtp_security not in {"tls", "starttls", "none"}:
+            raise SettingError(f"LAUNCHBAY_SMTP_SECURITY is {self.smtp_security!r}; it is tls, starttls or none.")
+        if not 1 <= self.smtp_port <= 65535:
+            raise SettingError(f"LAUNCHBAY_SMTP_PORT is {self.smtp_port}; a port is 1 to 65535.")
+        if "@" not in self.smtp_sender or not self.smtp_sender.isprintable():
+            raise SettingError(f"LAUNCHBAY_SMTP_SENDER is {self.smtp_sender!r}; it must be an e-mail address.")
+        if self.smtp_user and self.smtp_security == "none" and self.smtp_host not in {"localhost", "127.0.0.1", "::1"}:
+            raise SettingError("LAUNCHBAY_SMTP_SECURITY is none; a password is sent only over tls or starttls.")
 
     def _check_openid(self) -> None:
         issuer = urlsplit(self.oidc_issuer)

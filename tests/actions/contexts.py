@@ -19,6 +19,7 @@ from launchbay.errors import ActionFailed
 from launchbay.model.approval import Question, Verdict
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
+from launchbay.outgoing.mail import MailServer
 
 LOOPBACK = Allowlist.parse("127.0.0.1, ::1")
 TLS = ssl.create_default_context()  # one for all: reading the authorities takes its time
@@ -65,6 +66,8 @@ class RecordingContext:
     percents: list[int] = field(default_factory=list)
     naps: list[float] = field(default_factory=list)
     awaited: list[tuple[dict[str, int], float | None]] = field(default_factory=list)
+    mail_server: MailServer | None = None
+    told: list[Mapping[str, Any]] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
     verdict: Verdict | None = None
     commands: list[tuple[str, str, dict[str, Any], float | None]] = field(default_factory=list)
@@ -86,6 +89,16 @@ class RecordingContext:
     async def sleep(self, seconds: float) -> None:
         self.naps.append(seconds)
         self.clock.passed_s += seconds
+
+    @property
+    def mail(self) -> MailServer:
+        if self.mail_server is None:
+            raise ActionFailed("There is no mail server.", retryable=False)
+        return self.mail_server
+
+    async def tell_webhooks(self, told: Mapping[str, Any]) -> int:
+        self.told.append(told)
+        return 1
 
     async def ask(self, question: Question) -> Verdict:
         self.questions.append(question)

@@ -464,3 +464,36 @@ async def test_old_deliveries_and_those_that_are_too_many_go(
     await Cleaner(api.database).clean()
     assert len(await deliveries(api, hook)) == 2
     accepted(await api.delete(f"instances/{instance}?force=1"))
+
+
+NOTIFYING = """
+launch:
+  steps:
+    - tell:
+        action: notify
+        parameters: {subject: "Shop is up", webhook: true, data: {version: "1.4", apiKey: "{$.apiKey}"}}
+        output: {count: webhooks}
+  parameters: [{apiKey: {default: "hunter22-hunter22"}}]
+  return: {count: {value: "{$.count}"}}
+"""
+
+
+async def test_a_step_tells_the_webhooks_that_ask_for_notifications(api: Api, receiver: LoopbackServer) -> None:
+    webhook = await create(api, receiver, ["notification"])
+
+    instance = await api.running(NOTIFYING, parameters={"apiKey": "hunter22-hunter22"})
+
+    [body] = await until(lambda: told(receiver, instance))
+    assert body["event"] == "notification"
+    shown = {"version": "1.4", "apiKey": "********"}
+    assert body["notification"] == {"subject": "Shop is up", "text": "", "data": shown}
+    assert is_signed(receiver.received[-1])
+    assert (await api.document(instance))["returnValues"] == {"count": 1}
+    await api.delete(f"webhooks/{webhook}")
+
+
+async def test_a_step_fails_that_would_tell_webhooks_where_none_asks(api: Api, hook: str) -> None:
+    document = await api.settled(await api.launch(await api.application(NOTIFYING)))
+
+    assert document["status"] == "Failed"
+    assert "asks for the event notification" in document["errorMessage"]

@@ -14,6 +14,7 @@ from launchbay.clock import Clock
 from launchbay.model.approval import Question, Verdict
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
 from launchbay.outgoing.client import OutgoingHttp
+from launchbay.outgoing.mail import MailServer
 
 ENTRY_POINT_GROUP = "launchbay.actions"
 
@@ -150,6 +151,11 @@ class StepContext(Protocol):
         ...
 
     @property
+    def mail(self) -> MailServer:
+        """The operator's mail server. Raises `ActionFailed` where there is none."""
+        ...
+
+    @property
     def signals(self) -> SignalsView:
         """Consumed signals, as seen at the workflow's start and refreshed by `wait_peers`."""
         ...
@@ -176,6 +182,10 @@ class StepContext(Protocol):
 
         One question for each step: a retry gets the same verdict. Raises `ActionFailed` where nobody can be asked.
         """
+        ...
+
+    async def tell_webhooks(self, told: Mapping[str, Any]) -> int:
+        """Send the event `notification` with these data, once for each step; return how many webhooks ask for it."""
         ...
 
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:

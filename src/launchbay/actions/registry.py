@@ -13,6 +13,7 @@ from launchbay.actions.contract import ENTRY_POINT_GROUP, Action, ActionParamete
 from launchbay.actions.execrun import ExecRun
 from launchbay.actions.instance_context import GetInstanceContext
 from launchbay.actions.logging_family import LOGGING_ACTIONS
+from launchbay.actions.notify import Notify
 from launchbay.actions.peers import WaitPeers
 from launchbay.actions.provision import Provision
 from launchbay.actions.release import Release
@@ -34,6 +35,7 @@ BUILT_IN: tuple[Action, ...] = (
     Wait(),
     WaitPeers(),
     Approval(),
+    Notify(),
     GetInstanceContext(),
     *LOGGING_ACTIONS,
     Provision("provisionVms"),

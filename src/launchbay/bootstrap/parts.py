@@ -23,6 +23,7 @@ from launchbay.access.security_events import LoggedSecurityEvents
 from launchbay.access.throttle import AddressThrottle, SignInThrottle
 from launchbay.actions.registry import Registry
 from launchbay.bootstrap.answers_file import read_answers_file
+from launchbay.bootstrap.mail import mail_server
 from launchbay.bootstrap.openid import openid_sign_in
 from launchbay.clock import Clock, SystemClock
 from launchbay.engine.approvals import LOOK_S as APPROVALS_S
@@ -30,6 +31,7 @@ from launchbay.engine.approvals import PendingApprovals
 from launchbay.engine.cleaner import CLEAN_S, Cleaner
 from launchbay.engine.duties import Duty
 from launchbay.engine.engine import Engine
+from launchbay.engine.notifications import WebhookNotices
 from launchbay.engine.queue import Queue
 from launchbay.engine.queue_schema import apply_schema
 from launchbay.engine.retention import RETAIN_S, Keeping, Retention
@@ -176,6 +178,8 @@ def _assemble(
         retry_pacing=RetryPacing(settings.step_retry_first_s, settings.step_retry_longest_s),
         machines=providers,
         approvals=approvals,
+        notices=WebhookNotices(database),
+        mail=mail_server(settings),
     )
     calls = ServiceCalls(database, desk.service_types, secret)
     sender = WebhookSender(database, outgoing, secret)

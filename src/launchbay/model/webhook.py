@@ -4,7 +4,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 
-EVENTS = ("status", "job", "signal", "approval")
+EVENTS = ("status", "job", "signal", "approval", "notification")
 
 
 def checked_events(events: Iterable[str]) -> list[str]:

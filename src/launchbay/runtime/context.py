@@ -14,6 +14,7 @@ from launchbay.model.approval import Question, Verdict
 from launchbay.model.machine import Machine
 from launchbay.model.step_path import attempt_path
 from launchbay.outgoing.client import OutgoingHttp
+from launchbay.outgoing.mail import MailServer
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands
 from launchbay.runtime.machines import ComponentMachines, errand, provider_of
@@ -137,6 +138,17 @@ class RunningStep:
         return self._job.surroundings.outgoing
 
     @property
+    def mail(self) -> MailServer:
+        """The operator's mail server. Raises ActionFailed where there is none."""
+        if self._job.surroundings.mail is None:
+            raise ActionFailed(
+                "This installation has no mail server.",
+                "The operator sets LAUNCHBAY_SMTP_HOST and LAUNCHBAY_SMTP_SENDER.",
+                retryable=False,
+            )
+        return self._job.surroundings.mail
+
+    @property
     def signals(self) -> SignalsView:
         """Consumed signals, as the workflow sees them."""
         return self._workflow.signals
@@ -166,6 +178,10 @@ class RunningStep:
     async def ask(self, question: Question) -> Verdict:
         """Ask people for their approval and wait until it is decided."""
         return await self._job.surroundings.approvals.ask(self._job, self._path, question)
+
+    async def tell_webhooks(self, told: Mapping[str, Any]) -> int:
+        """Send the event `notification`, once for each step, and return how many webhooks ask for it."""
+        return await self._job.surroundings.notices.tell(self._job, self._path, told)
 
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
         """Wait until each interface has so many peers with values, then refresh the workflow's signals."""

@@ -18,6 +18,7 @@ from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.links import Link
 from launchbay.model.plan import Plan
 from launchbay.outgoing.client import OutgoingHttp
+from launchbay.outgoing.mail import MailServer
 from launchbay.runtime.graph import Graph
 from launchbay.runtime.journal import Journal
 from launchbay.runtime.state import InstanceState
@@ -163,6 +164,22 @@ class Approvals(Protocol):
         ...
 
 
+class Notices(Protocol):
+    """Tells the organization's webhooks what a step wants to say."""
+
+    async def tell(self, job: "JobRun", path: str, told: Mapping[str, Any]) -> int:
+        """Tell it once for each step of a job, named by its path; return how many webhooks are told."""
+        ...
+
+
+class NoNotices:
+    """Where there are no webhooks, such as in tests of manifests."""
+
+    async def tell(self, job: "JobRun", path: str, told: Mapping[str, Any]) -> int:  # noqa: ARG002 - the contract's
+        """Tell nobody."""
+        return 0
+
+
 class NoApprovals:
     """Where nobody can be asked, such as in tests of manifests."""
 
@@ -182,6 +199,8 @@ class Surroundings:
     retry_pacing: RetryPacing
     machines: Providers
     approvals: Approvals = field(default_factory=NoApprovals)
+    notices: Notices = field(default_factory=NoNotices)
+    mail: MailServer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ def list_webhooks(organization_id: str, *, limit: int | None = None, after: str 
         path="/api/1/organizations/{orgId}/webhooks",
         media_type="application/json",
         keyed=True,
-        about={"events": "Of status, job, signal and approval."},
+        about={"events": "Of status, job, signal, approval and notification."},
     )
 )
 def create_webhook(
@@ -56,7 +56,7 @@ def create_webhook(
 
     Needs: ManageUsers for all users of the organization.
 
-    `events`: Of status, job, signal and approval.
+    `events`: Of status, job, signal, approval and notification.
     """
     return Call(
         CreatedWebhook,
@@ -72,7 +72,7 @@ def create_webhook(
         method="PUT",
         path="/api/1/webhooks/{webhookId}",
         media_type="application/json",
-        about={"events": "Of status, job, signal and approval."},
+        about={"events": "Of status, job, signal, approval and notification."},
     )
 )
 def update_webhook(
@@ -87,7 +87,7 @@ def update_webhook(
 
     Needs: ManageUsers for all users of the organization.
 
-    `events`: Of status, job, signal and approval.
+    `events`: Of status, job, signal, approval and notification.
     """
     return Call(
         NoneType, (webhook_id,), body=given({"url": url, "events": events, "secret": secret, "enabled": enabled})

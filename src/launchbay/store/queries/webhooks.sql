@@ -49,6 +49,28 @@ WHERE webhook_id = %(webhook_id)s
       SELECT created_at, id FROM webhook_deliveries WHERE webhook_id = %(webhook_id)s AND id = %(after)s))
 ORDER BY created_at DESC, id DESC LIMIT %(count)s;
 
+-- name: notify
+-- Puts what a step says on its way to the webhooks that ask for notifications, each once under the step's key; answers how many ask.
+WITH asking AS (
+    SELECT webhooks.id FROM instances JOIN webhooks ON webhooks.organization_id = instances.organization_id
+    WHERE instances.id = %(instance_id)s AND webhooks.enabled AND 'notification' = ANY (webhooks.events)
+), posted AS (
+    INSERT INTO webhook_deliveries (id, webhook_id, event, body)
+    SELECT left(encode(sha256(convert_to(%(key)s || asking.id, 'UTF8')), 'hex'), 24), asking.id, 'notification', json_build_object(
+        'event', 'notification',
+        'at', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+        'organization', instances.organization_id,
+        'application', instances.application_id,
+        'environment', instances.environment_id,
+        'instance', instances.id,
+        'instanceName', instances.name,
+        'notification', %(document)s::json
+    )::text
+    FROM asking, instances WHERE instances.id = %(instance_id)s
+    ON CONFLICT (id) DO NOTHING
+)
+SELECT count(*) FROM asking;
+
 -- name: claim
 -- Takes due deliveries, a few of each webhook that is not in `busy`, and counts the attempt. Nobody else takes them before the lease is over.
 WITH due AS (

@@ -18,7 +18,7 @@ from launchbay.web.handlers.lists import listed
 _TAGS = ("Webhooks",)
 _ID = "5f" * 12
 _PERMISSION = "ManageUsers for all users of the organization"
-_EVENTS = Annotated[list[str], msgspec.Meta(description="Of status, job, signal and approval.")]
+_EVENTS = Annotated[list[str], msgspec.Meta(description="Of status, job, signal, approval and notification.")]
 
 
 class WebhookBody(msgspec.Struct):

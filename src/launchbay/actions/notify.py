@@ -1,0 +1,111 @@
+"""`notify`: tell people by e-mail, and programs through the organization's webhooks."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from launchbay import limits
+from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.actions.parameters import flag, optional_mapping, optional_text, optional_texts, wrong_parameter
+from launchbay.errors import ActionFailed, OutgoingFailed
+from launchbay.outgoing.mail import Letter, checked_address
+
+_ADDRESSES = "an e-mail address, or a list of those"
+
+
+class Notify:
+    """Sends a letter, or the event `notification` to webhooks, or both."""
+
+    name = "notify"
+    aliases: tuple[str, ...] = ()
+    pure = False
+    parameters: Mapping[str, ActionParameter] = {
+        "subject": ActionParameter("One line that says what it is about.", type="string", required=True),
+        "text": ActionParameter("What to say.", type="string"),
+        "html": ActionParameter("The same for mail programs that show HTML.", type="string"),
+        "to": ActionParameter("Who gets a letter: an e-mail address, or a list of those."),
+        "cc": ActionParameter("Who gets a copy of it."),
+        "webhook": ActionParameter("true: the webhooks that ask for the event notification are told.", type="bool"),
+        "data": ActionParameter("What else the webhooks are told.", type="map<string,object>"),
+    }
+    outputs: Mapping[str, str] = {
+        "messageId": "The Message-ID of the letter, the same for every attempt; null without a letter.",
+        "refused": "Receivers whom the mail server refused, each with its reason; the others were accepted.",
+        "webhooks": "How many webhooks are told.",
+    }
+
+    async def run(self, call: ActionCall) -> Mapping[str, Any]:
+        """Check everything first, so that nothing is sent of what cannot be sent whole."""
+        parameters = call.parameters
+        to, cc = _addresses(parameters, "to"), _addresses(parameters, "cc")
+        is_for_webhooks = flag(parameters, "webhook", default=False)
+        if not to and not is_for_webhooks:
+            raise ActionFailed(
+                "Nobody is to be told: give 'to', e-mail addresses, or 'webhook: true', or both.", retryable=False
+            )
+        subject, text = _subject(parameters), _text(parameters, "text") or ""
+        data = optional_mapping(parameters, "data", "a map from names to values")
+        told = {"subject": subject, "text": text, "data": dict(data)}
+        if is_for_webhooks and len(msgspec.json.encode(told)) > limits.NOTIFICATION_BYTES:
+            raise wrong_parameter("data", f"at most {limits.NOTIFICATION_BYTES} bytes together with subject and text")
+        webhooks = await _tell_webhooks(call, told) if is_for_webhooks else 0
+        if not to:
+            return {"messageId": None, "refused": {}, "webhooks": webhooks}
+        html = _text(parameters, "html")
+        message_id, refused = await _send(call, to=to, cc=cc, subject=subject, text=text, html=html)
+        return {"messageId": message_id, "refused": dict(refused), "webhooks": webhooks}
+
+
+async def _send(
+    call: ActionCall, *, to: Sequence[str], cc: Sequence[str], subject: str, text: str, html: str | None
+) -> tuple[str, Mapping[str, str]]:
+    server = call.context.mail
+    message_id = f"<{call.context.idempotency_key}@{server.domain}>"
+    letter = Letter(message_id=message_id, to=to, cc=cc, subject=subject, text=text, html=html)
+    try:
+        refused = await server.send(letter, call.context.clock)
+    except OutgoingFailed as error:
+        raise ActionFailed(*error.sentences, retryable=error.retryable) from error
+    for receiver, why in refused.items():
+        call.context.log("warning", f"The mail server refused {receiver}: {why}")
+    call.context.log("info", f"The letter {message_id} has gone to {len({*to, *cc}) - len(refused)} receivers.")
+    return message_id, refused
+
+
+async def _tell_webhooks(call: ActionCall, told: Mapping[str, Any]) -> int:
+    count = await call.context.tell_webhooks(told)
+    if count == 0:
+        raise ActionFailed(
+            "No webhook of the organization asks for the event notification.",
+            "Create one with this event, or switch it on, or leave 'webhook' out.",
+            retryable=False,
+        )
+    call.context.log("info", f"{count} webhooks are told; their logs of deliveries say how that goes.")
+    return count
+
+
+def _addresses(parameters: Mapping[str, Any], name: str) -> list[str]:
+    texts = optional_texts(parameters, name, _ADDRESSES) or []
+    if len(texts) > limits.MAIL_RECEIVERS:
+        raise wrong_parameter(name, f"at most {limits.MAIL_RECEIVERS} addresses")
+    try:
+        return list(dict.fromkeys(checked_address(text) for text in texts))
+    except ValueError as error:
+        raise wrong_parameter(name, f"{_ADDRESSES} ({error})") from None
+
+
+def _subject(parameters: Mapping[str, Any]) -> str:
+    expected = f"one line of 1 to {limits.MAIL_SUBJECT_CHARS} characters"
+    subject = (optional_text(parameters, "subject", expected) or "").strip()
+    # A line break would begin another header.
+    if not subject or len(subject) > limits.MAIL_SUBJECT_CHARS or not subject.isprintable():
+        raise wrong_parameter("subject", expected)
+    return subject
+
+
+def _text(parameters: Mapping[str, Any], name: str) -> str | None:
+    text = optional_text(parameters, name, "a text")
+    if text is not None and len(text) > limits.MAIL_TEXT_CHARS:
+        raise wrong_parameter(name, f"at most {limits.MAIL_TEXT_CHARS} characters")
+    return text

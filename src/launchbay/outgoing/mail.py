@@ -1,0 +1,152 @@
+"""The operator's mail server: how letters leave (settings `smtp_*`).
+
+Its address is the operator's choice, so the address rules for what manifests name do not apply to it.
+"""
+
+import asyncio
+import smtplib
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from email.errors import HeaderParseError
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.utils import format_datetime, parseaddr
+
+from launchbay import limits
+from launchbay.clock import Clock
+from launchbay.errors import OutgoingFailed
+
+SECURITIES = ("tls", "starttls", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """What is to be sent. `message_id` stays the same for every attempt, so that receivers can drop doubles."""
+
+    message_id: str
+    to: Sequence[str]
+    subject: str
+    text: str
+    cc: Sequence[str] = ()
+    html: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailServer:
+    """An SMTP server; `security` is `tls` from the first byte, `starttls` before anything is said, or `none`."""
+
+    host: str
+    port: int
+    sender: str
+    security: str = "starttls"
+    user: str = ""
+    password: str = field(default="", repr=False)
+    ca_file: str = ""  # of who signed its certificate, where that is not one of the well-known authorities
+
+    @property
+    def domain(self) -> str:
+        """The domain that message ids are made in."""
+        return parseaddr(self.sender)[1].rpartition("@")[2]
+
+    async def send(self, letter: Letter, clock: Clock) -> Mapping[str, str]:
+        """Send a letter and return which receivers were refused and why; at least one was taken.
+
+        Raises OutgoingFailed, not retryable where the server refuses for good or the letter cannot be written.
+        """
+        message = self._message(letter, clock)
+        receivers = list(dict.fromkeys((*letter.to, *letter.cc)))
+        try:
+            return await asyncio.to_thread(self._send, message, receivers)
+        except smtplib.SMTPRecipientsRefused as error:
+            raise OutgoingFailed(
+                f"The mail server refused every receiver: {_told(_refused(error.recipients))}",
+                retryable=any(code < 500 for code, _ in error.recipients.values()),
+            ) from error
+        except smtplib.SMTPAuthenticationError as error:
+            raise OutgoingFailed(
+                f"The mail server {self.host} refused the sign-in ({error.smtp_code}).",
+                "The operator sets LAUNCHBAY_SMTP_USER and LAUNCHBAY_SMTP_PASSWORD.",
+                retryable=False,
+            ) from error
+        except smtplib.SMTPResponseException as error:
+            text = _text(error.smtp_error)
+            raise OutgoingFailed(
+                f"The mail server {self.host} refused the letter: {error.smtp_code} {text}",
+                retryable=error.smtp_code < 500,
+            ) from error
+        except smtplib.SMTPNotSupportedError as error:
+            raise OutgoingFailed(
+                f"The mail server {self.host} cannot do what the letter needs: {error}",
+                "The operator checks LAUNCHBAY_SMTP_SECURITY and LAUNCHBAY_SMTP_USER.",
+                retryable=False,
+            ) from error
+        except ssl.SSLError as error:
+            raise OutgoingFailed(
+                f"The mail server {self.host} cannot be trusted: {error}.",
+                "The operator checks LAUNCHBAY_SMTP_SECURITY and LAUNCHBAY_SMTP_CA_FILE.",
+                retryable=False,
+            ) from error
+        except (OSError, smtplib.SMTPException) as error:
+            raise OutgoingFailed(f"The mail server {self.host}:{self.port} cannot be reached: {error}.") from error
+
+    def _message(self, letter: Letter, clock: Clock) -> EmailMessage:
+        message = EmailMessage()
+        try:
+            message["From"] = self.sender
+            message["To"] = ", ".join(letter.to)
+            if letter.cc:
+                message["Cc"] = ", ".join(letter.cc)
+            message["Subject"] = letter.subject
+            message["Date"] = format_datetime(clock.now())
+            message["Message-ID"] = letter.message_id
+            message["Auto-Submitted"] = "auto-generated"
+            message.set_content(letter.text)
+            if letter.html is not None:
+                message.add_alternative(letter.html, subtype="html")
+        except (ValueError, HeaderParseError, UnicodeError) as error:
+            raise OutgoingFailed(f"The letter cannot be written: {error}.", retryable=False) from error
+        return message
+
+    def _send(self, message: EmailMessage, receivers: Sequence[str]) -> Mapping[str, str]:
+        context = ssl.create_default_context(cafile=self.ca_file or None)
+        name, timeout_s = self.domain, limits.MAIL_TIMEOUT_S
+        connection = (
+            smtplib.SMTP_SSL(self.host, self.port, local_hostname=name, timeout=timeout_s, context=context)
+            if self.security == "tls"
+            else smtplib.SMTP(self.host, self.port, local_hostname=name, timeout=timeout_s)
+        )
+        with connection:
+            if self.security == "starttls":
+                connection.starttls(context=context)
+            if self.user:
+                connection.login(self.user, self.password)
+            sender = parseaddr(self.sender)[1]
+            return _refused(connection.send_message(message, from_addr=sender, to_addrs=list(receivers)))
+
+
+def checked_address(text: str) -> str:
+    """Return an e-mail address, alone and without a name. Raises ValueError for anything else."""
+    text = text.strip()
+    if len(text) > limits.EMAIL_CHARS or not text.isprintable() or any(each in text for each in ' ",;<>()[]\\'):
+        raise ValueError(f"{text[:80]!r} is not an e-mail address")
+    try:
+        address = Address(addr_spec=text)
+    except (ValueError, HeaderParseError, IndexError) as error:
+        raise ValueError(f"{text[:80]!r} is not an e-mail address") from error
+    if not address.username or ("." not in address.domain.strip(".") and address.domain != "localhost"):
+        raise ValueError(f"{text[:80]!r} is not an e-mail address")
+    return text
+
+
+def _refused(answers: Mapping[str, tuple[int, bytes]]) -> dict[str, str]:
+    return {receiver: f"{code} {_text(told)}" for receiver, (code, told) in answers.items()}
+
+
+def _told(refused: Mapping[str, str]) -> str:
+    return "; ".join(f"{receiver}: {why}" for receiver, why in refused.items()) + "."
+
+
+def _text(told: bytes | str) -> str:
+    text = told.decode("utf-8", "replace") if isinstance(told, bytes) else told
+    return " ".join(text.split())[:200]

@@ -1,0 +1,207 @@
+"""`notify`, against a real mail server on loopback."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launchbay.actions.notify import Notify
+from launchbay.errors import ActionFailed
+from launchbay.outgoing.mail import checked_address
+from tests.actions.contexts import RecordingContext, run
+from tests.actions.postbox import Postbox, made_certificate, postbox
+
+NOTIFY = Notify()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return made_certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+async def box() -> AsyncIterator[Postbox]:
+    async with postbox() as box:
+        yield box
+
+
+def context(box: Postbox) -> RecordingContext:
+    return RecordingContext(mail_server=box.server)
+
+
+async def refusal(context: RecordingContext, **parameters: object) -> ActionFailed:
+    with pytest.raises(ActionFailed) as caught:
+        await run(NOTIFY, context, **parameters)
+    return caught.value
+
+
+async def test_a_letter_arrives_with_what_it_was_given(box: Postbox) -> None:
+    at = context(box)
+
+    outputs = await run(
+        NOTIFY,
+        at,
+        to=["ann@example.org", "ann@example.org"],
+        cc="ben@example.org",
+        subject="Zürich läuft",
+        text="Grüße\n.\nEnde",
+        html="<p>Grüße</p>",
+    )
+
+    [letter] = box.letters
+    assert box.receivers == [["ann@example.org", "ben@example.org"]]
+    assert letter["From"] == "Launchbay <bay@example.org>"
+    assert (letter["To"], letter["Cc"], letter["Subject"]) == ("ann@example.org", "ben@example.org", "Zürich läuft")
+    assert letter["Message-ID"] == outputs["messageId"] == f"<{at.idempotency_key}@example.org>"
+    body = letter.get_body(("plain",))
+    assert body is not None
+    assert body.get_content().replace("\r\n", "\n") == "Grüße\n.\nEnde\n"
+    rich = letter.get_body(("html",))
+    assert rich is not None
+    assert "<p>Grüße</p>" in rich.get_content()
+    assert outputs["refused"] == {}
+    assert outputs["webhooks"] == 0
+
+
+async def test_every_attempt_of_a_step_has_the_same_message_id_and_another_step_another(box: Postbox) -> None:
+    for at in (context(box), replace(context(box), attempt=2), replace(context(box), step_path="web/launch/other")):
+        await run(NOTIFY, at, to="ann@example.org", subject="s")
+
+    first, second, other = (letter["Message-ID"] for letter in box.letters)
+    assert first == second != other
+
+
+@pytest.mark.parametrize("security", ["starttls", "tls"])
+async def test_an_encrypted_server_gets_it_after_the_sign_in(security: str, certificate: tuple[Path, Path]) -> None:
+    async with postbox(security, certificate) as box:
+        await run(NOTIFY, context(box), to="ann@example.org", subject="s", text="t")
+
+        assert box.was_encrypted == [True]
+        assert box.was_signed_in == [True]
+
+
+@pytest.mark.parametrize("security", ["starttls", "tls"])
+async def test_a_server_with_a_certificate_of_nobody_known_gets_nothing(
+    security: str, certificate: tuple[Path, Path]
+) -> None:
+    async with postbox(security, certificate) as box:
+        box.server = replace(box.server, ca_file="")
+
+        error = await refusal(context(box), to="ann@example.org", subject="s")
+
+        assert "LAUNCHBAY_SMTP_CA_FILE" in str(error)
+        assert not error.retryable
+        assert box.letters == []
+
+
+async def test_a_server_that_cannot_encrypt_gets_nothing_either(box: Postbox) -> None:
+    box.server = replace(box.server, security="starttls")
+
+    error = await refusal(context(box), to="ann@example.org", subject="s")
+
+    assert "LAUNCHBAY_SMTP_SECURITY" in str(error)
+    assert box.letters == []
+
+
+async def test_a_wrong_password_is_told_without_showing_it(certificate: tuple[Path, Path]) -> None:
+    async with postbox("starttls", certificate) as box:
+        box.server = replace(box.server, password="wrong-password-7")
+
+        error = await refusal(context(box), to="ann@example.org", subject="s")
+
+        assert "refused the sign-in" in str(error)
+        assert "wrong-password-7" not in str(error) + repr(box.server)
+        assert not error.retryable
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("subject", "Hello\r\nBcc: eve@example.org"),
+        ("subject", "Hello\nX: y"),
+        ("subject", "a\x00b"),
+        ("subject", "a\u2028b"),
+        ("subject", "x" * 301),
+        ("to", "ann@example.org\r\nBcc: eve@example.org"),
+        ("to", "ann@example.org, eve@example.org"),
+        ("to", "Ann <ann@example.org>"),
+        ("to", "ann"),
+        ("to", "@example.org"),
+        ("to", ["ann@example.org", ""]),
+        ("to", [f"a{number}@example.org" for number in range(101)]),
+        ("cc", "<eve@example.org>"),
+    ],
+)
+async def test_nothing_that_would_begin_another_header_is_sent(box: Postbox, name: str, value: object) -> None:
+    parameters: dict[str, object] = {"to": "ann@example.org", "subject": "s", "text": "t", name: value}
+
+    error = await refusal(context(box), **parameters)
+
+    assert f"'{name}' is wrong" in str(error)
+    assert not error.retryable
+    assert box.letters == []
+
+
+@settings(max_examples=300)
+@given(st.text(max_size=60))
+def test_what_passes_for_an_address_is_one_and_nothing_else(text: str) -> None:
+    try:
+        address = checked_address(text)
+    except ValueError:
+        return
+    assert address.count("@") >= 1
+    assert address.isprintable()
+    assert not set(address) & set(" ,;<>\r\n\t")
+
+
+async def test_who_is_refused_is_told_and_the_others_get_it(box: Postbox) -> None:
+    box.refuses = {"gone@example.org": "550 No such user"}
+    at = context(box)
+
+    outputs = await run(NOTIFY, at, to=["ann@example.org", "gone@example.org"], subject="s")
+
+    assert outputs["refused"] == {"gone@example.org": "550 No such user"}
+    assert box.receivers == [["ann@example.org"]]
+    assert ("warning", "The mail server refused gone@example.org: 550 No such user") in at.lines
+
+
+@pytest.mark.parametrize(("told", "may_be_retried"), [("550 No such user", False), ("450 Try later", True)])
+async def test_a_letter_that_nobody_may_get_fails_the_step(box: Postbox, told: str, may_be_retried: bool) -> None:
+    box.refuses = {"gone@example.org": told}
+
+    error = await refusal(context(box), to="gone@example.org", subject="s")
+
+    assert told in str(error)
+    assert error.retryable is may_be_retried
+
+
+async def test_a_server_that_is_full_may_be_asked_again(box: Postbox) -> None:
+    box.refuses_all = "452 No space"
+
+    error = await refusal(context(box), to="ann@example.org", subject="s")
+
+    assert "452 No space" in str(error)
+    assert error.retryable
+
+
+async def test_a_server_that_is_away_may_be_asked_again(box: Postbox) -> None:
+    box.server = replace(box.server, port=1)
+
+    assert (await refusal(context(box), to="ann@example.org", subject="s")).retryable
+
+
+async def test_without_a_server_the_operator_is_named_and_without_receivers_the_parameters() -> None:
+    assert "mail server" in str(await refusal(RecordingContext(), to="ann@example.org", subject="s"))
+    assert "'to'" in str(await refusal(RecordingContext(), subject="s"))
+
+
+async def test_webhooks_are_told_what_it_is_about_and_what_else_is_given() -> None:
+    at = RecordingContext()
+
+    outputs = await run(NOTIFY, at, subject="Shop is up", text="now", webhook=True, data={"version": "1.4"})
+
+    assert at.told == [{"subject": "Shop is up", "text": "now", "data": {"version": "1.4"}}]
+    assert outputs == {"messageId": None, "refused": {}, "webhooks": 1}
