@@ -165,6 +165,7 @@ POOL_RESOURCES = 1_000  # of one static pool
 POOL_WAITING = 200  # holders that wait for a resource of one pool
 POOL_WAIT_LONGEST_S = 300
 VAULT_ENTRIES = 1_000  # key pairs and secrets of one vault
+SECRET_LEAST_CHARS = 6
 SECRET_BYTES = 64 * KIB  # of one named secret
 PRIVATE_KEY_BYTES = 16 * KIB
 COMMAND_REPORTS = 1_000  # intermediate results that one command's answer holds; the newest are kept

@@ -4,7 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from launchbay.access.key_file import KeyFile
 from launchbay.access.secret_key import SealBroken, SecretKey, read_secret_key
 from launchbay.errors import CannotStart
 
@@ -87,3 +89,63 @@ def test_a_key_that_everybody_may_read_stops_the_start(tmp_path: Path) -> None:
 def test_a_directory_in_place_of_the_file_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="cannot be read"):
         read_secret_key(tmp_path)
+
+
+def test_the_same_bytes_can_be_sealed_alike_for_one_purpose() -> None:
+    sealed = KEY.seal_alike(b"private", "p")
+    assert sealed == KEY.seal_alike(b"private", "p")
+    assert len({sealed, KEY.seal_alike(b"privatf", "p"), KEY.seal_alike(b"private", "q")}) == 3
+    assert KEY.open(sealed, "p") == b"private"
+
+
+def test_what_was_sealed_before_keys_had_ids_still_opens() -> None:
+    old = b"\x01" + b"n" * 12 + AESGCM(b"k" * 32).encrypt(b"n" * 12, b"private", b"p")
+    assert KEY.open(old, "p") == b"private"
+    assert not KEY.is_current(old)
+    assert SecretKey(b"o" * 32, [b"k" * 32]).open(old, "p") == b"private"
+
+
+def write(file: Path, *lines: tuple[str, bytes]) -> None:
+    file.write_text("".join(f"{word} {b64encode(key).decode()}\n" for word, key in lines))
+    file.chmod(0o600)
+
+
+def test_former_and_next_keys_open_and_only_one_seals(tmp_path: Path) -> None:
+    file = tmp_path / "secret.key"
+    write(file, ("former", b"f" * 32), ("", b"k" * 32), ("next", b"n" * 32))
+    key = read_secret_key(file)
+    for other in (b"f", b"k", b"n"):
+        assert key.open(SecretKey(other * 32).seal(b"x", "p"), "p") == b"x"
+    assert KEY.is_current(key.seal(b"x", "p"))
+    assert not key.is_current(SecretKey(b"f" * 32).seal(b"x", "p"))
+    assert key.is_fingerprint(SecretKey(b"f" * 32).fingerprint(b"x", "p"), b"x", "p")
+    assert not key.is_fingerprint(SecretKey(b"o" * 32).fingerprint(b"x", "p"), b"x", "p")
+
+
+def test_a_changed_file_counts_at_once_for_sealing_and_for_what_does_not_open(tmp_path: Path) -> None:
+    file = tmp_path / "secret.key"
+    write(file, ("", b"k" * 32))
+    sealing, opening = read_secret_key(file), read_secret_key(file)
+    KeyFile(file).write([("", b"n" * 32), ("former", b"k" * 32)])
+    assert SecretKey(b"n" * 32).is_current(sealing.seal(b"x", "p"))
+    assert opening.open(SecretKey(b"n" * 32).seal(b"y", "p"), "p") == b"y"
+    assert opening.open(KEY.seal(b"z", "p"), "p") == b"z"
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_breaks_under_a_running_server_leaves_it_its_keys(tmp_path: Path) -> None:
+    file = tmp_path / "secret.key"
+    write(file, ("", b"k" * 32))
+    key = read_secret_key(file)
+    file.write_text("broken\n")
+    assert KEY.is_current(key.seal(b"x", "p"))
+    file.unlink()
+    assert KEY.is_current(key.seal(b"x", "p"))
+
+
+@pytest.mark.parametrize("words", [(), ("next",), ("", ""), ("", "other")])
+def test_a_file_without_exactly_one_key_that_seals_is_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
+    file = tmp_path / "secret.key"
+    write(file, *((word, bytes([number]) * 32) for number, word in enumerate(words)))
+    with pytest.raises(CannotStart, match="holds no key"):
+        read_secret_key(file)

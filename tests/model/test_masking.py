@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.masking import MASK, SHORTEST_COVERED_CHARS, Masking, is_secret_name
+from launchbay.model.disguises import SHORTEST_CHARS
+from launchbay.model.masking import MASK, Masking, is_secret_name
 
 SECRET = "s3cr3t-v4lue"
 PLAIN_NAMES = st.sampled_from(["host", "size", "tokenId", "keyboard", "passwordLength", "author", "secretary"])
@@ -56,7 +57,7 @@ def test_a_whole_document_under_a_secret_name_is_covered() -> None:
     assert Masking().value({"credentials": {"user": "jo", "key": 17}}) == {"credentials": MASK}
 
 
-@given(st.text("xyz-\\[ä", min_size=SHORTEST_COVERED_CHARS), st.text("01 "), st.text("01 "))
+@given(st.text("xyz-\\[ä", min_size=SHORTEST_CHARS), st.text("01 "), st.text("01 "))
 def test_a_known_secret_is_covered_wherever_it_turns_up(secret: str, before: str, after: str) -> None:
     masking = Masking([{"login": {"password": secret}}])
     assert masking.text(before + secret + after) == before + MASK + after

@@ -183,7 +183,7 @@ def _assemble(
     )
     calls = ServiceCalls(database, desk.service_types, secret)
     sender = WebhookSender(database, outgoing, secret)
-    engine = _engine(settings, database, surroundings, manifests, calls, sender, approvals)
+    engine = _engine(settings, desk, surroundings, calls, sender, approvals)
     services = _services(settings, desk, openid_sign_in(settings, secret, clock, stack))
     app, watching_app = (_app(settings, desk, services, rows) for rows in (ENDPOINTS, WATCHING))
     return Parts(app, watching_app, engine, database, administrator, desk.feed, sender)
@@ -214,13 +214,13 @@ def _app(settings: Settings, desk: Desk, services: Services, rows: tuple[Endpoin
 
 def _engine(
     settings: Settings,
-    database: Database,
+    desk: Desk,
     surroundings: Surroundings,
-    manifests: CompiledManifests,
     calls: ServiceCalls,
     sender: WebhookSender,
     approvals: PendingApprovals,
 ) -> Engine:
+    database, manifests, secret = desk.database, desk.manifests, desk.secret_key
     return Engine(
         queue=Queue(
             database.pool,
@@ -228,8 +228,8 @@ def _engine(
             heartbeat_s=settings.heartbeat_interval_s,
             grace_s=settings.stop_grace_s,
         ),
-        runner=Runner(database, surroundings, manifests, calls, settings.destroy_timeout_s),
-        stager=Stager(database, manifests, surroundings.clock),
+        runner=Runner(database, surroundings, manifests, calls, secret, settings.destroy_timeout_s),
+        stager=Stager(database, manifests, surroundings.clock, secret),
         name=f"worker-{secrets.token_hex(4)}",
         concurrency=settings.engine_concurrency,
         stalled_after_s=settings.stalled_after_s,

@@ -13,6 +13,7 @@ from launchbay.model.plan import JobKind
 from launchbay.model.quartz import next_due
 from launchbay.runtime.feeding import feed_for
 from launchbay.runtime.peers import Fed
+from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import InstanceState
 from launchbay.runtime.triggers import due_triggers
 
@@ -63,6 +64,7 @@ class Moment:
     links: Mapping[str, Link] = field(default_factory=dict)
     values_before: Mapping[str, Any]
     values_now: Mapping[str, Any]
+    secrets: Secrets = field(default_factory=Secrets)
 
 
 def aftermath(moment: Moment, now: datetime, kind: JobKind | None = None, *, failed: bool = False) -> Aftermath:
@@ -93,7 +95,7 @@ def _feeds(moment: Moment) -> dict[str, str]:
             component = moment.manifest.components[path]
             needs = feed_for(moment.manifest, moment.state, moment.fed, component)
             if needs:
-                feeds[link.instance_id] = msgspec.json.encode(needs).decode()
+                feeds[link.instance_id] = msgspec.json.encode(moment.secrets.sealed(needs)).decode()
     return feeds
 
 

@@ -33,6 +33,7 @@ class Assembly:
         self, job_id: str, claim: ClaimRow, journal: PostgresJournal, state: InstanceState, others: OtherInstances
     ) -> JobRun:
         """Return the job. Raises LaunchbayError when the stored manifest or parameters are of no use any more."""
+        secrets = journal.secrets
         manifest = await patiently(partial(self._manifest, claim.application_id, claim.version))
         return JobRun(
             job_id=job_id,
@@ -40,7 +41,7 @@ class Assembly:
             instance_id=claim.instance_id,
             organization_id=claim.organization_id,
             environment_id=claim.environment_id,
-            plan=read_plan(claim.plan),
+            plan=read_plan(secrets.opened_json(claim.plan)),
             graph=Graph(manifest, configure(manifest, msgspec.json.decode(claim.parameters))),
             environment=read_environment_view(claim.environment_view),
             state=state,
@@ -48,7 +49,8 @@ class Assembly:
             surroundings=self._surroundings,
             others=others,
             links=links_of(claim.links),
-            fed=msgspec.json.decode(claim.fed_signals),
+            fed=secrets.opened(msgspec.json.decode(claim.fed_signals)),
+            secrets=secrets,
             before=await self._before(claim, state),
         )
 

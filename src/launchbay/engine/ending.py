@@ -63,7 +63,7 @@ class Ending:
                 outcome = replace(outcome, error=self._journal.covered(outcome.error, limits.ERROR_CHARS))
                 self._journal.log(None, "error", outcome.error or "")
             self._journal.break_off()
-            await self._end(outcome, state.to_text(), await self._journal.settle())
+            await self._end(outcome, self._journal.secrets.sealed_json(state.to_text()), await self._journal.settle())
         except Fenced:
             raise
         except Exception:

@@ -110,7 +110,7 @@ class InnerJobs:
         before = await patiently(partial(self._before, outer, path)) if outer.plan.resumes else []
         for done in before:
             if done.status == JobStatus.SUCCEEDED:
-                return _results(done)
+                return _results(done, outer)
         resumes = [failed.id for failed in before]
         begin = partial(self._begin, outer, link, workflow, arguments, job_id, resumes)
         waiting = _Waiting(workflow)
@@ -131,7 +131,7 @@ class InnerJobs:
                     await patiently(partial(self._cancel, job_id))
                 await self._go_on(outer, job_id)
             elif outcome.status == JobStatus.SUCCEEDED:
-                return _results(outcome)
+                return _results(outcome, outer)
             else:
                 raise WorkflowFailed(outcome.error_message or f"the call of {workflow!r} failed.")
 
@@ -221,9 +221,10 @@ class InnerJobs:
             if workflow == DESTROY and status is InstanceStatus.DESTROYED:
                 raise _GoneAlready
             try:
-                plan = msgspec.structs.replace(plan_call(manifest, workflow, arguments, status), resumes=resumes)
+                plan = plan_call(manifest, workflow, arguments, status)
             except BadRequest as error:
                 raise WorkflowFailed(f"the instance {target.name!r}: {error}") from error
+            plan = msgspec.structs.replace(plan, resumes=resumes, arguments=outer.secrets.sealed(plan.arguments))
             _must_be_possible(plan, target)
             begun = await store.begin(
                 connection,
@@ -296,8 +297,8 @@ def inner_job_id(outer_job_id: str, path: str) -> str:
     return outer_job_id[:8] + hashlib.sha256(f"{outer_job_id}\n{path}".encode()).hexdigest()[:16]
 
 
-def _results(outcome: OutcomeRow) -> dict[str, Any]:
-    results: dict[str, Any] = msgspec.json.decode(outcome.results or "{}")
+def _results(outcome: OutcomeRow, outer: JobRun) -> dict[str, Any]:
+    results: dict[str, Any] = outer.secrets.opened(msgspec.json.decode(outcome.results or "{}"))
     return results
 
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,10 +19,10 @@ from launchbay.clock import Clock
 from launchbay.engine.storable import storable
 from launchbay.errors import Fenced, Unavailable
 from launchbay.model.job import StepStatus, move_step, raise_percent
-from launchbay.model.masking import Masking
 from launchbay.model.step_path import is_own_step, step_name
 from launchbay.observe import metrics
 from launchbay.runtime.journal import StepRecord
+from launchbay.runtime.secrets import Secrets
 from launchbay.store import jobs
 from launchbay.store.pool import Database
 
@@ -95,8 +95,8 @@ class PostgresJournal:
     """Implements `runtime.journal.Journal` for one claim of one job.
 
     `on_fenced` is called when another worker holds the job. Then, and when PostgreSQL refuses what is to be written,
-    nothing is written any more, and `start` and `settle` raise the reason. `masking` covers what the job was given and
-    must not be shown (promise 10): texts of actions and of those whom they ask may repeat it.
+    nothing is written any more, and `start` and `settle` raise the reason. `secrets` covers what must not be shown
+    (promise 10), because texts of actions and of those whom they ask may repeat it, and seals it in outputs.
     """
 
     def __init__(
@@ -107,14 +107,14 @@ class PostgresJournal:
         fence: int,
         records: Mapping[str, StepRecord],
         on_fenced: Callable[[], None],
-        masking: Callable[[], Masking] = Masking,
+        secrets: Secrets | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._key = {"job_id": job_id, "fence": fence}
         self._records = dict(records)
         self._on_fenced = on_fenced
-        self._masking = cache(masking)  # most jobs say nothing that could hold a secret
+        self.secrets = Secrets() if secrets is None else secrets
         self._steps: dict[str, _StepRow] = {}
         self._next: _Batch | None = None
         self._writer: asyncio.Task[None] | None = None
@@ -148,7 +148,7 @@ class PostgresJournal:
         """Record success with its outputs."""
         row = self._steps[path]
         self._finish(row, StepStatus.SUCCEEDED)
-        row.outputs = msgspec.json.encode(outputs).decode()
+        row.outputs = msgspec.json.encode(self.secrets.sealed(outputs)).decode()
         self._put(path, row)
         self._write_within(OUTCOME_S)
 
@@ -193,7 +193,7 @@ class PostgresJournal:
 
     def covered(self, text: str, longest_chars: int) -> str:
         """Return the form of a text that may be written: without secrets, and of a length that is stored."""
-        return storable(self._masking().text(text), longest_chars)
+        return storable(self.secrets.covered(text), longest_chars)
 
     def break_off(self) -> None:
         """End the steps that the job leaves behind unfinished, such as those of a command that took too long."""

@@ -8,27 +8,33 @@ from datetime import datetime
 
 import msgspec
 
+from launchbay.access.secret_key import SecretKey
+from launchbay.access.text_seal import TextSeal
 from launchbay.engine.aftermath import Moment, aftermath
 from launchbay.engine.assembly import links_of
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import expanded, scalers
 from launchbay.runtime.linked import linked_components, linked_signals
 from launchbay.runtime.results import return_values
+from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import InstanceState
 from launchbay.store import schedules
 from launchbay.store.pool import Connection
 
 
-async def look(connection: Connection, instance_id: str, manifest: CompiledManifest, now: datetime) -> None:
+async def look(
+    connection: Connection, instance_id: str, manifest: CompiledManifest, now: datetime, secret_key: SecretKey
+) -> None:
     """Take over the signals of linked instances, and queue what follows. The caller holds the idle instance."""
     onlooker = await schedules.onlooker(connection, instance_id=instance_id)
     assert onlooker is not None, "the caller holds the instance"
-    state = InstanceState.from_text(onlooker.state)
+    secrets = Secrets(TextSeal(secret_key, onlooker.organization_id))
+    state = InstanceState.from_text(secrets.opened_json(onlooker.state))
     manifest = expanded(manifest, {path: state.quantity(path) for path in scalers(manifest)})
     links = links_of(onlooker.links)
     targets = [link.instance_id for link in links.values() if link.is_instance]
     published = {
-        row.id: msgspec.json.decode(row.return_values)
+        row.id: secrets.opened(msgspec.json.decode(row.return_values))
         for row in await schedules.linked_values(connection, instance_ids=targets)
     }
     for component, link in linked_components(manifest, links):
@@ -39,16 +45,17 @@ async def look(connection: Connection, instance_id: str, manifest: CompiledManif
     moment = Moment(
         manifest=manifest,
         state=state,
-        fed=msgspec.json.decode(onlooker.fed_signals),
+        fed=secrets.opened(msgspec.json.decode(onlooker.fed_signals)),
         links=links,
-        values_before=msgspec.json.decode(onlooker.return_values),
+        values_before=secrets.opened(msgspec.json.decode(onlooker.return_values)),
         values_now=values_now,
+        secrets=secrets,
     )
     follows = aftermath(moment, now)
     await schedules.write_look(
         connection,
         instance_id=instance_id,
-        state=state.to_text(),
-        return_values=msgspec.json.encode(values_now).decode(),
+        state=secrets.sealed_json(state.to_text()),
+        return_values=msgspec.json.encode(secrets.sealed(values_now)).decode(),
         **follows.columns(),
     )

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import structlog
 
+from launchbay.access.secret_key import SecretKey
+from launchbay.access.text_seal import TextSeal
 from launchbay.engine.aftermath import NOTHING_FOLLOWS, Aftermath, Moment, aftermath
 from launchbay.engine.assembly import Assembly
 from launchbay.engine.ending import BROKEN, Ending, Outcome
@@ -28,6 +30,7 @@ from launchbay.runtime.machines import release_everything, stop_commands
 from launchbay.runtime.perform import perform
 from launchbay.runtime.results import return_values
 from launchbay.runtime.run import JobRun, Surroundings, WorkflowFailed
+from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import InstanceState
 from launchbay.store import job_control, jobs
 from launchbay.store.jobs import ClaimRow, RecordRow
@@ -45,11 +48,13 @@ class Runner:
         surroundings: Surroundings,
         manifests: CompiledManifests,
         services: ServiceCalls,
+        secret_key: SecretKey,
         destroy_timeout_s: float,
     ) -> None:
         self._database = database
         self._surroundings = surroundings
         self._manifests = manifests
+        self._secret_key = secret_key
         self._destroy_timeout_s = destroy_timeout_s
         self._held: dict[tuple[str, int], asyncio.Event] = {}
         self._assembly = Assembly(database, manifests, surroundings)
@@ -64,10 +69,11 @@ class Runner:
         if claim is None:
             return
         metrics.job_claimed(claim.fence, claim.waited_s)
+        secrets = Secrets(TextSeal(self._secret_key, claim.organization_id), partial(_masking, claim))
         records: Mapping[str, StepRecord] = {}
         cancellation: str | None = None
         if claim.fence > 1:
-            records, cancellation = await patiently(partial(self._look_back, job_id))
+            records, cancellation = await patiently(partial(self._look_back, job_id, secrets))
         lost, goes_on = asyncio.Event(), asyncio.Event()
         journal = PostgresJournal(
             self._database,
@@ -76,7 +82,7 @@ class Runner:
             claim.fence,
             records,
             on_fenced=lost.set,
-            masking=partial(_masking, claim),
+            secrets=secrets,
         )
         self._held[job_id, claim.fence] = lost
         try:
@@ -112,10 +118,10 @@ class Runner:
                 connection, job_id=job_id, requested_status=InstanceStatus.REQUESTED, started_status=started
             )
 
-    async def _look_back(self, job_id: str) -> tuple[Mapping[str, StepRecord], str | None]:
+    async def _look_back(self, job_id: str, secrets: Secrets) -> tuple[Mapping[str, StepRecord], str | None]:
         """Return what earlier claims left, and why the job is to end now, if it is."""
         async with self._database.connection() as connection:
-            records = {row.path: _record(row) for row in await jobs.records(connection, job_id=job_id)}
+            records = {row.path: _record(row, secrets) for row in await jobs.records(connection, job_id=job_id)}
             return records, await job_control.cancellation(connection, job_id=job_id)
 
     async def _cancel_inner(self, reason: str, job_id: str) -> None:
@@ -126,7 +132,7 @@ class Runner:
         self, job_id: str, claim: ClaimRow, journal: PostgresJournal, cancellation: str | None, goes_on: asyncio.Event
     ) -> None:
         ending = Ending(self._database, journal, job_id, claim, read_plan(claim.plan))
-        state = InstanceState.from_text(claim.state)
+        state = InstanceState.from_text(journal.secrets.opened_json(claim.state))
         try:
             job = await self._assembly.job(job_id, claim, journal, state, self._others)
             outcome = await self._outcome(replace(job, goes_on=goes_on), claim, cancellation)
@@ -149,7 +155,9 @@ class Runner:
             await stop_commands(job)
         values = return_values(job.manifest, job.state)
         follows = self._follows(job, claim, values, outcome.error)
-        return replace(outcome, return_values=_encoded(values), follows=follows, manifest=job.manifest)
+        return replace(
+            outcome, return_values=_encoded(job.secrets.sealed(values)), follows=follows, manifest=job.manifest
+        )
 
     def _follows(self, job: JobRun, claim: ClaimRow, values: Mapping[str, Any], error: str | None) -> Aftermath:
         if job.plan.kind == "destroy":
@@ -159,8 +167,9 @@ class Runner:
             state=job.state,
             fed=job.fed,
             links=job.links,
-            values_before=msgspec.json.decode(claim.return_values),
+            values_before=job.secrets.opened(msgspec.json.decode(claim.return_values)),
             values_now=values,
+            secrets=job.secrets,
         )
         return aftermath(moment, self._surroundings.clock.now(), job.plan.kind, failed=error is not None)
 
@@ -169,7 +178,7 @@ class Runner:
         timeout_s = self._destroy_timeout_s if job.plan.deletes_instance else None
         try:
             async with asyncio.timeout(timeout_s):
-                return Outcome(results=_encoded(await perform(job)))
+                return Outcome(results=_encoded(job.secrets.sealed(await perform(job))))
         except WorkflowFailed as failure:
             return Outcome(error=str(failure), propagates=failure.propagates)
         except TimeoutError:
@@ -208,6 +217,6 @@ def _encoded(value: Mapping[str, Any]) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _record(row: RecordRow) -> StepRecord:
-    outputs = None if row.outputs is None else msgspec.json.decode(row.outputs)
+def _record(row: RecordRow, secrets: Secrets) -> StepRecord:
+    outputs = None if row.outputs is None else secrets.opened(msgspec.json.decode(row.outputs))
     return StepRecord(StepStatus(row.status), row.attempt, row.started_at, outputs, row.error_message, row.percent)

@@ -57,17 +57,21 @@ class ServiceCalls:
         if declared is None:
             raise ActionFailed(f"The service {bound.name!r} has no command {command!r} any more.", retryable=False)
         try:
+            opened_parameters = opened(self._secret_key, link.instance_id, bound.secrets)
+            job.secrets.learn(opened_parameters)
             call = ServiceCall(
                 service_id=link.instance_id,
                 organization_id=job.organization_id,
-                parameters={**bound.parameters, **opened(self._secret_key, link.instance_id, bound.secrets)},
+                parameters={**bound.parameters, **opened_parameters},
                 arguments=checked_arguments(declared, arguments),
                 transaction=self._database.transaction,
                 report=_ignore,
                 seal=ServiceSeal(self._secret_key, link.instance_id),
                 idempotency_key=key,
             )
-            return await patiently(partial(kind.run, command, call))
+            results = await patiently(partial(kind.run, command, call))
+            job.secrets.learn([results.get(name) for name in declared.secret_results])
+            return results
         except (BadRequest, Conflict, SealBroken) as error:
             raise ActionFailed(f"The service {bound.name!r} refused {command!r}: {error}") from error
 

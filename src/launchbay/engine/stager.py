@@ -8,6 +8,7 @@ import msgspec
 import psycopg
 import structlog
 
+from launchbay.access.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.engine.looking import look
 from launchbay.errors import BadRequest, InvalidManifest, Unavailable
@@ -32,10 +33,11 @@ BATCH = 20  # one transaction; a larger one would hold its locks longer
 class Stager:
     """Fires what is due; `fire_due` is one round."""
 
-    def __init__(self, database: Database, manifests: CompiledManifests, clock: Clock) -> None:
+    def __init__(self, database: Database, manifests: CompiledManifests, clock: Clock, secret_key: SecretKey) -> None:
         self._database = database
         self._manifests = manifests
         self._clock = clock
+        self._secret_key = secret_key
 
     async def fire_due(self) -> int:
         """Fire a batch of due schedules, oldest first, and return how many rows it dealt with."""
@@ -80,7 +82,7 @@ class Stager:
         except InvalidManifest as error:  # a plug-in is gone; the instance's next job says so to its owner
             log.warning("signals.unseen", instance=schedule.instance_id, error=str(error))
             return
-        await look(connection, schedule.instance_id, manifest, self._clock.now())
+        await look(connection, schedule.instance_id, manifest, self._clock.now(), self._secret_key)
 
     async def _come_again(self, connection: Connection, schedule: DueRow, manifest: CompiledManifest) -> None:
         """Set the next time of one of the manifest's own schedules; times that have passed meanwhile are one."""

@@ -1,7 +1,8 @@
 """What is shown in place of secrets (promise 10): the one place that decides what counts as one. Pure.
 
 A value counts as a secret by the name that it goes under, and a text by what it looks like. What an instance was given
-under such a name is covered in every text of its jobs as well, wherever an action wrote it.
+under such a name is covered in every text of its jobs as well, wherever an action wrote it and however it is encoded
+there. What a job has learned from a vault is sealed in what it stores (`sealed_text.py`); the tokens are covered here.
 """
 
 import re
@@ -9,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from launchbay.model import sealed_text
+from launchbay.model.disguises import Disguises
+
 MASK = "********"
-SHORTEST_COVERED_CHARS = 4  # a shorter secret would cover letters of ordinary words all over a text
-_SHORTEST_LINE_CHARS = 12  # of a secret of several lines
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_WORDS = frozenset(
@@ -48,10 +50,11 @@ class Masking:
     """Covers secrets in values and texts; `known` are documents whose secrets are covered wherever they turn up."""
 
     def __init__(self, known: Iterable[Any] = ()) -> None:
-        found = {text for document in known for text in _secrets(document, under_secret=False)}
-        # A secret that holds another one goes first, or its rest would stay.
-        texts = sorted((text for text in found if len(text) >= SHORTEST_COVERED_CHARS), key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, texts))) if texts else None
+        self._known = Disguises(text for document in known for text in _secrets(document, under_secret=False))
+
+    def learn(self, secret: str) -> None:
+        """Cover this text too from now on, wherever it turns up."""
+        self._known.add(secret)
 
     def value(self, value: Any) -> Any:
         """Return a JSON value with its secrets covered; its form stays, so that the reader sees that they are there."""
@@ -69,12 +72,15 @@ class Masking:
 
     def text(self, text: str) -> str:
         """Return a text with its secrets covered."""
-        if self._known is not None:
-            text = self._known.sub(MASK, text)
+        text = sealed_text.replaced(self._known.replaced(text, _mask), _mask)
         text = _PRIVATE_KEY.sub(MASK, text)
         text = _NAMED.sub(_named, text)
         text = _PASSWORD_IN_URL.sub(rf"\1{MASK}", text)
         return _AUTHORIZATION.sub(rf"\1\2{MASK}", text)
+
+
+def _mask(_: str) -> str:
+    return MASK
 
 
 def _named(found: re.Match[str]) -> str:
@@ -101,7 +107,5 @@ def _secrets(value: Any, *, under_secret: bool) -> Iterator[str]:
             yield from _secrets(item, under_secret=under_secret)
     elif under_secret and isinstance(value, str):
         yield value
-        # A text of several lines, such as a key, is written to a log line by line.
-        yield from (line for line in value.splitlines() if len(line) >= _SHORTEST_LINE_CHARS)
     elif under_secret and isinstance(value, int | float) and not isinstance(value, bool):
         yield str(value)

@@ -157,7 +157,8 @@ class RunningStep:
         """Add lines to the step's log, each cut to the bound."""
         if self._workflow.is_over:
             return
-        for line in str(text).splitlines() or [""]:
+        # Before it is cut: a secret may stand where a line ends.
+        for line in self._job.secrets.covered(str(text)).splitlines() or [""]:
             self._job.journal.log(self._path, str(level), line[: limits.LOG_LINE_CHARS])
 
     async def progress(self, percent: int) -> None:

@@ -40,7 +40,7 @@ def linked_components(manifest: CompiledManifest, links: Mapping[str, Link]) -> 
 
 def publish_linked(job: JobRun, component: Component, link: Link, linked: LinkedInstance) -> None:
     """Take the linked instance's return values over as the component's signals."""
-    for pin, value in linked_signals(component, link, linked.return_values):
+    for pin, value in linked_signals(component, link, job.secrets.opened(linked.return_values)):
         job.state.publish(component.path, pin.interface, pin.name, value)
 
 

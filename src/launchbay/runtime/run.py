@@ -21,6 +21,7 @@ from launchbay.outgoing.client import OutgoingHttp
 from launchbay.outgoing.mail import MailServer
 from launchbay.runtime.graph import Graph
 from launchbay.runtime.journal import Journal
+from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import InstanceState
 
 
@@ -222,6 +223,7 @@ class JobRun:
     links: Mapping[str, Link] = field(default_factory=dict)  # by component path
     # What a parent instance gives to the needs of the application: `interface.pin` → peer → value.
     fed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    secrets: Secrets = field(default_factory=Secrets)
     before: Configured | None = None  # what a reconfiguration comes from
     budget: Budget = field(default_factory=Budget)
     # Set before the job is broken off here to be gone on with by its next claim: what it began elsewhere stays.

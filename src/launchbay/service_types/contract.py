@@ -53,13 +53,17 @@ class CommandArgument:
 
 @dataclass(frozen=True, slots=True)
 class ServiceCommand:
-    """A command, which manifests reach as a pin of `interface`, and the API by its name alone."""
+    """A command, which manifests reach as a pin of `interface`, and the API by its name alone.
+
+    What a workflow gets under one of the `secret_results` is shown nowhere, and sealed wherever it is stored.
+    """
 
     interface: str
     description: str
     arguments: Mapping[str, CommandArgument] = field(default_factory=dict)
     intermediate: Mapping[str, Type] = field(default_factory=dict)
     results: Mapping[str, Type] = field(default_factory=dict)
+    secret_results: frozenset[str] = frozenset()
     changes: bool = True  # something, and so it belongs into the audit log
 
     def pin(self) -> PinType:

@@ -32,11 +32,14 @@ async def found_entry(connection: Connection, call: ServiceCall, kind: str, name
     return entry
 
 
-async def has_room(connection: Connection, call: ServiceCall) -> None:
-    """Lock the vault for one more entry. Raises Conflict when it is full or was deleted."""
+async def has_room(connection: Connection, call: ServiceCall, beside: str | None = None) -> None:
+    """Lock the vault for one more entry, or for one in place of the secret `beside`.
+
+    Raises Conflict when it is full or was deleted.
+    """
     if await services.lock(connection, service_id=call.service_id) is None:
         raise Conflict("The service was deleted at the same moment.")
-    if (await store.count(connection, service_id=call.service_id) or 0) >= VAULT_ENTRIES:
+    if (await store.count_others(connection, service_id=call.service_id, name=beside) or 0) >= VAULT_ENTRIES:
         raise Conflict(
             f"The vault has {VAULT_ENTRIES} entries, which is the most.", "Delete some first.", code="VaultFull"
         )

@@ -26,6 +26,7 @@ KEY_COMMANDS: Mapping[str, ServiceCommand] = {
         arguments={"id": _ID},
         intermediate=_MADE,
         results={"privateKey": OBJECT},
+        secret_results=frozenset({"privateKey"}),
     ),
     "get-public-key": ServiceCommand(
         _INTERFACE,

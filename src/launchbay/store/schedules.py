@@ -30,8 +30,9 @@ class TargetRow(NamedTuple):
 
 
 class OnlookerRow(NamedTuple):
-    """An instance that looks at the signals of others; all of it JSON texts."""
+    """An instance that looks at the signals of others; its documents are JSON texts."""
 
+    organization_id: str
     state: str
     return_values: str
     fed_signals: str

@@ -41,7 +41,7 @@ class OfferedEntry(NamedTuple):
 _sql = load("vault")
 entries = _sql.rows("entries", EntryRow)
 find = _sql.row("find", SealedEntry)
-count = _sql.value("count", int)
+count_others = _sql.value("count_others", int)
 insert = _sql.change("insert")
 replace = _sql.change("replace")
 delete = _sql.change("delete")

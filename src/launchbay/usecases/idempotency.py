@@ -59,17 +59,17 @@ class Idempotency:
                 hours=limits.IDEMPOTENCY_KEY_HOURS,
             )
             if begun is None:
-                return Outcome(await self._earlier(connection, actor, key, fingerprint), is_repeated=True)
+                return Outcome(await self._earlier(connection, actor, key, request), is_repeated=True)
             with self._database.joined(connection):
                 answer = await work()
             sealed = self._secret.seal(answer, _sealed_for(actor, key))
             await store.finish(connection, user_id=actor.user_id, key=key, answer=sealed)
         return Outcome(answer, is_repeated=False)
 
-    async def _earlier(self, connection: Connection, actor: Actor, key: str, fingerprint: str) -> bytes:
+    async def _earlier(self, connection: Connection, actor: Actor, key: str, request: bytes) -> bytes:
         stored = await store.stored(connection, user_id=actor.user_id, key=key)
         assert stored is not None, "the key is taken, and nobody removes one so young"
-        if stored.fingerprint != fingerprint:
+        if not self._secret.is_fingerprint(stored.fingerprint, request, _PURPOSE):
             raise BadRequest(
                 f"The Idempotency-Key {key[:60]!r} was used for another request.",
                 "Send a new key with a new request, and the same one only with the same request.",

@@ -11,6 +11,7 @@ from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, TooLarge
+from launchbay.model import sealed_text
 from launchbay.model.environment_view import read_environment_view
 from launchbay.model.instance import InstanceStatus, is_active
 from launchbay.model.instance_detail import InstanceDetail
@@ -18,6 +19,7 @@ from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.instance_summary import InstanceSummary
 from launchbay.model.job import JobStatus
 from launchbay.model.machine import DRY_RUN
+from launchbay.model.masking import MASK
 from launchbay.model.plan import read_plan
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import available_workflows, plan_destroy
@@ -42,6 +44,9 @@ async def read_instance(desk: Desk, actor: Actor, instance_id: str) -> InstanceV
         detail = await lookup.instance_detail(instance_id, Permission.READ, jobs=limits.HISTORY_JOBS)
         manifest = await desk.manifests.get(connection, detail.application_id, detail.version)
     provider = desk.machines.name_for(read_environment_view(detail.environment_view).policies)
+    # What workflows learned from a vault is sealed in there.
+    shown = sealed_text.replaced(detail.return_values, lambda _: MASK)
+    detail = msgspec.structs.replace(detail, return_values=shown)
     return InstanceView(detail, available_workflows(manifest), provider == DRY_RUN)
 
 

@@ -28,7 +28,7 @@ class Submodule:
         if link.kind is LinkKind.OWN:
             needs = feed_for(job.manifest, job.state, job.fed, component)
             if needs:
-                await job.others.feed(link, needs)
+                await job.others.feed(link, job.secrets.sealed(needs))
             if await _is_to_reconfigure(job, link, component, is_up=False):
                 await job.others.run(job, link, RECONFIGURE, {}, workflow_path(component.path, RECONFIGURE))
             else:

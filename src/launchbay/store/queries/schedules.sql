@@ -77,7 +77,7 @@ WHERE jobs.id = %(job_id)s AND jobs.fence = %(fence)s AND jobs.status = 'Executi
 
 -- name: onlooker
 -- What an instance needs for a look at the signals of those that it stands on.
-SELECT state, return_values, fed_signals,
+SELECT organization_id, state, return_values, fed_signals,
        (SELECT json_object_agg(component, json_build_array(target_id, kind, binding))
         FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links
 FROM instances WHERE id = %(instance_id)s;

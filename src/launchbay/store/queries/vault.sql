@@ -10,8 +10,10 @@ FROM vault_entries
 WHERE service_id = %(service_id)s AND kind = %(kind)s AND (name = %(name)s OR id = %(name)s)
 ORDER BY name = %(name)s DESC LIMIT 1;
 
--- name: count
-SELECT count(*) FROM vault_entries WHERE service_id = %(service_id)s;
+-- name: count_others
+-- How many entries a vault has beside the secret of this name.
+SELECT count(*) FROM vault_entries
+WHERE service_id = %(service_id)s AND NOT coalesce(kind = 'secret' AND name = %(name)s::text, false);
 
 -- name: insert
 INSERT INTO vault_entries (id, service_id, kind, name, sealed, algorithm, public_key)

@@ -1,0 +1,170 @@
+"""Finds secrets in texts, also in the disguises that encodings give them, and where only a part of one is there. Pure.
+
+A secret leaves in other clothes than it came in: a Basic header is base64 with something before it, a URL escapes with
+percent signs, JSON with backslashes, a dump is hexadecimal, and a long one is wrapped over lines. Each of these is a
+text of its own that is looked for. Of long ones short pieces are looked for, and what is found grows to both sides as
+far as it is the same: a line that was cut, or wrapped anywhere, gives away no more than fewer than two pieces.
+"""
+
+import base64
+import html
+import json
+from collections.abc import Callable, Iterable, Iterator
+from urllib.parse import quote, quote_plus
+
+SHORTEST_CHARS = 4  # a shorter secret would cover letters of ordinary words all over a text
+_SHORTEST_LINE_CHARS = 12  # of a secret of several lines, each of which may stand alone
+_SHORTEST_ENCODED_CHARS = 5
+_PIECE_CHARS = 16
+_PIECES = 256  # of one disguise; of very long ones every so-manieth
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
+
+Span = tuple[int, int]
+
+
+class Disguises:
+    """Texts that are secret, in all their disguises. More can be added at any time."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets: set[str] = set()
+        # Piece → the disguises that it is of, each with the place of the piece in it and whether it is base64.
+        self._pieces: dict[str, list[tuple[str, int, bool]]] = {}
+        self.longest_chars = 0
+        for secret in secrets:
+            self.add(secret)
+
+    def __bool__(self) -> bool:
+        """Tell whether there is anything to look for."""
+        return bool(self._pieces)
+
+    def add(self, secret: str) -> None:
+        """Look for this text too, unless it is too short to be told from others."""
+        if secret in self._secrets or len(secret) < SHORTEST_CHARS:
+            return
+        self._secrets.add(secret)
+        lines = [line.strip() for line in secret.splitlines()] if "\n" in secret or "\r" in secret else []
+        for text in (secret, *(line for line in lines if len(line) >= _SHORTEST_LINE_CHARS)):
+            for disguise, is_base64 in _disguises(text):
+                self._look_for(disguise, is_base64=is_base64)
+
+    def spans(self, text: str) -> list[Span]:
+        """Return where secrets stand in the text, from left to right; no two touch."""
+        found: list[Span] = []
+        for piece, disguises in self._pieces.items():
+            start = text.find(piece)
+            while start >= 0:
+                found += (_grown(text, start, len(piece), disguise) for disguise in disguises)
+                start = text.find(piece, start + 1)
+        return _joined(found)
+
+    def replaced(self, text: str, stand_in: Callable[[str], str]) -> str:
+        """Return the text with every secret in it as `stand_in` makes of it."""
+        spans = self.spans(text)
+        if not spans:
+            return text
+        parts: list[str] = []
+        end = 0
+        for start, stop in spans:
+            parts += (text[end:start], stand_in(text[start:stop]))
+            end = stop
+        return "".join((*parts, text[end:]))
+
+    def _look_for(self, disguise: str, *, is_base64: bool) -> None:
+        self.longest_chars = max(self.longest_chars, len(disguise))
+        if len(disguise) < 2 * _PIECE_CHARS:
+            self._pieces.setdefault(disguise, []).append((disguise, 0, is_base64))
+            return
+        step = max(_PIECE_CHARS, len(disguise) // _PIECES)
+        last = len(disguise) - _PIECE_CHARS
+        for place in (*range(0, last, step), last):
+            piece = disguise[place : place + _PIECE_CHARS]
+            self._pieces.setdefault(piece, []).append((disguise, place, is_base64))
+
+
+class Stream:
+    """Covers secrets in a text that comes in chunks: what may be the beginning of one is held back."""
+
+    def __init__(self, disguises: Disguises, mask: str) -> None:
+        self._disguises = disguises
+        self._mask = mask
+        self._held = ""
+
+    def feed(self, chunk: str) -> str:
+        """Take the next chunk and return what can be shown by now."""
+        self._held += chunk
+        cut = max(0, len(self._held) - max(0, self._disguises.longest_chars - 1))
+        for start, stop in self._disguises.spans(self._held):
+            if start < cut < stop:
+                cut = start
+        shown, self._held = self._held[:cut], self._held[cut:]
+        return self._covered(shown)
+
+    def finish(self) -> str:
+        """Return what is left at the end."""
+        shown, self._held = self._held, ""
+        return self._covered(shown)
+
+    def _covered(self, text: str) -> str:
+        return self._disguises.replaced(text, lambda _: self._mask)
+
+
+def _grown(text: str, start: int, length: int, disguise: tuple[str, int, bool]) -> Span:
+    """Return how far a piece that was found goes on as its disguise does."""
+    whole, place, is_base64 = disguise
+    stop, end = start + length, place + length
+    while start > 0 and place > 0 and text[start - 1] == whole[place - 1]:
+        start, place = start - 1, place - 1
+    while stop < len(text) and end < len(whole) and text[stop] == whole[end]:
+        stop, end = stop + 1, end + 1
+    if is_base64:
+        # The characters beside it hold bits of it, together with those of what stands beside it.
+        if start > 0 and text[start - 1] in _BASE64:
+            start -= 1
+        while stop < len(text) and (text[stop] == "=" or (end == len(whole) and text[stop] in _BASE64)):
+            stop, end = stop + 1, end + 1
+    return start, stop
+
+
+def _joined(spans: list[Span]) -> list[Span]:
+    joined: list[Span] = []
+    for start, stop in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], stop))
+        else:
+            joined.append((start, stop))
+    return joined
+
+
+def _disguises(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the text itself and what common encodings make of it, each once, and whether that is base64."""
+    data = text.encode("utf-8", "surrogatepass")
+    escaped = [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]
+    doubly = [json.dumps(each)[1:-1] for each in escaped]
+    quoted = [quote(data, safe=""), quote(data), quote_plus(data)]
+    plain = [
+        *(text, *escaped, *(each.replace("/", "\\/") for each in escaped), *doubly),
+        *(*quoted, *(_lower_escapes(each) for each in quoted)),
+        *(html.escape(text), html.escape(text, quote=False), text.replace("'", "'\\''"), text.replace("'", "'\"'\"'")),
+        *(data.hex(), data.hex().upper()),
+    ]
+    yield from ((each, False) for each in dict.fromkeys(plain))
+    encoded = [core for each in dict.fromkeys((text, *escaped)) for core in _base64_cores(each)]
+    yield from ((each, True) for each in dict.fromkeys(encoded) if len(each) >= _SHORTEST_ENCODED_CHARS)
+
+
+def _lower_escapes(text: str) -> str:
+    parts = text.split("%")
+    return "%".join((parts[0], *(part[:2].lower() + part[2:] for part in parts[1:])))
+
+
+def _base64_cores(text: str) -> Iterator[str]:
+    """Yield, for each alignment and alphabet, the characters that stand for this text alone, whatever is around it."""
+    data = text.encode("utf-8", "surrogatepass")
+    for before in range(3):
+        encoded = base64.b64encode(b"\0" * before + data)
+        core = encoded[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
+        yield core.decode()
+        yield core.translate(_URL_ALPHABET).decode()
+
+
+_URL_ALPHABET = bytes.maketrans(b"+/", b"-_")

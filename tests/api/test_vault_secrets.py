@@ -1,0 +1,303 @@
+"""A named secret of a vault is used by manifests, and shown and stored in the open by nothing (promise 10)."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from launchbay.actions import registry
+from launchbay.actions.contract import ActionCall
+from launchbay.errors import ActionFailed
+from launchbay.model.disguises import Disguises
+from tests.api.running import Api, accepted, fresh_name, running_api, served
+from tests.api.streams import stream
+from tests.api.vaults import made_vault, told
+from tests.databases import Databases
+from tests.outgoing.loopback import LoopbackServer, loopback_server
+
+SECRET = 'tr0ub4dor&3 "ünd" /more+'
+MASK = "********"
+
+
+def encodings(text: str) -> list[str]:
+    data = text.encode()
+    return [
+        text,
+        json.dumps({"told": text}),
+        quote(text, safe=""),
+        data.hex(),
+        *(base64.b64encode(b"x" * shift + data + b"yz").decode() for shift in range(3)),
+        base64.urlsafe_b64encode(data).decode(),
+    ]
+
+
+class Leak:
+    """Says, returns and fails with what it is given, in every encoding. `used` is what it was given, last first."""
+
+    name = "test.leak"
+    aliases = ()
+    pure = False
+    parameters: Mapping[str, Any] = {}
+    outputs: Mapping[str, str] = {}
+
+    def __init__(self) -> None:
+        self.used: list[str] = []
+
+    async def run(self, call: ActionCall) -> Mapping[str, Any]:
+        text = call.parameters["text"]
+        self.used.insert(0, text)
+        for number, encoded in enumerate(encodings(text)):
+            call.context.log("info", f"{number}: {encoded}")
+        # A line that is longer than the log takes, with the secret where it is cut.
+        call.context.log("info", "." * 4_090 + text)
+        if call.parameters.get("fail"):
+            raise ActionFailed(f"refused: {' '.join(encodings(text))}", retryable=False)
+        return {"whole": text, "parts": encodings(text), "by": {text: 1}}
+
+
+LEAK = Leak()
+
+USER = """
+application:
+  interfaces:
+    result: {secret: bind(main#result.secret), length: bind(main#result.length)}
+    actions: {use: bind(main#actions.use), fail: bind(main#actions.fail), again: bind(main#actions.again)}
+  bindings: [[main, vault]]
+  components:
+    vault:
+      type: reference.Service
+      interfaces: {secret-store: {get-secret: receive-command(string name => string value)}}
+    main:
+      type: workflow.Instance
+      required: [vault]
+      interfaces:
+        vault: {get-secret: send-command(string name => string value)}
+        result: {secret: publish-signal(string), length: publish-signal(string)}
+        actions: {use: "receive-command(=> string secret)", fail: receive-command(), again: receive-command()}
+      configuration:
+        configuration.workflows:
+          launch: {steps: []}
+          use:
+            steps:
+              - get: {action: vault.get-secret, parameters: {name: db}, output: {password: value}}
+              - leak:
+                  {action: test.leak, precedingPhases: [get], parameters: {text: "{$.password}"}, output: {w: whole}}
+            return: {secret: {value: "{$.w}"}, length: {value: "user:{$.w}@host"}}
+          fail:
+            steps:
+              - get: {action: vault.get-secret, parameters: {name: db}, output: {password: value}}
+              - leak: {action: test.leak, precedingPhases: [get], parameters: {text: "{$.password}", fail: true}}
+          again: {steps: [{leak: {action: test.leak, parameters: {text: "{$.secret}"}}}]}
+"""
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, LEAK))
+        async with running_api(url, outgoing_allow="127.0.0.1") as api:
+            vault = await made_vault(api, offered_by=api.environment)
+            await told(api, vault, "set-secret", name="db", value=SECRET)
+            yield api
+    databases.drop(url)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[LoopbackServer]:
+    async with loopback_server() as server:
+        yield server
+
+
+def assert_covered(*shown: Any) -> None:
+    """Check that nothing has the secret in it, in any disguise."""
+    disguises = Disguises([SECRET])
+    for text in (json.dumps(each, ensure_ascii=False) if not isinstance(each, str) else each for each in shown):
+        assert [text[max(0, start - 40) : stop + 9] for start, stop in disguises.spans(text)] == []
+
+
+async def everything_shown(api: Api, instance: str) -> list[Any]:
+    """Return all that the API shows of an instance."""
+    jobs = accepted(await api.get(f"instances/{instance}/jobs"))
+    return [
+        await api.document(instance),
+        jobs,
+        *[accepted(await api.get(f"instances/{instance}/jobs/{job['id']}")) for job in jobs],
+        accepted(await api.get(f"instances/{instance}/log")),
+        accepted(await api.get(f"organizations/{api.organization}/audit")),
+    ]
+
+
+async def everything_stored(api: Api) -> str:
+    """Return every row of every table as text."""
+    async with api.database.connection() as connection:
+        found = await connection.execute("SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public'")
+        tables = [name for (name,) in await found.fetchall()]
+        texts = []
+        for table in tables:
+            rows = await (
+                await connection.execute(f"SELECT row_to_json({table})::text FROM {table}".encode())
+            ).fetchall()
+            texts += [row for (row,) in rows]
+    return "\n".join(texts)
+
+
+async def test_a_secret_is_used_and_neither_shown_nor_stored_in_the_open(api: Api) -> None:
+    instance = await api.running(USER)
+    document = await api.run(instance, "actions.use")
+    assert document["workflowHistory"][0]["status"] == "Succeeded", document["errorMessage"]
+    assert LEAK.used[0] == SECRET
+    assert document["returnValues"] == {"result.secret": MASK, "result.length": f"user:{MASK}@host"}
+    shown = await everything_shown(api, instance)
+    assert_covered(*shown, await everything_stored(api))
+    [step] = [step for step in shown[2]["steps"] if step["path"].endswith("/leak")]
+    assert step["outputs"]["whole"] == MASK
+    assert all(MASK in part for part in step["outputs"]["parts"])
+    assert step["outputs"]["by"] == {MASK: 1}
+
+
+async def test_what_a_workflow_returned_is_a_secret_of_later_jobs_too(api: Api) -> None:
+    instance = await api.running(USER)
+    await api.run(instance, "actions.use")
+    document = await api.run(instance, "actions.again")
+    assert document["workflowHistory"][0]["status"] == "Succeeded", document["errorMessage"]
+    assert LEAK.used[:2] == [SECRET, SECRET]
+    assert_covered(*await everything_shown(api, instance), await everything_stored(api))
+
+
+async def test_the_same_secret_again_is_no_change_of_a_signal(api: Api) -> None:
+    instance = await api.running(USER)
+
+    async def stored() -> str:
+        async with api.database.connection() as connection:
+            statement = "SELECT return_values FROM instances WHERE id = %s"
+            row = await (await connection.execute(statement, [instance])).fetchone()
+        assert row is not None
+        return str(row[0])
+
+    await api.run(instance, "actions.use")
+    before = await stored()
+    await api.run(instance, "actions.use")
+    assert await stored() == before
+    assert "launchbay:sealed" in before
+
+
+async def test_an_error_that_repeats_a_secret_is_covered_everywhere(api: Api) -> None:
+    instance = await api.running(USER)
+    document = await api.run(instance, "actions.fail")
+    assert "refused: ********" in document["errorMessage"]
+    assert_covered(*await everything_shown(api, instance), await everything_stored(api))
+
+
+async def test_streams_and_webhooks_tell_no_secret(api: Api, receiver: LoopbackServer) -> None:
+    instance = await api.running(USER)
+    body = {"url": receiver.url("/hook"), "events": ["status", "job", "signal"]}
+    webhook = accepted(await api.post(f"organizations/{api.organization}/webhooks", body))["id"]
+    async with served(api) as port, stream(port, instance) as listener:
+        await api.run(instance, "actions.use")
+        await listener.until("signal", name="result.secret")
+        await listener.until("status", status="Running")
+        await api.run(instance, "actions.fail")
+        await listener.until("job", status="Failed")
+    assert_covered(*[event.data for event in listener.seen])
+    assert any(event.name == "log" and MASK in event.data["text"] for event in listener.seen)
+    async with asyncio.timeout(20):
+        while not any(b'"Failed"' in each.body for each in receiver.received):
+            await asyncio.sleep(0.02)
+    assert_covered(*[each.body.decode() for each in receiver.received])
+    assert any(MASK.encode() in each.body for each in receiver.received)
+    accepted(await api.delete(f"webhooks/{webhook}"))
+
+
+PARENT = """
+application:
+  interfaces:
+    result: {secret: bind(child#result.secret), heard: bind(main#result.heard)}
+    actions: {go: bind(main#actions.go)}
+  bindings: [[main, child]]
+  components:
+    child:
+      type: reference.Submodule
+      configuration: {__locator.application-id: CHILD}
+      interfaces:
+        result: {secret: publish-signal(string)}
+        actions: {use: "receive-command(=> string secret)", tell: "receive-command(object word => object said)"}
+    main:
+      type: workflow.Instance
+      interfaces:
+        child: {use: "send-command(=> string secret)", tell: "send-command(object word => object said)"}
+        heard: {secret: consume-signal(string)}
+        result: {heard: publish-signal(object)}
+        actions: {go: "receive-command(=> object heard)"}
+      configuration:
+        configuration.workflows:
+          launch: {steps: []}
+          go:
+            steps:
+              - use: {action: child.use, output: {got: secret}}
+              - tell:
+                  {action: child.tell, precedingPhases: [use], parameters: {word: {in: "{$.got}"}}, output: {s: said}}
+              - leak: {action: test.leak, precedingPhases: [tell], parameters: {text: "{$.got}"}}
+            return: {heard: {value: "{$.s}"}}
+"""
+
+TELLER = (
+    USER.replace("again: bind(main#actions.again)}", "tell: bind(main#actions.tell)}")
+    .replace("again: receive-command()}", 'tell: "receive-command(object word => object said)"}')
+    .replace(
+        'again: {steps: [{leak: {action: test.leak, parameters: {text: "{$.secret}"}}}]}',
+        'tell: {steps: [], return: {said: {value: ["{$.word}"]}}}',
+    )
+)
+
+
+async def test_a_secret_travels_between_instances_as_itself_and_is_sealed_on_the_way(api: Api) -> None:
+    child = fresh_name("teller")
+    await api.application(TELLER, child)
+    instance = await api.running(PARENT.replace("CHILD", child))
+    document = await api.run(instance, "actions.go")
+    assert document["workflowHistory"][0]["status"] == "Succeeded", document["errorMessage"]
+    assert LEAK.used[0] == SECRET
+    assert document["returnValues"] == {"result.secret": MASK, "result.heard": [{"in": MASK}]}
+    [component] = [each for each in document["components"] if "instanceId" in each]
+    assert_covered(
+        *await everything_shown(api, instance),
+        *await everything_shown(api, component["instanceId"]),
+        await everything_stored(api),
+    )
+
+
+async def test_secrets_are_set_listed_replaced_and_deleted(api: Api) -> None:
+    vault = await made_vault(api)
+    made = await told(api, vault, "set-secret", name="key", value="open sesame")
+    assert made == {"id": made["id"], "name": "key", "replaced": False}
+    assert await told(api, vault, "get-secret", name="key") == {"value": "open sesame"}
+    again = await told(api, vault, "set-secret", name="key", value="close sesame")
+    assert again == {"id": made["id"], "name": "key", "replaced": True}
+    assert await told(api, vault, "get-secret", name=made["id"]) == {"value": "close sesame"}
+    [listed] = (await told(api, vault, "list-secrets"))["secrets"]
+    assert set(listed) == {"id", "name", "createdAt", "changedAt"}
+    assert listed["changedAt"] >= listed["createdAt"]
+    assert await told(api, vault, "delete-secret", name="key") == {"removed": True}
+    answer = await api.post(f"services/{vault}/get-secret", {"arguments": {"name": "key"}})
+    assert (answer.status_code, "no secret 'key'" in answer.text) == (409, True)
+
+
+@pytest.mark.parametrize("value", ["", "short", "x" * 70_000])
+async def test_what_could_not_be_covered_is_no_secret(api: Api, value: str) -> None:
+    vault = await made_vault(api)
+    answer = await api.post(f"services/{vault}/set-secret", {"arguments": {"name": "key", "value": value}})
+    assert (answer.status_code, list(answer.json())) == (400, ["value"])
+
+
+async def test_manifests_reach_what_reads_a_vault_and_nothing_that_changes_it(api: Api) -> None:
+    types = accepted(await api.get(f"organizations/{api.organization}/serviceTypes"))
+    [vault] = [kind for kind in types if kind["id"] == "builtin:cobalt_secure_store"]
+    assert vault["interfaces"] == ["keypair-store", "secret-store"]
+    application = await api.application(USER.replace("get-secret", "delete-secret"))
+    answer = await api.post(f"applications/{application}/launch", {})
+    assert (answer.status_code, "needs a service" in answer.text) == (400, True)

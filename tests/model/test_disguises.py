@@ -1,0 +1,136 @@
+"""Secrets are found in every text that holds one, whatever an encoding made of it."""
+
+import base64
+import html
+import json
+import re
+import shlex
+from collections.abc import Callable
+from itertools import pairwise
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchbay.model.disguises import Disguises, Stream
+from launchbay.service_types import ssh_keys
+
+MASK = "********"
+SECRET = "pa$$/wörd \"+ \\ 'it's? & <42>"
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "json": json.dumps,
+    "json with its own characters": lambda text: json.dumps(text, ensure_ascii=False),
+    "json in json": lambda text: json.dumps(json.dumps(text)),
+    "json with escaped slashes": lambda text: json.dumps(text).replace("/", "\\/"),
+    "url": lambda text: quote(text, safe=""),
+    "url path": quote,
+    "form": quote_plus,
+    "url in lower case": lambda text: re.sub("%..", lambda found: found[0].lower(), quote(text, safe="")),
+    "hex": lambda text: text.encode().hex(),
+    "HEX": lambda text: text.encode().hex().upper(),
+    "html": html.escape,
+    "shell": shlex.quote,
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 of json": lambda text: base64.b64encode(json.dumps(text)[1:-1].encode()).decode(),
+}
+
+
+def covered(text: str, *secrets: str) -> str:
+    return Disguises(secrets).replaced(text, lambda _: MASK)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("secret", [SECRET, "hunter", "".join(map(chr, range(0x21, 0x300)))], ids=len)
+def test_a_secret_is_covered_in_every_encoding(encoding: str, secret: str) -> None:
+    shown = covered(f"before {ENCODINGS[encoding](secret)} after", secret)
+    assert re.fullmatch(r"before [\\\"']*\*{8}[\\\"']* after", shown)
+
+
+bytes_around = st.binary(max_size=7)
+secrets = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=6, max_size=200)
+
+
+@given(bytes_around, secrets, bytes_around, st.booleans())
+def test_base64_is_covered_at_every_alignment_and_in_both_alphabets(
+    before: bytes, secret: str, after: bytes, url: bool
+) -> None:
+    encode = base64.urlsafe_b64encode if url else base64.b64encode
+    whole = encode(before + secret.encode() + after).decode()
+    shown = covered(whole, secret)
+    assert MASK in shown
+    # What is left of the text says nothing about the secret: it is made of the bytes around it alone.
+    left, _, rest = shown.partition(MASK)
+    assert len(left) <= len(before) * 8 / 6 + 1
+    assert len(rest.rpartition(MASK)[2].rstrip("=")) <= len(after) * 8 / 6 + 1
+
+
+@given(st.text(max_size=50), secrets, st.text(max_size=50))
+def test_no_text_that_holds_a_secret_shows_it(before: str, secret: str, after: str) -> None:
+    assert secret not in covered(before + secret + after, secret).replace(MASK, "\0")
+
+
+@given(st.text(max_size=300), secrets)
+def test_a_text_without_the_secret_stays(text: str, secret: str) -> None:
+    disguises = Disguises([secret])
+    if not disguises.spans(text):
+        assert disguises.replaced(text, lambda _: MASK) == text
+
+
+@pytest.mark.parametrize("width", [60, 64, 76, 100])
+@pytest.mark.parametrize("before", ["", "x", "some words before it "])
+def test_a_private_key_that_is_encoded_and_wrapped_leaves_no_line(width: int, before: str) -> None:
+    key = ssh_keys.generate("ed25519", None, "x").private
+    encoded = base64.b64encode((before + key).encode()).decode()
+    lines = [encoded[place : place + width] for place in range(0, len(encoded), width)]
+    disguises = Disguises([key])
+    # As a log has them: one by one. The first and the last ones may hold little of it.
+    begin = len(before) // (width * 6 // 8) + 1
+    for line in lines[begin:-1]:
+        assert disguises.replaced(line, lambda _: MASK) == MASK
+
+
+def test_each_long_line_of_a_secret_is_one_too() -> None:
+    key = ssh_keys.generate("rsa", 2048, "x").private
+    disguises = Disguises([key])
+    for line in key.splitlines():
+        if len(line) >= 12:
+            assert disguises.replaced(line, lambda _: MASK) == MASK
+
+
+def test_the_part_of_a_long_secret_that_was_cut_off_is_covered() -> None:
+    secret = "correct horse battery staple of a very long password"
+    assert covered(f"said {secret[:40]}", secret) == f"said {MASK}"
+    assert covered(f"{secret[9:]} was said", secret) == f"{MASK} was said"
+
+
+def test_what_is_too_short_is_not_looked_for() -> None:
+    assert not Disguises(["abc", ""])
+    assert covered("abcdef", "abc") == "abcdef"
+
+
+def test_two_secrets_that_overlap_are_covered_together() -> None:
+    assert covered("say opensesame now", "opense", "sesame") == f"say {MASK} now"
+
+
+@given(st.lists(st.text(max_size=40), max_size=6), secrets, st.lists(st.integers(0, 400), max_size=8))
+def test_a_secret_that_is_split_over_chunks_is_covered_as_in_one(
+    around: list[str], secret: str, cuts: list[int]
+) -> None:
+    text = secret.join(["", *around, ""])
+    places = sorted({cut % (len(text) + 1) for cut in cuts} | {0, len(text)})
+    stream = Stream(Disguises([secret]), MASK)
+    chunks = [text[start:stop] for start, stop in pairwise(places)]
+    shown = "".join([*(stream.feed(chunk) for chunk in chunks), stream.finish()])
+    assert shown == covered(text, secret)
+
+
+def test_a_stream_without_secrets_holds_nothing_back() -> None:
+    assert Stream(Disguises(), MASK).feed("abc") == "abc"
+
+
+def test_long_texts_are_looked_through_quickly() -> None:
+    """Bounded work: the pieces of a very long secret are bounded, and each is one search of the text."""
+    disguises = Disguises(["x" * 10 + "secret" * 10_000])
+    assert not disguises.spans("harmless words " * 100_000)
