@@ -108,6 +108,18 @@ async def test_a_parent_launches_its_child_and_shows_its_signals(api: Api) -> No
     assert [job["name"] for job in child["workflowHistory"]] == ["launch"]
 
 
+async def test_signals_and_results_of_a_child_have_the_types_that_the_parent_declares(api: Api) -> None:
+    name = fresh_name("child")
+    await api.application(CHILD, name)
+    text = parent(name).replace("size: publish-signal(int)", "size: publish-signal(string)")
+    instance = await api.running(text.replace("int by => int size), ask", "string by => string size), ask"))
+    assert (await api.document(instance))["returnValues"]["result.size"] == "1"
+    document = await api.run(instance, "actions.ask", by="8")
+    assert document["returnValues"] == {"result.size": "8", "result.told": "asked for 8, got 8"}
+    [child] = [part["instanceId"] for part in document["components"] if "instanceId" in part]
+    assert (await api.document(child))["returnValues"]["result.size"] == 8
+
+
 async def test_a_child_is_found_by_the_id_of_its_application_too(api: Api) -> None:
     child = await api.application(CHILD)
     document = await api.settled(await api.launch(await api.application(parent(child))))

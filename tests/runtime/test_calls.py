@@ -277,3 +277,63 @@ async def test_commands_that_go_round_end_with_a_sentence() -> None:
     error = await live.command("act.go")
     assert error is not None
     assert "calls deep; does it call itself?" in error
+
+
+TYPED = """
+    application:
+      interfaces: {act: {go: bind(caller#act.go)}}
+      bindings: [[caller, one]]
+      components:
+        caller:
+          type: workflow.Instance
+          interfaces:
+            act: {go: receive-command()}
+            db: {grow: "send-command(string by => string size, list<int> sizes, int odd)"}
+          configuration:
+            configuration.workflows:
+              go:
+                steps: [{call: {action: db.grow, parameters: {by: "7"}, output: {size: size, sizes: sizes, odd: odd}}}]
+                return: {got: {value: ["{$.size}", "{$.sizes}", "{$.odd}"]}}
+        one:
+          type: workflow.Instance
+          interfaces:
+            actions: {grow: "receive-command(int by => int size, list<string> sizes, int odd)"}
+          configuration:
+            configuration.workflows:
+              grow:
+                steps: []
+                return:
+                  saw: {value: "{$.by}"}
+                  size: {value: "8"}
+                  sizes: {value: [1, 2]}
+                  odd: {value: many}
+"""
+
+
+async def test_arguments_and_results_have_the_types_that_each_end_declares_for_them() -> None:
+    live = instance(TYPED)
+    assert await live.launch() is None
+    assert await live.command("act.go") is None
+    assert live.components["one"]["variables"]["saw"] == 7
+    assert live.components["caller"]["variables"]["got"] == ["8", [1, 2], "many"]
+    [told] = live.disk.texts("warning")
+    assert "'odd'" in told
+
+
+async def test_arguments_of_a_macro_and_defaults_have_the_types_of_its_parameters() -> None:
+    live = instance("""
+        launch:
+          steps:
+            - a: {action: .show, parameters: {count: "3"}, output: {a: seen}}
+            - b: {action: .show, parameters: {flag: "true", bare: "3"}, output: {b: seen}}
+          return: {seen: {value: ["{$.a}", "{$.b}"]}}
+        .show:
+          parameters:
+            - count: {type: int, default: "4"}
+            - flag: {type: bool, default: "false"}
+            - bare: {default: "5"}
+          steps: []
+          return: {seen: {value: ["{$.count}", "{$.flag}", "{$.bare}"]}}
+    """)
+    assert await live.launch() is None
+    assert live.components["workflow"]["variables"]["seen"] == [[3, False, "5"], [4, True, "3"]]

@@ -1,11 +1,13 @@
 """Typed workflows to runnable ones: their expressions compiled, their phases filled in (manifest-language §5)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from launchbay.manifest.graph import Step, Workflow, WorkflowParameter
 from launchbay.manifest.phases import IMPLICIT_PHASE
 from launchbay.manifest.syntax import ParameterSyntax, StepSyntax, WorkflowSyntax
 from launchbay.manifest.templates import Templates
+from launchbay.model.values import CoercionError, coerce
 
 
 def compile_workflows(
@@ -31,8 +33,18 @@ def _workflow(syntax: WorkflowSyntax, title: str, templates: Templates) -> Workf
 
 def _parameter(syntax: ParameterSyntax) -> WorkflowParameter:
     return WorkflowParameter(
-        syntax.name, syntax.type, syntax.has_default, syntax.default, syntax.description, syntax.suggestions
+        syntax.name, syntax.type, syntax.has_default, _default(syntax), syntax.description, syntax.suggestions
     )
+
+
+def _default(syntax: ParameterSyntax) -> Any:
+    """Return the default as its type where that loses nothing (language §3, Types)."""
+    if syntax.type is None or syntax.default is None:
+        return syntax.default
+    try:
+        return coerce(syntax.type, syntax.default)
+    except CoercionError:
+        return syntax.default
 
 
 def _implied(steps: Sequence[StepSyntax]) -> tuple[str, ...]:

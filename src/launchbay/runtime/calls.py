@@ -10,6 +10,7 @@ from launchbay.manifest.graph import Component, Peer
 from launchbay.model.step_path import command_path
 from launchbay.model.values import PinKind, Signature
 from launchbay.runtime.caller import Caller
+from launchbay.runtime.declared import all_as_declared
 from launchbay.runtime.run import CommandCall
 
 CALL_TIMEOUT = "commandCallTimeout"
@@ -27,9 +28,11 @@ async def call_workflow(
     caller: Caller, step: str, name: str, arguments: Mapping[str, Any], path: str
 ) -> Mapping[str, Any]:
     """Run a macro or workflow of the caller's component; its return values are the outputs. Raises WorkflowFailed."""
-    inner = caller.nested(caller.component.workflows[name], path)
+    workflow = caller.component.workflows[name]
+    inner = caller.nested(workflow, path)
+    types = {parameter.name: parameter.type for parameter in workflow.parameters.values()}
     try:
-        return await inner.run(arguments)
+        return await inner.run(all_as_declared(types, arguments))
     finally:
         caller.scope.set_inner(step, inner.scope.variables)
 
@@ -66,7 +69,8 @@ async def call_commands(
     except TimeoutError:
         await caller.job.others.give_up(caller.job)
         raise ActionFailed(f"The command {interface}.{command} took longer than {bound_s:g} s.") from None
-    return _named(pin.type.signature, results[0] if len(results) == 1 else together(results))
+    named = [_named(pin.type.signature, result) for result in results]
+    return named[0] if len(named) == 1 else together(named)
 
 
 def together(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -113,6 +117,6 @@ async def _send_to_all(
 
 
 def _named(signature: Signature | None, results: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the results with those that the pin declares but the peer did not give as null."""
-    declared = {} if signature is None else dict.fromkeys(signature.results)
-    return {**declared, **results}
+    """Return the results as the types that the pin declares, with those that the peer did not give as null."""
+    declared = {} if signature is None else signature.results
+    return {**dict.fromkeys(declared), **all_as_declared(declared, results)}

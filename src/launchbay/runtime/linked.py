@@ -7,6 +7,7 @@ from launchbay.manifest.graph import CompiledManifest, Component, Pin
 from launchbay.manifest.scaling import template_path
 from launchbay.model.links import Link
 from launchbay.model.values import PinKind
+from launchbay.runtime.declared import as_declared
 from launchbay.runtime.run import JobRun, LinkedInstance, WorkflowFailed
 
 
@@ -49,4 +50,4 @@ def linked_signals(component: Component, link: Link, return_values: Mapping[str,
     for key, pin in component.pins.items():
         name = link.key(key)
         if pin.type.kind is PinKind.PUBLISH_SIGNAL and name is not None and name in return_values:
-            yield pin, return_values[name]
+            yield pin, as_declared(pin.type.value_type, return_values[name])

@@ -13,6 +13,7 @@ import asyncio
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from launchbay import limits
@@ -20,7 +21,8 @@ from launchbay.errors import ExpressionError
 from launchbay.manifest.graph import Component, Pin, Step, Workflow
 from launchbay.model.job import StepStatus
 from launchbay.model.step_path import step_path
-from launchbay.model.values import CoercionError, PinKind, coerce
+from launchbay.model.values import PinKind
+from launchbay.runtime.declared import as_declared
 from launchbay.runtime.phases import ready_steps, rounds
 from launchbay.runtime.run import JobRun, WorkflowFailed
 from launchbay.runtime.scope import WorkflowScope
@@ -98,19 +100,13 @@ class WorkflowRun:
         self.job.state.remember(self.component.path, returned)
         for pin in self.component.pins.values():
             if pin.type.kind is PinKind.PUBLISH_SIGNAL and pin.name in returned:
-                value = self._as_type(pin, returned[pin.name])
+                value = as_declared(pin.type.value_type, returned[pin.name], partial(self._keeps, pin))
                 self.job.state.publish(self.component.path, pin.interface, pin.name, value)
 
-    def _as_type(self, pin: Pin, value: Any) -> Any:
-        """Return the value as the pin's type where that loses nothing (language §3, Types); else as it is."""
-        try:
-            return value if value is None else coerce(pin.type.value_type, value)
-        except CoercionError as error:
-            if not self.is_over:
-                self.job.journal.log(
-                    self.path, "warning", f"The signal {pin.key} keeps a value of another type: {error}"
-                )
-            return value
+    def _keeps(self, pin: Pin, problem: str) -> None:
+        if not self.is_over:
+            text = f"The signal {pin.key} keeps a value of another type: {problem}"
+            self.job.journal.log(self.path, "warning", text)
 
 
 class _Steps:

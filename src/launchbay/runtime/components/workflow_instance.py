@@ -6,6 +6,7 @@ from typing import Any
 from launchbay.manifest.graph import Component
 from launchbay.model.step_path import workflow_path
 from launchbay.runtime.components.receiving import wait_for_launch
+from launchbay.runtime.declared import all_as_declared
 from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
 from launchbay.runtime.triggers import see, signal_triggers
 from launchbay.runtime.workflow import WorkflowRun
@@ -30,7 +31,17 @@ class WorkflowInstance:
                 "add it."
             )
         await wait_for_launch(job, component, call)
-        return await WorkflowRun(job, component, workflow, call.path, call.depth, call.is_over).run(call.arguments)
+        run = WorkflowRun(job, component, workflow, call.path, call.depth, call.is_over)
+        pin = component.pins.get(f"{call.interface}.{call.command}")
+        if pin is None or (signature := pin.type.signature) is None:
+            return await run.run(call.arguments)
+
+        def tell(problem: str) -> None:
+            if not call.is_over:
+                job.journal.log(call.path, "warning", f"The result {problem}")
+
+        returned = await run.run(all_as_declared(signature.arguments, call.arguments))
+        return all_as_declared(signature.results, returned, tell)
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
         """Change nothing: the values reach the workflows, and the triggers of changed pins run after it."""
