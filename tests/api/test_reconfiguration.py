@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.running import UNKNOWN, Api, accepted, fresh_name, refused
-from tests.api.test_submodules import CHILD, child_of, family, parent
+from tests.api.test_submodules import CHILD, RELAY, child_of, family, parent
 
 SIZED = """
 application:
@@ -269,6 +269,27 @@ async def test_another_locator_replaces_the_child(api: Api) -> None:
     assert child_of(document) != child
     assert (await api.document(child))["status"] == "Destroyed"
     assert (await api.document(child_of(document)))["returnValues"]["result.note"] == "other 1"
+
+
+async def test_a_preview_shows_what_goes_with_a_child_at_every_level(api: Api) -> None:
+    bottom, middle = fresh_name("bottom"), fresh_name("middle")
+    await api.application(CHILD, bottom)
+    await api.application(RELAY.replace("LOCATOR", bottom), middle)
+    application = await api.application(parent(middle))
+    instance = await api.launch(application)
+    document = await api.settled(instance)
+    body = {"manifestVersion": accepted(await api.put_yaml(f"applications/{application}/manifest", "{}"))["version"]}
+    told = await preview(api, instance, body)
+    gone = ["main", "child", "child.child", "child.child.worker"]
+    assert [(part["path"], part["change"]) for part in told["components"] if part["change"] == "stops"] == [
+        (path, "stops") for path in gone
+    ]
+    assert told["workflows"] == ["child.child.worker#destroy"]
+    second = child_of(document)
+    third = child_of(await api.document(second))
+    await reconfigured(api, instance, body)
+    for each in (second, third):
+        assert (await api.document(each))["status"] == "Destroyed"
 
 
 async def test_a_locator_may_be_a_parameter_and_another_one_replaces_the_child(api: Api) -> None:

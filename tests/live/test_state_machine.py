@@ -8,7 +8,8 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pytest
@@ -24,6 +25,7 @@ from tests.live.trees import (
     Node,
     Path,
     Shape,
+    component_paths,
     document_of,
     interface,
     launch_changes,
@@ -198,11 +200,12 @@ class Families(RuleBasedStateMachine):
         assert sorted((part["path"], part["change"]) for part in told["components"]) == sorted(changes)
         [(begun,)] = self.service.rows("SELECT extract(epoch FROM clock_timestamp())::float8")
         self.former += [node.id for _, node in root.walk() if not node.is_shared and node.id]
+        before = {node.id: path for path, node in root.walk() if not node.is_shared}
         after.id = root.id
         assert accepted(self.service.do(self.service.api.put(f"instances/{root.id}/configuration", body))) == {}
         self.root = after
         self._compare()
-        ran = self._workflows_since(begun)
+        ran = self._workflows_since(begun, before)
         assert set(told["workflows"]) == ran
 
     def teardown(self) -> None:
@@ -319,13 +322,16 @@ class Families(RuleBasedStateMachine):
         )
         assert overlaps([(row[0], row[1], row[2], row[3]) for row in rows]) == []
 
-    def _workflows_since(self, begun: float) -> set[str]:
-        """Return which workflows launches, reconfigurations and destroys have run, as a preview names them."""
+    def _workflows_since(self, begun: float, before: Mapping[str, Path] = MappingProxyType({})) -> set[str]:
+        """Return which workflows launches, reconfigurations and destroys have run, as a preview names them.
+
+        `before` are the instances that there were then, of which some may be gone.
+        """
         found: set[str] = set()
-        known = {node.id: path for path, node in self._root().walk() if not node.is_shared}
+        known = {**before, **{node.id: path for path, node in self._root().walk() if not node.is_shared}}
         for instance, path in self.service.rows(
             "SELECT jobs.instance_id, steps.path FROM jobs JOIN steps ON steps.job_id = jobs.id"
-            " WHERE jobs.instance_id = ANY(%s) AND jobs.name IN ('launch', 'reconfigure')"
+            " WHERE jobs.instance_id = ANY(%s) AND jobs.name IN ('launch', 'reconfigure', 'destroy')"
             " AND extract(epoch FROM jobs.created_at)::float8 >= %s",
             list(known),
             begun,
@@ -356,6 +362,8 @@ def _take_over(before: Node, after: Node, path: Path, changes: list[tuple[str, s
     for name, old in before.children.items():
         if name not in after.children or not _stays(old, after.children[name]):
             changes.append((named(name), "stops"))
+            if not old.is_shared:
+                changes += [(each, "stops") for each in component_paths(old, (*path, name))]
     for name, new in after.children.items():
         old_one = before.children.get(name)
         if old_one is None or not _stays(old_one, new):

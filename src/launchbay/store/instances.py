@@ -64,10 +64,14 @@ class LinkedRow(NamedTuple):
 
 
 class StandingRow(NamedTuple):
-    """How far an instance is; both JSON texts."""
+    """How far an instance is; `state`, `before` and `parameters` are JSON texts."""
 
     state: str
     before: str | None
+    status: str
+    application_id: str
+    version: int
+    parameters: str
 
 
 _sql = load("instances")

@@ -12,7 +12,8 @@ from launchbay.manifest.difference import Change, ComponentChange, Configured, d
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import configured_quantity, expanded, expanded_configuration, scalers
 from launchbay.model.former_configuration import read_former_configuration
-from launchbay.model.links import Link, read_link
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.links import Link, LinkKind, read_link
 from launchbay.model.masking import Masking
 from launchbay.model.scale import Scale, scales_in, settled
 from launchbay.model.step_path import workflow_path
@@ -90,6 +91,11 @@ async def _preview(desk: Desk, connection: Connection, root: LaunchNode) -> Prev
         masking = Masking([node.parameters, *(() if node.former is None else (node.former.parameters,))])
         components += [_component(node, change, masking) for change in changes]
         workflows += _workflows(node, before, after, changes)
+        for change in changes:
+            if change.change is Change.STOPS:
+                below, runs = await _below(desk, connection, before.links.get(change.path), (*node.path, change.path))
+                components += below
+                workflows += runs
         warnings += [_told(node, finding.message) for finding in node.manifest.warnings]
     return Preview(components=components, workflows=workflows, warnings=list(dict.fromkeys(warnings)))
 
@@ -116,6 +122,33 @@ async def _before(
     manifest = await desk.manifests.get(connection, node.application_id, version)
     scales = scales_in(state)
     return _configured(manifest, parameters, links, scales), launched, scales
+
+
+async def _below(
+    desk: Desk, connection: Connection, link: Link | None, way: tuple[str, ...]
+) -> tuple[list[PreviewedComponent], list[str]]:
+    """Return the components, and the workflows, that go with a component: those of its own child, at every level."""
+    components: list[PreviewedComponent] = []
+    workflows: list[str] = []
+    if link is None or link.kind is not LinkKind.OWN:
+        return components, workflows
+    standing = await instances.standing(connection, instance_id=link.instance_id)
+    if standing is None or standing.status == InstanceStatus.DESTROYED:
+        return components, workflows
+    compiled = await desk.manifests.get(connection, standing.application_id, standing.version)
+    rows = await instances.linked(connection, instance_id=link.instance_id)
+    links = {row.component: read_link(row.target_id, row.kind, row.binding) for row in rows}
+    manifest = _configured(
+        compiled, msgspec.json.decode(standing.parameters), links, scales_in(standing.state)
+    ).manifest
+    for path in reversed(manifest.order):
+        components.append(PreviewedComponent(path=".".join((*way, path)), change=Change.STOPS.value, parameters=[]))
+        if DESTROY in manifest.components[path].workflows:
+            workflows.append(".".join((*way, workflow_path(path, DESTROY))))
+        inside, runs = await _below(desk, connection, links.get(path), (*way, path))
+        components += inside
+        workflows += runs
+    return components, workflows
 
 
 def _configured(

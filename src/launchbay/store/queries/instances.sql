@@ -62,7 +62,7 @@ WHERE instance_links.instance_id = %(instance_id)s;
 
 -- name: standing
 -- How far an instance is: its components, and what it comes from when a reconfiguration has not got its turn yet.
-SELECT state, before FROM instances WHERE id = %(instance_id)s;
+SELECT state, before, status, application_id, version, parameters FROM instances WHERE id = %(instance_id)s;
 
 -- name: change_configuration
 -- The new configuration of an instance; a job brings it there from `before`.
