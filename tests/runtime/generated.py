@@ -16,17 +16,21 @@ def _ordered_before(preceding: list[list[int]], number: int) -> set[int]:
 
 
 @st.composite
-def applications(draw: st.DrawFn) -> str:
-    """Components that launch one after the other or side by side, with steps of all kinds, none failing for good."""
+def applications(draw: st.DrawFn, want: int = 0) -> str:
+    """Components that launch one after the other or side by side, with steps of all kinds, none failing for good.
+
+    Each has a configuration pin with this value, whose trigger runs what its launch runs.
+    """
     count = draw(st.integers(1, 3))
-    components = {f"c{n}": draw(_component(n)) for n in range(count)}
+    components = {f"c{n}": draw(_component(n, want)) for n in range(count)}
     bindings = [[f"c{n}", f"c{n - 1}"] for n in range(1, count)]
     return json.dumps({"application": {"components": components, "bindings": bindings}})
 
 
 @st.composite
-def _component(draw: st.DrawFn, place: int) -> dict[str, Any]:
+def _component(draw: st.DrawFn, place: int, want: int) -> dict[str, Any]:
     interfaces: dict[str, Any] = {
+        "own": {"want": "configuration(int)"},
         f"out{place}": {f"s{place}": "publish-signal(object)", f"k{place}": "publish-signal(object)"},
         f"do{place}": {f"grow{place}": "receive-command(object x => object got)"},
     }
@@ -43,7 +47,7 @@ def _component(draw: st.DrawFn, place: int) -> dict[str, Any]:
         kind = draw(st.sampled_from([*kinds, "send"] if may_send else kinds))
         may_send = may_send and kind != "send"
         seen = [f"{{$.v{earlier}}}" for earlier in sorted(_ordered_before(preceding, number))]
-        value = [f"c{place}t{number}", *seen, *(["{$.signals.in}"] if place else [])]
+        value = [f"c{place}t{number}", "{$.want}", *seen, *(["{$.signals.in}"] if place else [])]
         steps[f"t{number}"] = _step(kind, value, place, draw(st.integers(0, 4)))
         steps[f"t{number}"]["precedingPhases"] = [f"t{each}" for each in preceding[number]]
         steps[f"t{number}"].setdefault("output", {})[f"v{number}"] = "got" if kind == "send" else "value"
@@ -57,7 +61,11 @@ def _component(draw: st.DrawFn, place: int) -> dict[str, Any]:
         "type": "workflow.Instance",
         "required": ["in"] if place and not waits else [],
         "interfaces": interfaces,
-        "configuration": {"configuration.workflows": {"launch": launch, **_called(place)}},
+        "configuration": {
+            "own.want": want,
+            "configuration.triggers": {"own.want": "again"},
+            "configuration.workflows": {"launch": launch, "again": launch, **_called(place)},
+        },
     }
 
 
@@ -100,6 +108,7 @@ def _called(place: int) -> dict[str, Any]:
     nested = {"action": ".macro", "parameters": {"value": "{$.value}"}, "output": {"value": "value"}}
     grown = {"action": "effect", "parameters": {"value": "{$.x}"}, "output": {"y": "value"}}
     return {
+        "destroy": {"steps": {"end": {"action": "effect"}}},
         ".macro": {"steps": {"in": effect}, "return": {"value": {"value": ["{$.value}"]}}},
         ".deep": {"steps": {"call": nested, "beside": effect}, "return": {"value": {"value": ["{$.call~value}"]}}},
         f"grow{place}": {

@@ -14,6 +14,7 @@ from launchbay.clock import SystemClock
 from launchbay.machines.registry import Providers
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest.configuration import configure
+from launchbay.manifest.difference import Configured
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.instance import InstanceStatus
@@ -82,6 +83,7 @@ class Instance:
     environment: EnvironmentView = field(default_factory=EnvironmentView)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     state: str = "{}"
+    before: Configured | None = None  # what a reconfiguration comes from
     disk: Disk = field(default_factory=Disk)
 
     async def launch(self, **how: Any) -> str | None:
@@ -111,6 +113,7 @@ class Instance:
             journal=MemoryJournal(self.disk, cut_after=cut_after),
             surroundings=self.surroundings,
             others=NoOthers(),
+            before=self.before,
             budget=Budget(steps),
         )
         error = SUCCEEDED

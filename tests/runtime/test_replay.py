@@ -1,14 +1,18 @@
 """After a crash at any moment a job ends as if there had been none, and nothing that was recorded happens twice."""
 
 import asyncio
+import os
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from launchbay.manifest.configuration import configure
+from launchbay.manifest.difference import Configured
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning.commands import plan_launch, plan_run
+from launchbay.planning.commands import plan_launch, plan_reconfigure, plan_run, plan_trigger
 from tests.runtime.cutting import Case, check_records, cut_everywhere
 from tests.runtime.generated import applications
 from tests.runtime.running import Instance, instance
@@ -18,6 +22,8 @@ from tests.runtime.test_launch import launch as launching
 from tests.runtime.test_signals import FAILING, QUICK, SLOW, reader
 from tests.runtime.test_workflow import MACRO
 
+# Of each random test; the long run has 4,000.
+EXAMPLES = int(os.environ.get("LAUNCHBAY_EXAMPLES") or 100)
 LAUNCH = plan_launch({}, InstanceStatus.REQUESTED)
 WAITING = "{action: waitPeers, parameters: {interfaces: {in: 1}}}"
 
@@ -259,25 +265,55 @@ async def test_the_log_tells_nothing_twice_of_steps_that_were_done() -> None:
     assert len(told) == len(set(told)) == 3
 
 
-def _cut(text: str, shares: list[float]) -> None:
+async def _cut(case: Case, shares: list[float]) -> None:
+    expected, whole = await case.undisturbed()
+    assert expected.error is None
+    wanted = {(effect.path, effect.attempt) for effect in whole.world.effects}
+    writes = [int(share * whole.disk.writes) for share in shares]
+    found, live, crashes = await case.cut_at(*writes)
+    assert found == expected
+    check_records(live, crashes)
+    assert {(effect.path, effect.attempt) for effect in live.world.effects} == wanted
+
+
+async def _launched(text: str) -> str:
+    """Launch an application and return the state of its instance."""
+    live = instance(text)
+    assert await live.launch() is None
+    return live.state
+
+
+ANY = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SHARES = st.lists(st.floats(0, 0.999), min_size=1, max_size=3)
+
+
+@ANY
+@given(applications(), SHARES)
+def test_any_application_cut_anywhere_ends_as_if_it_was_not(text: str, shares: list[float]) -> None:
+    asyncio.run(_cut(Case(lambda: instance(text), LAUNCH), shares))
+
+
+@ANY
+@given(applications(), applications(want=1), SHARES)
+def test_any_reconfiguration_cut_anywhere_ends_as_if_it_was_not(one: str, other: str, shares: list[float]) -> None:
     async def run() -> None:
-        case = Case(lambda: instance(text), LAUNCH)
-        expected, whole = await case.undisturbed()
-        assert expected.error is None
-        wanted = {(effect.path, effect.attempt) for effect in whole.world.effects}
-        writes = [int(share * whole.disk.writes) for share in shares]
-        found, live, crashes = await case.cut_at(*writes)
-        assert found == expected
-        check_records(live, crashes)
-        assert {(effect.path, effect.attempt) for effect in live.world.effects} == wanted
+        state, manifest = await _launched(one), instance(one).manifest
+        before = Configured(manifest, configure(manifest, {}))
+        plan = plan_reconfigure(InstanceStatus.RUNNING)
+        await _cut(Case(lambda: replace(instance(other), state=state, before=before), plan), shares)
 
     asyncio.run(run())
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(applications(), st.lists(st.floats(0, 0.999), min_size=1, max_size=3))
-def test_any_application_cut_anywhere_ends_as_if_it_was_not(text: str, shares: list[float]) -> None:
-    _cut(text, shares)
+@ANY
+@given(applications(), SHARES)
+def test_any_triggered_workflow_cut_anywhere_ends_as_if_it_was_not(text: str, shares: list[float]) -> None:
+    async def run() -> None:
+        state, manifest = await _launched(text), instance(text).manifest
+        plan = plan_trigger(manifest, manifest.order[-1], "again", InstanceStatus.RUNNING)
+        await _cut(Case(lambda: replace(instance(text), state=state), plan), shares)
+
+    asyncio.run(run())
 
 
 async def test_random_writes_are_really_reached() -> None:
