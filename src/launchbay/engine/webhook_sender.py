@@ -76,7 +76,7 @@ class WebhookSender:
             log.error("webhook.broke", error=repr(error))
 
     async def _deliver(self, row: ClaimedRow, body: Mapping[str, Any]) -> None:
-        status, error = await self._post(row, msgspec.json.encode(body))
+        status, error = await self._post(row, msgspec.json.encode(body), body["organization"])
         try:
             async with self._database.connection() as connection:
                 if error is None:
@@ -96,7 +96,7 @@ class WebhookSender:
         except Unavailable as unavailable:
             log.warning("webhook.outcome_lost", delivery=row.id, error=str(unavailable))
 
-    async def _post(self, row: ClaimedRow, body: bytes) -> tuple[int | None, str | None]:
+    async def _post(self, row: ClaimedRow, body: bytes, organization_id: str) -> tuple[int | None, str | None]:
         """Make one attempt; return the status of the answer, if there was one, and what went wrong, if anything."""
         try:
             secret = self._secret.open(row.secret, secret_purpose(row.webhook_id))
@@ -111,7 +111,7 @@ class WebhookSender:
         }
         shown = shown_url(httpx.URL(url))
         try:
-            answer = await self._outgoing.request(
+            answer = await self._outgoing.within(organization_id).request(
                 "POST",
                 url,
                 headers=headers,

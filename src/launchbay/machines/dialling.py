@@ -16,10 +16,11 @@ class CheckedReach:
         self._allowlist = allowlist
         self._resolver = resolver or SystemResolver()
 
-    async def addresses(self, errand: Errand, host: str, port: int) -> Sequence[str]:  # noqa: ARG002 - the rules are one for all
+    async def addresses(self, errand: Errand, host: str, port: int) -> Sequence[str]:
         """Return the addresses of a host. Raises AddressRefused, and ActionFailed for a name without an address."""
         try:
             found = await self._resolver.resolve(host, port)
         except (OSError, UnicodeError) as error:
             raise ActionFailed(f"The host {host} has no address ({error}).") from error
-        return [checked_address(each, host, port, self._allowlist) for each in found][: limits.OUTGOING_ADDRESSES]
+        allowlist = self._allowlist.within(errand.organization_id, errand.environment_id, errand.policies)
+        return [checked_address(each, host, port, allowlist) for each in found][: limits.OUTGOING_ADDRESSES]

@@ -5,6 +5,7 @@ The tables follow IANA's special-purpose address registries. They are written ou
 """
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import (
     IPv4Address,
@@ -17,8 +18,14 @@ from ipaddress import (
 from typing import Any
 
 from launchbay.errors import AddressRefused, CannotStart
+from launchbay.ids import is_id
 
-_REMEDY = "An administrator may allow it with the setting OUTGOING_ALLOW."
+ALLOW_POLICY = "outgoing.allow"
+NO_POLICIES: Mapping[str, Any] = {}
+_REMEDY = (
+    "An administrator may allow it with the setting OUTGOING_ALLOW; an environment with the policy outgoing.allow must"
+    " have it there too."
+)
 
 # More specific networks first: the first that holds the address gives the reason.
 _FORBIDDEN_V4 = tuple(
@@ -77,35 +84,74 @@ _ISATAP_INTERFACES = (0x0000_5EFE, 0x0200_5EFE)
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One entry of the allow-list: a network or a host name, for every port or for one."""
+    """One entry of an allow-list: a network or a host name, for every port or for one, for everybody or for one."""
 
     network: IPv4Network | IPv6Network | None
     host: str
     port: int | None
+    whose: str = ""  # the id of an organization or environment; empty for everybody
+
+    def fits(self, name: str, address: IPv4Address | IPv6Address, port: int) -> bool:
+        if self.port is not None and self.port != port:
+            return False
+        return address in self.network if self.network is not None else self.host == name
 
 
 class Allowlist:
-    """Hosts and networks that may be reached although the rules forbid them (api-decisions, "Running it")."""
+    """Hosts and networks that may be reached although the rules forbid them (api-decisions, "Running it").
 
-    def __init__(self, entries: tuple[_Entry, ...] = ()) -> None:
+    The operator's list is a cap. An entry may be for one organization or environment alone, and an environment may
+    have a list of its own, which only narrows: both must allow what the rules forbid.
+    """
+
+    def __init__(self, entries: tuple[_Entry, ...] = (), whose: Collection[str] = (), own: str | None = None) -> None:
         self._entries = entries
+        self._whose = frozenset(whose)
+        self._own = None if own is None else _own_entries(own)
 
     @classmethod
     def parse(cls, text: str) -> "Allowlist":
-        """Read comma-separated addresses, networks and host names, each with an optional port; `[::1]:8080` for IPv6.
+        """Read the setting: comma-separated addresses, networks and host names, each with an optional port.
 
-        Raises `CannotStart` naming the entry that is none of these.
+        `[::1]:8080` is an IPv6 address with a port, and `10.0.0.0/8@ID` is for the organization or environment with
+        that id alone. Raises `CannotStart` naming the entry that is none of these.
         """
-        return cls(tuple(_entry(part.strip()) for part in text.split(",") if part.strip()))
+        try:
+            return cls(tuple(_entry(part.strip()) for part in text.split(",") if part.strip()))
+        except ValueError as error:
+            raise CannotStart(f"OUTGOING_ALLOW: {error}") from None
+
+    def within(
+        self, organization_id: str, environment_id: str = "", policies: Mapping[str, Any] = NO_POLICIES
+    ) -> "Allowlist":
+        """Return what counts for connections on behalf of an organization, or of an environment with these policies."""
+        own = policies.get(ALLOW_POLICY)
+        return Allowlist(self._entries, {organization_id, environment_id}, None if own is None else str(own))
 
     def allows(self, host: str, address: IPv4Address | IPv6Address, port: int) -> bool:
         """Tell whether an administrator allowed the address, by itself or by the name that led to it."""
         name = normalized_host(host)
         return any(
-            (entry.port is None or entry.port == port)
-            and (address in entry.network if entry.network is not None else entry.host == name)
-            for entry in self._entries
-        )
+            entry.fits(name, address, port) for entry in self._entries if not entry.whose or entry.whose in self._whose
+        ) and (self._own is None or any(entry.fits(name, address, port) for entry in self._own))
+
+
+def policy_problem(text: str) -> str | None:
+    """Return a sentence that says what is wrong with the value of the policy `outgoing.allow`, None for a good one."""
+    try:
+        for part in text.split(","):
+            if part.strip() and _entry(part.strip()).whose:
+                return f"{part.strip()!r} has an @, which only the setting OUTGOING_ALLOW may have."
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _own_entries(text: str) -> tuple[_Entry, ...]:
+    """Return the entries of an environment's own list; one that cannot be read, in a policy of old, allows nothing."""
+    if policy_problem(text) is not None:
+        return ()
+    return tuple(_entry(part.strip()) for part in text.split(",") if part.strip())
 
 
 def normalized_host(host: str) -> str:
@@ -170,9 +216,13 @@ def _embedded_v4(address: IPv6Address) -> tuple[IPv4Address, ...]:
 
 
 def _entry(text: str) -> _Entry:
-    host, port = _split_port(text)
+    """Read one entry. Raises ValueError with a sentence."""
+    place, at, whose = text.partition("@")
+    if at and not is_id(whose):
+        raise ValueError(f"{text!r} has no id of an organization or environment after the @.")
+    host, port = _split_port(place)
     try:
-        return _Entry(_plain_network(host), "", port)
+        return _Entry(_plain_network(host), "", port, whose)
     except ValueError:
         pass
     try:
@@ -181,8 +231,8 @@ def _entry(text: str) -> _Entry:
         name = ""
     if not _HOST_NAME.fullmatch(name):
         example = "such as 127.0.0.1, 10.0.0.0/8 or build.internal:8080"
-        raise CannotStart(f"OUTGOING_ALLOW: {text!r} is no address, network or host name, {example}.")
-    return _Entry(None, name, port)
+        raise ValueError(f"{text!r} is no address, network or host name, {example}.")
+    return _Entry(None, name, port, whose)
 
 
 def _plain_network(text: str) -> IPv4Network | IPv6Network:
@@ -199,7 +249,7 @@ def _split_port(text: str) -> tuple[str, int | None]:
     if text.startswith("["):
         host, closing, rest = text[1:].partition("]")
         if not closing or (rest and not rest.startswith(":")):
-            raise CannotStart(f"OUTGOING_ALLOW: {text!r} has brackets that do not hold an IPv6 address.")
+            raise ValueError(f"{text!r} has brackets that do not hold an IPv6 address.")
         port_text = rest[1:] if rest else None
     elif text.count(":") == 1:
         host, _, port_text = text.partition(":")
@@ -208,5 +258,5 @@ def _split_port(text: str) -> tuple[str, int | None]:
     if port_text is None:
         return host, None
     if not (port_text.isascii() and port_text.isdigit() and 0 < int(port_text) < 65536):
-        raise CannotStart(f"OUTGOING_ALLOW: {text!r} has no port between 1 and 65535 after the colon.")
+        raise ValueError(f"{text!r} has no port between 1 and 65535 after the colon.")
     return host, int(port_text)

@@ -2,18 +2,20 @@
 
 import asyncio
 import base64
+import copy
 import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
 from launchbay import limits
 from launchbay.errors import OutgoingFailed
-from launchbay.outgoing.addresses import Allowlist
+from launchbay.outgoing.addresses import NO_POLICIES, Allowlist
 from launchbay.outgoing.body import BoundedBody
-from launchbay.outgoing.transport import CheckedTransport, Resolver
+from launchbay.outgoing.transport import CheckedTransport, Resolver, judged_by
 
 _METHOD = re.compile(r"[A-Z][A-Z-]{0,31}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
@@ -55,7 +57,16 @@ class OutgoingHttp:
         resolver: Resolver | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        self.transport = CheckedTransport(allowlist or Allowlist(), resolver=resolver, ssl_context=ssl_context)
+        self.allowlist = allowlist or Allowlist()
+        self.transport = CheckedTransport(self.allowlist, resolver=resolver, ssl_context=ssl_context)
+
+    def within(
+        self, organization_id: str, environment_id: str = "", policies: Mapping[str, Any] = NO_POLICIES
+    ) -> "OutgoingHttp":
+        """Return the same client, sending on behalf of an organization, or of an environment with these policies."""
+        client = copy.copy(self)
+        client.allowlist = self.allowlist.within(organization_id, environment_id, policies)
+        return client
 
     async def request(
         self,
@@ -99,7 +110,8 @@ class OutgoingHttp:
     async def _exchange(self, request: httpx.Request, max_bytes: int) -> OutgoingAnswer:
         where = shown_url(request.url)
         try:
-            response = await self.transport.handle_async_request(request)
+            with judged_by(self.allowlist):
+                response = await self.transport.handle_async_request(request)
             try:
                 reader = BoundedBody(where, response.headers, max_bytes)
                 async for part in response.aiter_raw():

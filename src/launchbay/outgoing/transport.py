@@ -10,6 +10,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Protocol
 
 import httpcore
@@ -36,6 +37,20 @@ class SystemResolver:
         return tuple(dict.fromkeys(str(sockaddr[0]) for _family, _type, _protocol, _name, sockaddr in found))
 
 
+# Whose rules count for the request that is being sent; the transport's own where nobody says.
+_rules: ContextVar[Allowlist | None] = ContextVar("rules of an outgoing request", default=None)
+
+
+@contextlib.contextmanager
+def judged_by(allowlist: Allowlist | None) -> Iterator[None]:
+    """Let another allow-list count for the requests inside of the block."""
+    token = _rules.set(allowlist)
+    try:
+        yield
+    finally:
+        _rules.reset(token)
+
+
 class CheckedBackend(httpcore.AsyncNetworkBackend):
     """Opens TCP connections for httpcore, to checked addresses only."""
 
@@ -57,7 +72,8 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
             addresses = await self._resolver.resolve(host, port)
         except (OSError, UnicodeError) as error:
             raise httpcore.ConnectError(f"the name {host} has no address ({error})") from error
-        checked = [checked_address(address, host, port, self._allowlist) for address in addresses]
+        allowlist = _rules.get() or self._allowlist
+        checked = [checked_address(address, host, port, allowlist) for address in addresses]
         failure: Exception = httpcore.ConnectError(f"the name {host} has no address")
         for address in checked[: limits.OUTGOING_ADDRESSES]:
             try:

@@ -135,7 +135,8 @@ class RunningStep:
     @property
     def outgoing(self) -> OutgoingHttp:
         """The checked way to the network."""
-        return self._job.surroundings.outgoing
+        job = self._job
+        return job.surroundings.outgoing.within(job.organization_id, job.environment_id, job.environment.policies)
 
     @property
     def mail(self) -> MailServer:

@@ -15,6 +15,7 @@ from launchbay.manifest.policies import read_policies, write_policies
 from launchbay.model.environment import Environment
 from launchbay.model.environment_offers import Marker, Property, checked_markers, checked_properties
 from launchbay.observe.audit import Document
+from launchbay.outgoing.addresses import ALLOW_POLICY, policy_problem
 from launchbay.store import environments as store
 from launchbay.store.constraints import refuse_duplicate
 from launchbay.store.environments import EnvironmentRow, OfferedService
@@ -151,6 +152,9 @@ async def replace_policies(desk: Desk, actor: Actor, environment_id: str, docume
     async with desk.database.transaction() as connection:
         environment = await desk.lookups.on(connection, actor).environment(environment_id, Permission.EDIT_ENVIRONMENT)
         policies = read_policies(document)
+        problem = policy_problem(str(policies.get(ALLOW_POLICY, "")))
+        if problem is not None:
+            raise BadRequest(f"The policy {ALLOW_POLICY!r}: {problem}", code="InvalidPolicies")
         text = msgspec.json.encode(policies).decode()
         await store.set_policies(connection, environment_id=environment.id, policies=text)
         before = {"policies": desk.audit.fingerprints(msgspec.json.decode(environment.policies))}

@@ -82,9 +82,9 @@ async def set_manifest_source(desk: Desk, actor: Actor, application_id: str, url
     Raises BadRequest for a URL that cannot be used, OutgoingFailed when it gives nothing, and InvalidManifest.
     """
     async with desk.database.connection() as connection:
-        await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
+        looked = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
     url = url.strip()
-    text = await _load(desk, url)
+    text = await _load(desk, looked.organization_id, url)
     async with desk.database.transaction() as connection:
         # Loading may have taken a minute: who may do this, and whether it is there, is asked again.
         application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
@@ -111,7 +111,7 @@ async def refresh_manifest(desk: Desk, actor: Actor, application_id: str) -> Ref
             "Set one with PUT …/manifestSource.",
             code="NoManifestSource",
         )
-    text = await _load(desk, opened_source(desk.secret_key, application.id, sealed))
+    text = await _load(desk, application.organization_id, opened_source(desk.secret_key, application.id, sealed))
     async with desk.database.transaction() as connection:
         application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
         row = await _lock(connection, application)
@@ -124,7 +124,7 @@ async def refresh_manifest(desk: Desk, actor: Actor, application_id: str) -> Ref
         return Refreshed(version, changed=True)
 
 
-async def _load(desk: Desk, url: str) -> str:
+async def _load(desk: Desk, organization_id: str, url: str) -> str:
     """Return the checked manifest at a URL."""
     try:
         has_credentials = bool(httpx.URL(url).userinfo)
@@ -136,7 +136,7 @@ async def _load(desk: Desk, url: str) -> str:
             "Use an address that needs none.",
             code="CredentialsInUrl",
         )
-    answer = await desk.outgoing.request(
+    answer = await desk.outgoing.within(organization_id).request(
         "GET",
         url,
         headers={"accept": _ACCEPT},
