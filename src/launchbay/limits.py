@@ -144,9 +144,15 @@ MACHINE_CONNECT_S = 30.0  # for one connection, with its sign-in
 MACHINE_RECONNECT_S = 120.0  # that a machine may be out of reach while a command runs on it
 MACHINE_STOP_S = 30.0  # for ending on one machine what a cancelled job left running there
 MACHINE_FILE_BYTES = 8 * MIB  # of a file that is put or got
+COOKBOOKS_FETCH_S = 300.0
+COOKBOOKS_ARCHIVE_BYTES = 32 * MIB
+COOKBOOKS_BYTES = 256 * MIB  # unpacked
+COOKBOOKS_FILES = 20_000
+CHEF_NODE_BYTES = 4 * MIB  # the attributes of one node
 STEP_LOG_LINES_PER_S = 200.0  # of the output of commands, of one step, when it goes on and on
 STEP_LOG_LINES_AT_ONCE = 2_000
 STEP_LOG_LINES = 20_000  # of the output of commands, in all
+STEP_LOG_BYTES = 4 * MIB  # the same
 
 # Clouds and containers.
 CLOUD_CALLS = 8  # under way at the same time, in one process

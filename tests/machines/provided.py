@@ -1,10 +1,11 @@
 """What bootstrap gives to providers, in memory: keys, pinned host keys, and rules that let tests reach loopback."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.contract import Errand
+from launchbay.machines.contract import Errand, Pooled
 from launchbay.machines.dialling import CheckedReach
 from launchbay.machines.parts import Parts
 from launchbay.outgoing.addresses import Allowlist
@@ -45,11 +46,37 @@ class Pins:
         self.pins.pop((errand.organization_id, host), None)
 
 
+@dataclass
+class Pools:
+    """Implements `HostPools`: hosts that are free, and who holds which."""
+
+    free: dict[str, object] = field(default_factory=dict)
+    held: dict[str, Pooled] = field(default_factory=dict)
+
+    async def take(self, errand: Errand, count: int) -> Mapping[str, Pooled]:
+        found = {f"pool/{errand.instance_id}:{errand.tag}:{number}": None for number in range(count)}
+        if sum(machine_id not in self.held for machine_id in found) > len(self.free):
+            raise ActionFailed(f"The pool has no {count} hosts.")
+        for machine_id in found:
+            if machine_id not in self.held:
+                self.held[machine_id] = Pooled(*self.free.popitem())
+        return {machine_id: self.held[machine_id] for machine_id in found}
+
+    async def give_back(self, errand: Errand, machine_id: str) -> None:
+        pooled = self.held.pop(machine_id, None)
+        if pooled is not None:
+            self.free[pooled.id] = pooled.place
+
+    async def taken(self, errand: Errand) -> Mapping[str, Pooled]:
+        return dict(self.held)
+
+
 def parts(hosts: Hosts, directory: Path, allowed: str = "127.0.0.0/8") -> Parts:
     allowlist = Allowlist.parse(allowed)
     return Parts(
         keys=Keys({"": hosts.private_key, "deploy": hosts.private_key}),
         host_keys=Pins(),
+        pools=Pools(),
         reach=CheckedReach(allowlist),
         outgoing=OutgoingHttp(allowlist),
         directory=directory,

@@ -1,10 +1,11 @@
 """`chefsolo` and `chefrun`: Chef brings machines to the state that recipes describe (manifest-language §9)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.actions.live_log import LiveLog
 from launchbay.actions.on_machines import on_each
 from launchbay.actions.parameters import flag, optional_mapping, optional_text, optional_texts, required
 from launchbay.model.machine import ChefRun, Machine
@@ -43,6 +44,7 @@ class Chef:
         """Run Chef."""
         machines, parameters = call.context.machines, call.parameters
         required(parameters, "runList", _RUN_LIST)
+        live = LiveLog(call.context.log, call.context.clock)
         chef = ChefRun(
             run_list=optional_texts(parameters, "runList", _RUN_LIST) or [],
             recipe_url=optional_text(parameters, "recipeUrl", "the URL of an archive of cookbooks") or "",
@@ -54,6 +56,9 @@ class Chef:
         targets = machines.to_reach(optional_texts(parameters, "roles", "a list of roles"))
 
         async def converge(machine: Machine) -> Mapping[str, Any]:
-            return await machines.converge(machine, chef)
+            return await machines.converge(machine, replace(chef, sink=live.of(machine.host)))
 
-        return {"chefState": await on_each(targets, converge)}
+        try:
+            return {"chefState": await on_each(targets, converge)}
+        finally:
+            live.end()

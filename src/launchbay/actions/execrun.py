@@ -6,6 +6,7 @@ from typing import Any
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter
 from launchbay.actions.foreign_data import parsed_json
+from launchbay.actions.live_log import LiveLog
 from launchbay.actions.on_machines import on_each
 from launchbay.actions.parameters import (
     flag,
@@ -52,27 +53,40 @@ class ExecRun:
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
         """Run the command."""
         machines, parameters = call.context.machines, call.parameters
-        command = RemoteCommand(
-            line=shell_line(_elements(parameters)),
-            sudo=flag(parameters, "isSudo", default=False),
-            timeout_s=optional_duration_s(parameters, "timeout"),
-        )
         batch = parameters.get("batchSize")
         at_once = None if batch is None else whole_number(batch, "batchSize", least=1, most=limits.ROLE_MACHINES)
+        line = shell_line(_elements(parameters))
+        sudo = flag(parameters, "isSudo", default=False)
+        timeout_s = optional_duration_s(parameters, "timeout")
         targets = machines.to_reach(optional_texts(parameters, "roles", "a list of roles"))
+        live = LiveLog(call.context.log, call.context.clock)
+        keep_bytes = kept_bytes(len(targets))
 
         async def run(machine: Machine) -> CommandResult:
+            sink = live.of(machine.host)
+            command = RemoteCommand(line=line, sudo=sudo, timeout_s=timeout_s, sink=sink, keep_bytes=keep_bytes)
             result = await machines.run(machine, command)
             if result.exit_code != 0:
                 raise ActionFailed(_failure(machine, result))
             return result
 
-        results = await on_each(targets, run, batch=at_once)
+        try:
+            results = await on_each(targets, run, batch=at_once)
+        finally:
+            live.end()
         return {
             "stdout": {host: output_of(result.stdout) for host, result in results.items()},
             "stderr": {host: output_of(result.stderr) for host, result in results.items()},
             "exitCode": {host: result.exit_code for host, result in results.items()},
         }
+
+
+def kept_bytes(machines: int) -> int:
+    """Return how much of each output is kept, so that all of them together are no more than a step may give.
+
+    Escaped as JSON a byte may become six, and there are two outputs of every machine.
+    """
+    return min(limits.COMMAND_KEPT_BYTES, limits.STEP_OUTPUT_BYTES // (13 * max(1, machines)))
 
 
 def output_of(text: str) -> Any:

@@ -10,6 +10,7 @@ from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter, Roles
 from launchbay.actions.parameters import optional_text, optional_texts, whole_number
 from launchbay.model.machine import Machine, MachineSpec, joined
+from launchbay.model.static_host import address_of
 
 DEFAULT_ROLE = "default"
 _ADDRESSES = "a list of addresses"
@@ -19,6 +20,7 @@ _SPEC = {
     "vmIdentity": "login",
     "jcloudsRegions": "location",
     "jcloudsNodeNamePrefix": "name_prefix",
+    "publicKeyId": "key_name",
 }
 _OWN = frozenset(("roleName", "staticIps", "targetQuantity", "quantity", *_SPEC))
 
@@ -28,7 +30,10 @@ _PARAMETERS = {
     "hardwareId": ActionParameter("The size of a machine.", type="string"),
     "imageId": ActionParameter("The image of a machine.", type="string"),
     "vmIdentity": ActionParameter("The login.", type="string"),
-    "staticIps": ActionParameter("Hosts to adopt; none is made then.", type="list<string>"),
+    "publicKeyId": ActionParameter("The key pair that lets in: its name or id in a vault.", type="string"),
+    "staticIps": ActionParameter(
+        "Hosts to adopt, such as 10.0.0.5 or ops@db.example:2222; none is made then.", type="list<string>"
+    ),
     "targetQuantity": ActionParameter("How many machines the role shall have at least.", type="int"),
     "quantity": ActionParameter("How many machines to add; 1 where nothing says how many.", type="int"),
     "providerSettings": ActionParameter("What the provider knows beside.", type="map<string,object>"),
@@ -73,7 +78,7 @@ class Provision:
             made = await machines.provision(role, missing, spec) if missing else []
         else:
             known = {machine.host for machine in machines.of_role(role)}
-            new = [address for address in dict.fromkeys(addresses) if address not in known]
+            new = [entry for entry in dict.fromkeys(addresses) if address_of(entry) not in known]
             made = await machines.adopt(role, new, spec) if new else []
         everyone = joined(machines.of_role(role), made)
         return {

@@ -22,7 +22,7 @@ from launchbay.access.secret_key import SecretKey, read_secret_key
 from launchbay.access.security_events import LoggedSecurityEvents
 from launchbay.access.throttle import AddressThrottle, SignInThrottle
 from launchbay.actions.registry import Registry
-from launchbay.bootstrap.answers_file import read_answers_file
+from launchbay.bootstrap.machines import machine_providers
 from launchbay.bootstrap.mail import mail_server
 from launchbay.bootstrap.openid import openid_sign_in
 from launchbay.clock import Clock, SystemClock
@@ -39,7 +39,6 @@ from launchbay.engine.runner import Runner
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.engine.stager import Stager
 from launchbay.engine.webhook_sender import LOOK_S, WebhookSender
-from launchbay.machines.registry import Providers
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.observe.audit import Audit
 from launchbay.observe.exposition import exposition
@@ -150,7 +149,7 @@ def _assemble(
     basic = BasicAuthentication(database, passwords, SignInThrottle(clock), clock)
     keys = KeyRing(database, secret, clock, settings.session_lifetime_s)
     sessions = SessionTokens(keys, clock, settings.base_url or "launchbay", settings.session_lifetime_s)
-    providers = Providers.load(settings.machines, read_answers_file(settings.dry_run_answers))
+    providers = machine_providers(settings, database, secret, outgoing)
     desk = Desk(
         database=database,
         lookups=Lookups(basic.forget),

@@ -91,6 +91,33 @@ class HostKeys(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """A host that a pool has handed out. `place` is whatever the pool's owner wrote about it."""
+
+    id: str
+    place: Any
+
+
+class HostPools(Protocol):
+    """The static resource pools of environments, as places to take hosts from."""
+
+    async def take(self, errand: Errand, count: int) -> Mapping[str, Pooled]:
+        """Take so many hosts, or none: by the id under which each is given back. The same tag gets the same hosts.
+
+        Raises ActionFailed where the environment has no pool, or not enough of its hosts are free.
+        """
+        ...
+
+    async def give_back(self, errand: Errand, machine_id: str) -> None:
+        """Give a host back. One that was given back already is a success."""
+        ...
+
+    async def taken(self, errand: Errand) -> Mapping[str, Pooled]:
+        """Return all hosts that the errand's instance holds, by the id under which each is given back."""
+        ...
+
+
 class Reach(Protocol):
     """The address rules, for connections that are not HTTP."""
 

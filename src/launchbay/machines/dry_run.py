@@ -18,6 +18,7 @@ from launchbay.machines.answers import POLICY_PREFIX, Answers
 from launchbay.machines.contract import Errand
 from launchbay.model.machine import DRY_RUN, ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
 from launchbay.model.masking import Masking
+from launchbay.model.static_host import address_of
 
 DOMAIN = "dry-run.example"
 _NETWORK = 254  # addresses of a network of documentation
@@ -69,9 +70,9 @@ class DryRun:
                 role=role,
                 provider=self.name,
                 number=number,
-                public_ip=address,
-                private_ip=address,
-                host_name=address,
+                public_ip=address_of(address),
+                private_ip=address_of(address),
+                host_name=address_of(address),
                 login=spec.login,
                 adopted=True,
             )

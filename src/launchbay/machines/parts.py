@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchbay.machines.contract import HostKeys, KeySource, Reach
+from launchbay.machines.contract import HostKeys, HostPools, KeySource, Reach
 from launchbay.outgoing.client import OutgoingHttp
 
 
@@ -13,6 +13,7 @@ class Parts:
 
     keys: KeySource
     host_keys: HostKeys
+    pools: HostPools
     reach: Reach
     outgoing: OutgoingHttp
     directory: Path

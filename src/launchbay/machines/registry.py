@@ -1,8 +1,12 @@
-"""Which machine providers there are: the built-in ones, and those of installed packages (`launchbay.machines`)."""
+"""Which machine providers there are: the built-in ones, and those of installed packages (`launchbay.machines`).
+
+Most of the built-in ones are made when the first machine is asked for: what they import is heavy, and a server without
+machines shall not pay for it.
+"""
 
 import inspect
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -19,6 +23,10 @@ _BUILT_IN_PACKAGE = "launchbay"
 _ASYNC = ("provision", "adopt", "release", "strays", "run", "stop", "converge", "put_file", "get_file")
 
 
+Late = Mapping[str, Callable[[], MachineProvider]]
+"""Providers by name, each with what makes it when it is first asked for."""
+
+
 class UnknownProvider(Exception):
     """A policy, or a machine that was made, names a provider that this installation does not have."""
 
@@ -27,11 +35,16 @@ class Providers:
     """The providers by their names, and which one works where no policy says so. Made once, at start."""
 
     def __init__(
-        self, sources: Iterable[tuple[str, MachineProvider]], chosen: str = NONE, problems: tuple[str, ...] = ()
+        self,
+        sources: Iterable[tuple[str, MachineProvider]],
+        chosen: str = NONE,
+        problems: tuple[str, ...] = (),
+        late: Late | None = None,
     ) -> None:
         self._providers: dict[str, MachineProvider] = {}
+        self._late: Late = late or {}
         self.problems = problems  # what could not be loaded, one sentence each
-        packages: dict[str, str] = {NONE: _BUILT_IN_PACKAGE}
+        packages: dict[str, str] = dict.fromkeys((NONE, *self._late), _BUILT_IN_PACKAGE)
         for package, provider in sources:
             if provider.name in packages:
                 raise CannotStart(
@@ -51,7 +64,7 @@ class Providers:
         self._chosen = chosen
 
     @classmethod
-    def load(cls, chosen: str = NONE, answers: Answers | None = None) -> "Providers":
+    def load(cls, chosen: str = NONE, answers: Answers | None = None, late: Late | None = None) -> "Providers":
         """Find all providers. A package that cannot be loaded is left out, logged and listed in `problems`.
 
         Raises CannotStart when two providers have one name, and when there is none with the chosen name.
@@ -68,7 +81,7 @@ class Providers:
                 )
                 _log.error(problem)
                 problems.append(problem)
-        return cls(sources, chosen, tuple(problems))
+        return cls(sources, chosen, tuple(problems), late)
 
     def name_for(self, policies: Mapping[str, Any]) -> str:
         """Return the name of the provider for instances of an environment with these policies."""
@@ -85,6 +98,8 @@ class Providers:
     def named(self, name: str) -> MachineProvider:
         """Return the provider that made a machine. Raises UnknownProvider."""
         found = self._providers.get(name)
+        if found is None and name in self._late:
+            found = self._providers[name] = self._late[name]()
         if found is None:
             raise UnknownProvider(
                 f"There is no machine provider {name!r} here; this installation has {self._known()}. "
@@ -93,7 +108,7 @@ class Providers:
         return found
 
     def _known(self) -> str:
-        return ", ".join(sorted((NONE, *self._providers)))
+        return ", ".join(sorted({NONE, *self._providers, *self._late}))
 
 
 def _package(point: EntryPoint) -> str:

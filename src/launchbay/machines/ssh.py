@@ -27,18 +27,20 @@ Commands run once, also when this server dies meanwhile: `running.py`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 from launchbay import limits
 from launchbay.errors import ActionFailed
+from launchbay.machines.chef_solo import converge
 from launchbay.machines.contract import Errand
 from launchbay.machines.parts import Parts
 from launchbay.machines.running import Run, job_prefix, stop_runs
 from launchbay.machines.shell import Shell, ShellLost
 from launchbay.machines.ssh_connection import connected, host_name
 from launchbay.machines.ssh_shell import SshShell
-from launchbay.model.machine import CommandResult, Machine, RemoteCommand
+from launchbay.model.machine import ChefRun, CommandResult, Machine, RemoteCommand
 
 _AGAIN_FIRST_S = 0.5
 _AGAIN_LONGEST_S = 5.0
@@ -81,6 +83,10 @@ class Ssh:
     async def run(self, errand: Errand, machine: Machine, command: RemoteCommand) -> CommandResult:
         """Run a command to its end, or go on with the one that this attempt of the step began."""
         return await Run(errand, machine, lambda: self.open(errand, machine)).command(command)
+
+    async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
+        """Run Chef and return the attributes of the node."""
+        return await converge(errand, machine, chef, lambda: self.open(errand, machine), self._parts.outgoing)
 
     async def stop(self, errand: Errand, machine: Machine) -> None:
         """End every command that the errand's job left running on the machine."""

@@ -29,6 +29,13 @@ class PartOfApplication(NamedTuple):
     application_id: str
 
 
+class OfferedOfType(NamedTuple):
+    """A service that an environment offers."""
+
+    id: str
+    name: str
+
+
 _sql = load("services")
 of_organization = _sql.rows("of_organization", OfferedService)
 insert = _sql.change("insert")
@@ -44,4 +51,5 @@ delete_secrets_but = _sql.change("delete_secrets_but")
 zones = _sql.rows("zones", NamedRow)
 insert_zone = _sql.change("insert_zone")
 zone_name = _sql.value("zone_name", str)
+offered_of_type = _sql.rows("offered_of_type", OfferedOfType)
 revisions_and_instances = _sql.rows("revisions_and_instances", PartOfApplication)

@@ -4,7 +4,7 @@ if [ -d "$run/began" ]; then
     now=$(date +%s)
     echo "known $((now - ${since:-now}))"
 else
-    find "$root/runs" -mindepth 1 -maxdepth 1 -mtime +14 -exec rm -rf {} + 2>/dev/null
+    find "$root/runs" "$root/chef" -mindepth 1 -maxdepth 1 -mtime +14 -exec rm -rf {} + 2>/dev/null
     mkdir -p "$run" || exit 73
     echo new
 fi

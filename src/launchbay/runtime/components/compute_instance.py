@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from launchbay.actions.durations import parse_duration_s
+from launchbay.actions.live_log import LiveLog
 from launchbay.errors import ActionFailed
 from launchbay.manifest.graph import Component
 from launchbay.model.machine import Machine, MachineSpec, RemoteCommand
@@ -84,8 +85,12 @@ async def _exec(machines: ComponentMachines, machine: Machine, arguments: Mappin
         timeout_s = None if timeout is None else parse_duration_s(timeout)
     except ValueError as error:
         raise ActionFailed(f"The argument 'timeout' is wrong: {error}", retryable=False) from None
-    command = RemoteCommand(line=_text(arguments, "command"), timeout_s=timeout_s)
-    result = await machines.run(machine, command)
+    live = LiveLog(machines.errand.log, machines.job.surroundings.clock)
+    command = RemoteCommand(line=_text(arguments, "command"), timeout_s=timeout_s, sink=live.of(machine.host))
+    try:
+        result = await machines.run(machine, command)
+    finally:
+        live.end()
     return {"stdOut": result.stdout, "stdErr": result.stderr, "exitCode": result.exit_code}
 
 

@@ -57,3 +57,13 @@ FROM revisions r JOIN applications a ON a.id = r.application_id
 WHERE a.organization_id = %(organization_id)s AND r.id = ANY (%(ids)s::text[])
 UNION ALL
 SELECT id, false, application_id FROM instances WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[]);
+
+-- name: offered_of_type
+-- The services of one type that an environment of the organization offers, by name.
+SELECT services.id, services.name
+FROM environments
+JOIN environment_services ON environment_services.environment_id = environments.id
+JOIN services ON services.id = environment_services.service_id
+WHERE environments.id = %(environment_id)s AND environments.organization_id = %(organization_id)s
+    AND services.organization_id = environments.organization_id AND services.type_id = %(type_id)s
+ORDER BY services.name, services.id;

@@ -1,0 +1,47 @@
+"""The machine providers of this installation, with what they work with."""
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from launchbay.access.secret_key import SecretKey
+from launchbay.bootstrap.answers_file import read_answers_file
+from launchbay.engine.host_pools import EnvironmentPools
+from launchbay.engine.pinned_hosts import PinnedHosts
+from launchbay.machines.contract import MachineProvider
+from launchbay.machines.dialling import CheckedReach
+from launchbay.machines.parts import Parts
+from launchbay.machines.registry import Late, Providers
+from launchbay.outgoing.addresses import Allowlist
+from launchbay.outgoing.client import OutgoingHttp
+from launchbay.service_types.key_pairs import KeyPairs
+from launchbay.settings import Settings
+from launchbay.store.pool import Database
+
+_DIRECTORY = "machines"
+
+
+def machine_providers(
+    settings: Settings, database: Database, secret_key: SecretKey, outgoing: OutgoingHttp
+) -> Providers:
+    """Return the providers. Raises CannotStart for a setting that names none of them."""
+    parts = Parts(
+        keys=KeyPairs(database, secret_key),
+        host_keys=PinnedHosts(database),
+        pools=EnvironmentPools(database, secret_key),
+        reach=CheckedReach(Allowlist.parse(settings.outgoing_allow)),
+        outgoing=outgoing,
+        directory=Path(settings.data_dir) / _DIRECTORY,
+    )
+    late: Late = {
+        "static": lambda: _loaded("launchbay.machines.static:StaticMachines")(parts),
+    }
+    return Providers.load(settings.machines, read_answers_file(settings.dry_run_answers), late)
+
+
+def _loaded(path: str) -> Callable[..., MachineProvider]:
+    """Import a provider's class now, at its first use: what it stands on is heavy."""
+    module, _, name = path.partition(":")
+    found: Any = getattr(importlib.import_module(module), name)
+    return found  # type: ignore[no-any-return]  # the name is written in this file
