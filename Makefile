@@ -18,7 +18,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check debian moto test test-faults serve demo bench lock clean
+.PHONY: help setup check console debian moto test test-faults serve demo bench lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -30,6 +30,7 @@ check: $(DEV) ## lint, formatting, types, import contracts, rules of style
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	frontend/check
 	$(PYTEST) -q tests/test_style.py
 
 test: $(DEV) debian moto ## every test that is quick enough for each change
@@ -43,6 +44,9 @@ debian: # what tests start and Python's registry does not have
 
 moto: $(DEV) # the EC2 endpoint that tests start
 	@requirements/moto
+
+console: $(DEV) ## build the console's scripts from frontend/
+	frontend/build src/launchbay/console/static/built
 
 serve: $(PACKAGE) ## run the server in ./data
 	$(BIN)/launchbay serve $(ARGS)

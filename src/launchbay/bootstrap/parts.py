@@ -24,6 +24,7 @@ from launchbay.access.throttle import AddressThrottle, SignInThrottle
 from launchbay.actions.registry import Registry
 from launchbay.bootstrap.machines import machine_providers
 from launchbay.bootstrap.mail import mail_server
+from launchbay.bootstrap.console import console_pages
 from launchbay.bootstrap.openid import openid_sign_in
 from launchbay.clock import Clock, SystemClock
 from launchbay.engine.approvals import LOOK_S as APPROVALS_S
@@ -58,7 +59,7 @@ from launchbay.usecases.first_start import FirstAdministrator, first_start
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.openid import OpenIdSignIn
 from launchbay.usecases.sealed_addresses import seal_addresses
-from launchbay.web.app import create_app
+from launchbay.web.app import Pages, create_app
 from launchbay.web.asgi import App
 from launchbay.web.endpoint import Endpoint
 from launchbay.web.endpoints import ENDPOINTS, WATCHING
@@ -184,7 +185,8 @@ def _assemble(
     sender = WebhookSender(database, outgoing, secret)
     engine = _engine(settings, desk, surroundings, calls, sender, approvals)
     services = _services(settings, desk, openid_sign_in(settings, secret, clock, stack))
-    app, watching_app = (_app(settings, desk, services, rows) for rows in (ENDPOINTS, WATCHING))
+    app = _app(settings, services, ENDPOINTS, console_pages(settings, services, actions))
+    watching_app = _app(settings, services, WATCHING)
     return Parts(app, watching_app, engine, database, administrator, desk.feed, sender)
 
 
@@ -201,14 +203,15 @@ def _services(settings: Settings, desk: Desk, openid: OpenIdSignIn | None) -> Se
     )
 
 
-def _app(settings: Settings, desk: Desk, services: Services, rows: tuple[Endpoint, ...]) -> App:
+def _app(settings: Settings, services: Services, rows: tuple[Endpoint, ...], pages: Pages | None = None) -> App:
+    desk = services.desk
     limits = RateLimits(
         desk.clock,
         address_per_s=settings.rate_limit_address_per_s,
         user_per_s=settings.rate_limit_user_per_s,
         burst_s=settings.rate_limit_burst_s,
     )
-    return create_app(rows, Authenticator(desk.sign_in, desk.sessions), services, limits)
+    return create_app(rows, Authenticator(desk.sign_in, desk.sessions), services, limits, pages)
 
 
 def _engine(

@@ -6,7 +6,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -33,11 +34,37 @@ from launchbay.web.routing import Router
 from launchbay.web.services import Services
 
 
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Another application that answers some of the paths."""
+
+    app: App
+    answers: Callable[[str], bool]
+
+
 def create_app(
-    endpoints: Iterable[Endpoint], authenticator: Authenticator, services: Services, limits: RateLimits | None = None
+    endpoints: Iterable[Endpoint],
+    authenticator: Authenticator,
+    services: Services,
+    limits: RateLimits | None = None,
+    pages: Pages | None = None,
 ) -> App:
-    """Return the whole HTTP side: the table inside its middleware."""
-    return RequestId(AccessLog(SecurityHeaders(Frame(endpoints, authenticator, services, limits))))
+    """Return the whole HTTP side: the table, and the pages of another application beside it, inside the middleware."""
+    frame: App = Frame(endpoints, authenticator, services, limits)
+    return RequestId(AccessLog(SecurityHeaders(frame if pages is None else Beside(frame, pages))))
+
+
+class Beside:
+    """Gives each request to the application that its path belongs to."""
+
+    def __init__(self, frame: App, pages: Pages) -> None:
+        self._frame = frame
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request."""
+        is_page = scope["type"] == "http" and self._pages.answers(scope["path"])
+        await (self._pages.app if is_page else self._frame)(scope, receive, send)
 
 
 class Frame:

@@ -1,13 +1,19 @@
-"""Signing in through the OpenID Connect provider, to get a refresh token (api-decisions, "Authentication")."""
+"""Signing in through the OpenID Connect provider (api-decisions, "Authentication").
 
-from http.cookies import CookieError, SimpleCookie
+It ends with a new refresh token, or, begun with `?to=console`, with a session of the console. A provider knows one
+address to send browsers back to, so a cookie remembers which of the two it is.
+"""
+
 from typing import Any
 
 import msgspec
 
+from launchbay.access.actor import Actor
+from launchbay.access.session_cookie import sent_cookie, session_cookie
 from launchbay.errors import LaunchbayError, NotFound
 from launchbay.limits import OPENID_ATTEMPT_S
 from launchbay.usecases.openid import OpenIdSignIn, sign_in
+from launchbay.usecases.sessions import open_session
 from launchbay.web.answers import HTML, Answer, Html
 from launchbay.web.call import Call
 from launchbay.web.endpoint import Endpoint, Returns
@@ -16,8 +22,17 @@ from launchbay.web.html import page
 
 START = "/signIn/openid"
 CALLBACK = f"{START}/callback"
+CONSOLE = "console"
+START_FOR_CONSOLE = f"{START}?to={CONSOLE}"
 _COOKIE = "launchbay_openid"
+_TO_COOKIE = "launchbay_openid_to"
 _TAGS = ("Pages",)
+
+
+class BeginQuery(msgspec.Struct, frozen=True):
+    """What the sign-in is for: `console`, or a refresh token."""
+
+    to: str | None = None
 
 
 class CallbackQuery(msgspec.Struct, frozen=True):
@@ -30,29 +45,40 @@ class CallbackQuery(msgspec.Struct, frozen=True):
     iss: str | None = None
 
 
-async def begin_sign_in(call: Call[None, None]) -> Answer:
+async def begin_sign_in(call: Call[None, BeginQuery]) -> Answer:
     """Send the browser to the provider."""
     try:
         begun = await _configured(call).provider.begin()
     except LaunchbayError as error:
         return page("notice.html", error, heading="Sign in")
-    return Html("", 302, (("Location", begun.url), _cookie(call, begun.cookie, OPENID_ATTEMPT_S)))
+    to = CONSOLE if call.query.to == CONSOLE else ""
+    remembered = _cookie(call, to, OPENID_ATTEMPT_S if to else 0, _TO_COOKIE)
+    return Html("", 302, (("Location", begun.url), _cookie(call, begun.cookie, OPENID_ATTEMPT_S), remembered))
 
 
 async def finish_sign_in(call: Call[None, CallbackQuery]) -> Answer:
-    """Take the provider's answer, and show a new refresh token to whom it is about."""
+    """Take the provider's answer, and give whom it is about a new refresh token or a session of the console."""
     desk = call.services.desk
     try:
         openid = _configured(call)
         brought = {name: value for name, value in msgspec.structs.asdict(call.query).items() if value is not None}
-        identity = await openid.provider.finish(_sent_cookie(call), brought)
+        cookies = call.headers.get("cookie", "")
+        identity = await openid.provider.finish(sent_cookie(cookies, _COOKIE), brought)
         actor = await sign_in(desk, openid.admission, identity, call.address)
-        shown = await show_new_token(desk, actor, "")
+        is_for_console = sent_cookie(cookies, _TO_COOKIE) == CONSOLE
+        shown = await (_opened_console(call, actor) if is_for_console else show_new_token(desk, actor, ""))
     except LaunchbayError as error:
         shown = page("notice.html", error, heading="Sign in")
     assert isinstance(shown, Html)
     # The attempt is over, however it ended.
-    return msgspec.structs.replace(shown, headers=(*shown.headers, _cookie(call, "", 0)))
+    over = (_cookie(call, "", 0), _cookie(call, "", 0, _TO_COOKIE))
+    return msgspec.structs.replace(shown, headers=(*shown.headers, *over))
+
+
+async def _opened_console(call: Call[None, CallbackQuery], actor: Actor) -> Answer:
+    session = await open_session(call.services.desk, actor)
+    cookie = session_cookie(session.token, session.expires_in_s, secure=call.services.base_url.startswith("https://"))
+    return Html("", 303, (("Location", "/console"), ("Set-Cookie", cookie)))
 
 
 def _configured(call: Call[Any, Any]) -> OpenIdSignIn:
@@ -61,18 +87,10 @@ def _configured(call: Call[Any, Any]) -> OpenIdSignIn:
     return call.services.openid
 
 
-def _cookie(call: Call[Any, Any], value: str, seconds: int) -> tuple[str, str]:
+def _cookie(call: Call[Any, Any], value: str, seconds: int, name: str = _COOKIE) -> tuple[str, str]:
     secure = "; Secure" if call.services.base_url.startswith("https://") else ""
     # Lax: the provider's redirect comes from another site, and must bring the cookie.
-    return "Set-Cookie", f"{_COOKIE}={value}; Path={START}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
-
-
-def _sent_cookie(call: Call[Any, Any]) -> str:
-    try:
-        found = SimpleCookie(call.headers.get("cookie", "")).get(_COOKIE)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
+    return "Set-Cookie", f"{name}={value}; Path={START}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
 
 
 ENDPOINTS = (
@@ -84,6 +102,7 @@ ENDPOINTS = (
         summary="Sends the browser to the OpenID Connect provider to sign in.",
         tags=_TAGS,
         public=True,
+        query=BeginQuery,
         returns=Returns(str, "Never: the answer is a redirect (302) to the provider.", media_type=HTML),
         statuses=(404,),
         addition=True,

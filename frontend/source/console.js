@@ -1,0 +1,65 @@
+// What every page loads: htmx with server-sent events and morphing, and a few comforts. Pages work without it.
+import "./htmx_global.js";
+import "htmx-ext-sse";
+import { Idiomorph } from "idiomorph/dist/idiomorph.esm.js";
+
+const htmx = window.htmx;
+
+// Morphing leaves the focus and what is open where they are when a live part is renewed.
+htmx.defineExtension("morph", {
+  isInlineSwap: (style) => style === "morph" || style === "morph:innerHTML",
+  handleSwap: (style, target, fragment) => {
+    if (style === "morph" || style === "morph:outerHTML") {
+      return Idiomorph.morph(target, fragment.children, { morphStyle: "outerHTML" });
+    }
+    if (style === "morph:innerHTML") {
+      return Idiomorph.morph(target, fragment.children, { morphStyle: "innerHTML" });
+    }
+    return false;
+  },
+});
+
+// A menu closes with Escape and with a click beside it.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  }
+});
+document.addEventListener("click", (event) => {
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
+});
+
+// A log that was read to its end stays at its end.
+document.addEventListener("htmx:sseBeforeMessage", () => {
+  for (const log of document.querySelectorAll(".log")) {
+    log.dataset.atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40 ? "yes" : "no";
+  }
+});
+document.addEventListener("htmx:sseMessage", () => {
+  for (const log of document.querySelectorAll(".log")) {
+    // After a lost connection the stream begins where the page did: lines that are there already go.
+    const seen = new Set();
+    for (const line of [...log.children]) {
+      if (line.id && seen.has(line.id)) line.remove();
+      seen.add(line.id);
+    }
+    while (log.children.length > 2000) log.firstElementChild.remove();
+    if (log.dataset.atEnd !== "no") log.scrollTop = log.scrollHeight;
+  }
+});
+
+// A form that was sent is not sent again by a second click.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (event.defaultPrevented || form.method !== "post" || form.hasAttribute("hx-post")) return;
+  setTimeout(() => {
+    for (const button of form.querySelectorAll("button[type=submit]")) button.disabled = true;
+  });
+});
+window.addEventListener("pageshow", () => {
+  for (const button of document.querySelectorAll("form button[type=submit]:disabled")) button.disabled = false;
+});

@@ -1,0 +1,154 @@
+// The YAML editor: a text area stays the form's field, and is hidden behind CodeMirror where scripts run.
+import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { yaml } from "@codemirror/lang-yaml";
+import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
+import { forceLinting, lintGutter, lintKeymap, linter } from "@codemirror/lint";
+import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
+import { EditorState } from "@codemirror/state";
+import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+import { completing } from "./completion.js";
+
+const QUIET_MS = 350;
+
+const colours = HighlightStyle.define([
+  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--syntax-key)" },
+  { tag: [tags.string, tags.content], color: "var(--syntax-text)" },
+  { tag: [tags.number, tags.bool, tags.null], color: "var(--syntax-number)" },
+  { tag: tags.comment, color: "var(--syntax-comment)", fontStyle: "italic" },
+  { tag: [tags.labelName, tags.typeName, tags.keyword, tags.meta], color: "var(--syntax-mark)" },
+]);
+
+const look = EditorView.theme({
+  "&": { color: "var(--text)", backgroundColor: "var(--surface)", fontSize: "13.5px" },
+  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55", minHeight: "var(--editor-least)", maxHeight: "70vh" },
+  ".cm-content": { caretColor: "var(--text)", padding: "10px 0" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  "&.cm-focused": { outline: "2px solid var(--focus)", outlineOffset: "-2px" },
+  ".cm-gutters": { backgroundColor: "var(--code)", color: "var(--quiet)", borderRight: "1px solid var(--line)" },
+  ".cm-activeLine": { backgroundColor: "transparent" },
+  "&.cm-focused .cm-activeLine": { backgroundColor: "color-mix(in srgb, var(--accent-soft) 45%, transparent)" },
+  "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--accent-soft) !important" },
+  ".cm-selectionMatch": { backgroundColor: "var(--busy-soft)" },
+  ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line-strong)" },
+  ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--accent-text)" },
+  ".cm-completionDetail": { color: "inherit", fontStyle: "normal", marginLeft: "1em" },
+  ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--bad)", textUnderlineOffset: "3px" },
+  ".cm-lintRange-warning": { backgroundImage: "none", textDecoration: "underline wavy var(--busy)", textUnderlineOffset: "3px" },
+  ".cm-panels": { backgroundColor: "var(--code)", color: "var(--text)", borderColor: "var(--line)" },
+  ".cm-panels input, .cm-panels button": { backgroundImage: "none", backgroundColor: "var(--surface)", color: "var(--text)", border: "1px solid var(--line-strong)" },
+});
+
+function diagnostic(doc, finding, severity) {
+  const line = doc.line(Math.min(Math.max(finding.line, 1), doc.lines));
+  const from = Math.min(line.from + Math.max(finding.column, 1) - 1, line.to);
+  const word = /^[^\s:,\]})]+/.exec(doc.sliceString(from, line.to));
+  return { from, to: Math.max(from, from + (word ? word[0].length : 0)), severity, message: finding.message, source: finding.code };
+}
+
+async function checked(address, text, token) {
+  const answer = await fetch(address, {
+    method: "POST",
+    headers: { "Content-Type": "application/x-www-form-urlencoded", "X-Form-Token": token, Accept: "application/json" },
+    body: new URLSearchParams({ text }),
+  });
+  if (!answer.ok) throw new Error(`The check was answered with ${answer.status}.`);
+  return answer.json();
+}
+
+function listed(host, view, { errors, warnings }) {
+  const list = document.getElementById(host.dataset.findings);
+  if (!list) return;
+  const entries = [...errors.map((each) => ["error", each]), ...warnings.map((each) => ["warning", each])];
+  list.replaceChildren(
+    ...entries.map(([severity, finding]) => {
+      const item = document.createElement("li");
+      const button = document.createElement("button");
+      item.className = severity;
+      button.type = "button";
+      button.textContent = `line ${finding.line}`;
+      button.addEventListener("click", () => {
+        const line = view.state.doc.line(Math.min(finding.line, view.state.doc.lines));
+        view.dispatch({ selection: { anchor: line.from + finding.column - 1 > line.to ? line.to : line.from + finding.column - 1 }, scrollIntoView: true });
+        view.focus();
+      });
+      item.append(button, `${severity === "error" ? "Error" : "Warning"}: ${finding.message}`);
+      return item;
+    }),
+  );
+  const words = document.getElementById(`${host.dataset.findings}-count`);
+  if (words) {
+    const said = errors.length || warnings.length ? `${errors.length} errors, ${warnings.length} warnings` : "No errors, no warnings";
+    if (words.textContent !== said) words.textContent = said;
+  }
+}
+
+function mount(host) {
+  const area = host.querySelector("textarea");
+  const token = host.dataset.token;
+  const root = document.createElement("div");
+  host.append(root);
+  // In a shadow root the editor's styles are adopted, which the content security policy leaves alone.
+  const shadow = root.attachShadow({ mode: "open" });
+  const check = host.dataset.check
+    ? [
+        lintGutter(),
+        linter(
+          async (view) => {
+            const doc = view.state.doc;
+            let found;
+            try {
+              found = await checked(host.dataset.check, doc.toString(), token);
+            } catch {
+              return []; // the server checks again when the text is saved
+            }
+            listed(host, view, found);
+            return [...found.errors.map((each) => diagnostic(doc, each, "error")), ...found.warnings.map((each) => diagnostic(doc, each, "warning"))];
+          },
+          { delay: QUIET_MS },
+        ),
+      ]
+    : [];
+  const words = host.dataset.words ? JSON.parse(host.dataset.words) : null;
+  const view = new EditorView({
+    parent: shadow,
+    root: shadow,
+    state: EditorState.create({
+      doc: area.value,
+      extensions: [
+        lineNumbers(),
+        history(),
+        drawSelection(),
+        indentOnInput(),
+        indentUnit.of("  "),
+        bracketMatching(),
+        closeBrackets(),
+        highlightActiveLine(),
+        highlightSelectionMatches(),
+        yaml(),
+        syntaxHighlighting(colours),
+        look,
+        words ? autocompletion({ override: [completing(words)] }) : [],
+        check,
+        EditorState.readOnly.of(area.readOnly),
+        EditorView.contentAttributes.of({ "aria-label": host.dataset.label || "YAML text", spellcheck: "false" }),
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) area.value = update.state.doc.toString();
+        }),
+        keymap.of([...closeBracketsKeymap, ...completionKeymap, ...lintKeymap, ...searchKeymap, ...historyKeymap, ...defaultKeymap]),
+      ],
+    }),
+  });
+  area.hidden = true;
+  area.required = false;
+  host.dataset.ready = "yes";
+  if (host.dataset.check) forceLinting(view);
+  host.addEventListener("launchbay:jump", (event) => {
+    const line = view.state.doc.line(Math.min(event.detail, view.state.doc.lines));
+    view.dispatch({ selection: { anchor: line.from }, scrollIntoView: true });
+    view.focus();
+  });
+}
+
+for (const host of document.querySelectorAll("[data-editor]")) mount(host);

@@ -1,0 +1,38 @@
+"""The cookie by which a browser keeps its session, and the token that proves that a form is of that session.
+
+The cookie holds a session token (`bearer.py`). Scripts cannot read it, and other sites cannot have it sent with a form;
+the form's token stands against whatever still gets through (docs/decisions/0075-sessions-of-the-console.md).
+"""
+
+import hmac
+from http.cookies import CookieError, SimpleCookie
+
+NAME = "launchbay_session"
+PATH = "/"
+_PURPOSE = b"launchbay form"
+_TOKEN_CHARS = 32
+
+
+def session_cookie(token: str, seconds: int, *, secure: bool) -> str:
+    """Return the value of a Set-Cookie header; an empty token with 0 seconds ends the session in this browser."""
+    # Lax: a link in a mail or a chat, and the redirect of an identity provider, find the session; foreign forms do not.
+    return f"{NAME}={token}; Path={PATH}; Max-Age={seconds}; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"
+
+
+def sent_cookie(header: str, name: str = NAME) -> str:
+    """Return a cookie's value from the Cookie header, "" where there is none."""
+    try:
+        found = SimpleCookie(header).get(name)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value
+
+
+def form_token(session: str) -> str:
+    """Return what every form of this session carries. Who knows it does not know the session's own token."""
+    return hmac.digest(session.encode(), _PURPOSE, "sha256").hex()[:_TOKEN_CHARS]
+
+
+def is_form_token(session: str, sent: str) -> bool:
+    """Tell whether a form carries the token of this session."""
+    return hmac.compare_digest(form_token(session).encode(), sent.encode("utf-8", "replace"))

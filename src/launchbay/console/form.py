@@ -1,0 +1,82 @@
+"""What a form of a page sends, read within bounds."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.requests import Request
+
+from launchbay.errors import BadRequest, MalformedBody, TooLarge
+from launchbay.limits import CONSOLE_FORM_BYTES, CONSOLE_FORM_FIELDS, KIB
+
+_MEDIA_TYPE = "application/x-www-form-urlencoded"
+
+
+class Form:
+    """The fields of a form. A field that was not sent reads as empty."""
+
+    def __init__(self, fields: Mapping[str, list[str]] | None = None) -> None:
+        self._fields = dict(fields or {})
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return a field without the spaces around it."""
+        return self.raw(name, default).strip()
+
+    def raw(self, name: str, default: str = "") -> str:
+        """Return a field as it was sent, with the line ends that YAML files have."""
+        found = self._fields.get(name)
+        return found[-1].replace("\r\n", "\n") if found else default
+
+    def all(self, name: str) -> list[str]:
+        """Return every value of a field, such as of a group of check boxes."""
+        return list(self._fields.get(name, []))
+
+    def has(self, name: str) -> bool:
+        """Tell whether a field was sent; a check box that is not ticked is not."""
+        return name in self._fields
+
+    def below(self, prefix: str) -> dict[str, str]:
+        """Return the fields whose names begin so, by the rest of their names."""
+        return {name[len(prefix) :]: self.raw(name) for name in self._fields if name.startswith(prefix)}
+
+    def secretless(self) -> dict[str, Any]:
+        """Return the fields to be shown again after a refusal; passwords are typed anew."""
+        return {name: values[-1] for name, values in self._fields.items() if "password" not in name.lower()}
+
+
+async def read_form(request: Request) -> Form:
+    """Return the form in a request's body. Raises MalformedBody for what is no form, TooLarge beyond the bound."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA_TYPE:
+        raise MalformedBody(f"A form has the content type {_MEDIA_TYPE}; send it from its page.")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > CONSOLE_FORM_BYTES:
+            raise TooLarge(f"The form is larger than {CONSOLE_FORM_BYTES // KIB} KiB; send less at once.")
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=False,
+            errors="strict",
+            max_num_fields=CONSOLE_FORM_FIELDS,
+        )
+    except ValueError as error:
+        raise MalformedBody("The form cannot be read; send it from its page.") from error
+    fields: dict[str, list[str]] = {}
+    for name, value in pairs:
+        if "\0" in value:
+            raise MalformedBody(f"The field {name[:80]!r} holds a NUL character; take it out.")
+        fields.setdefault(name, []).append(value)
+    return Form(fields)
+
+
+def parsed_object(label: str, text: str) -> dict[str, Any]:
+    """Return the JSON object that was typed into a field; nothing typed is an empty one. Raises BadRequest."""
+    if not text.strip():
+        return {}
+    try:
+        return msgspec.json.decode(text.encode(), type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise BadRequest(f'{label}: write a JSON object, such as {{"name": "value"}} ({error}).') from error

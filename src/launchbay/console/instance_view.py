@@ -1,0 +1,174 @@
+"""An instance as its page shows it, and again as its live part does after every change."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from launchbay.console.visit import Visit
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.instance_record import InstanceRecord
+from launchbay.model.job import JobStatus, StepStatus, raise_percent
+from launchbay.store.browsing import RelativeRow
+from launchbay.store.instances import JobRow, read_history
+from launchbay.usecases.browsing import masking_of, read_family, read_instance_record
+from launchbay.usecases.instances import read_instance
+from launchbay.usecases.jobs import JobInDetail
+
+_OVER = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepLine:
+    """A step on a page; `level` says how far inside of others it is."""
+
+    path: str
+    name: str
+    status: str
+    percent: int
+    level: int = 0
+    attempt: int = 0
+    took_ms: int | None = None
+    error: str = ""
+    outputs: Mapping[str, Any] | None = None
+    outputs_omitted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLine:
+    """A job on a page."""
+
+    id: str
+    name: str
+    status: str
+    owner_id: str
+    started_ms: int | None
+    took_ms: int | None
+    error: str
+    steps: list[StepLine]
+
+    @property
+    def percent(self) -> int:
+        """How much of the job is done, in the mean of its steps."""
+        return sum(step.percent for step in self.steps) // len(self.steps) if self.steps else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceView:
+    """Everything that the live part of an instance's page shows. Values have their secrets covered."""
+
+    record: InstanceRecord
+    manifest: CompiledManifest
+    workflows: list[str]
+    is_dry_run: bool
+    parameters: Mapping[str, Any]
+    return_values: Mapping[str, Any]
+    error: str
+    jobs: list[JobLine]
+    family: list[RelativeRow]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can be done with it any more."""
+        return self.record.status in _OVER
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job is under way."""
+        return self.record.job_id is not None
+
+    @property
+    def current(self) -> JobLine | None:
+        """The newest job, whose steps are shown."""
+        return self.jobs[0] if self.jobs else None
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether the newest job failed and can be gone on with."""
+        return bool(self.jobs) and self.jobs[0].status == JobStatus.FAILED and not self.is_busy and not self.is_over
+
+
+async def view_instance(visit: Visit, instance_id: str) -> InstanceView:
+    """Return an instance with its history and its family."""
+    record, manifest = await read_instance_record(visit.desk, visit.actor, instance_id)
+    view = await read_instance(visit.desk, visit.actor, instance_id)
+    masking = masking_of(record)
+    jobs = [_job(row, masking.text(row.error_message or "")) for row in read_history(view.detail.history)]
+    return InstanceView(
+        record=record,
+        manifest=manifest,
+        workflows=view.available_workflows,
+        is_dry_run=view.is_dry_run,
+        parameters=masking.value(msgspec.json.decode(record.parameters)),
+        return_values=masking.value(msgspec.json.decode(record.return_values)),
+        error=masking.text(record.error_message or ""),
+        jobs=jobs,
+        family=await read_family(visit.desk, visit.actor, instance_id),
+    )
+
+
+def job_steps(job: JobInDetail) -> list[StepLine]:
+    """Return the steps of a job in detail: the planned ones in their order, each followed by those inside of it."""
+    recorded = {step.path: step for step in job.view.recorded() if "/" in step.path}
+    planned = job.view.planned()
+    lines: list[StepLine] = []
+    seen: set[str] = set()
+    for path, name, status, percent in planned:
+        inside = [other for other in recorded if other == path or _is_inside(other, path)]
+        if path not in recorded:
+            lines.append(StepLine(path=path, name=name, status=status, percent=percent))
+        for other in sorted(inside, key=lambda found: found != path):
+            if other not in seen:
+                seen.add(other)
+                lines.append(_recorded(job, other, 0 if other == path else 1))
+    lines += [_recorded(job, path, 0) for path in recorded if path not in seen]
+    return lines
+
+
+def _recorded(job: JobInDetail, path: str, level: int) -> StepLine:
+    step = next(each for each in job.view.recorded() if each.path == path)
+    return StepLine(
+        path=path,
+        name=step.name,
+        status=step.status,
+        percent=100 if step.status == StepStatus.SUCCEEDED else step.percent,
+        level=level,
+        attempt=step.attempt,
+        took_ms=_took(step.started_at_ms, step.finished_at_ms),
+        error=job.masking.text(step.error_message or ""),
+        outputs=None if step.outputs is None else job.masking.value(msgspec.json.decode(step.outputs)),
+        outputs_omitted=step.has_outputs and step.outputs is None,
+    )
+
+
+def _is_inside(path: str, outer: str) -> bool:
+    return path.startswith(outer) and path[len(outer) : len(outer) + 1] in {"/", ">", "~"}
+
+
+def _job(row: JobRow, error: str) -> JobLine:
+    live = {path: (status, percent) for path, status, percent in row.live_steps or ()}
+    return JobLine(
+        id=row.id,
+        name=row.name,
+        status=row.status,
+        owner_id=row.owner_id,
+        started_ms=row.started_at_ms,
+        took_ms=_took(row.started_at_ms, row.finished_at_ms),
+        error=error,
+        steps=_brief(row.steps, live),
+    )
+
+
+def _brief(steps: Sequence[tuple[str, str, str, int]], live: Mapping[str, tuple[str, int]]) -> list[StepLine]:
+    lines: list[StepLine] = []
+    for path, name, status, percent in steps:
+        now_status, now_percent = live.get(path, (status, percent))
+        known = raise_percent(percent, now_percent)
+        lines.append(StepLine(path=path, name=name, status=now_status, percent=known))
+    return lines
+
+
+def _took(started_ms: int | None, finished_ms: int | None) -> int | None:
+    return None if started_ms is None or finished_ms is None else finished_ms - started_ms

@@ -1,0 +1,1 @@
+"""One file for each family of pages; each declares its rows beside its handlers."""

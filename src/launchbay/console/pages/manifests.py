@@ -1,0 +1,91 @@
+"""The manifest editor, and where manifests come from."""
+
+from starlette.responses import JSONResponse, Response
+
+from launchbay.console.page import Page
+from launchbay.console.visit import HOME, Visit
+from launchbay.console.words import completion_words
+from launchbay.errors import InvalidManifest, LaunchbayError
+from launchbay.model.application import Application
+from launchbay.usecases import manifests
+from launchbay.usecases.applications import read_application
+
+
+async def edit(visit: Visit) -> Response:
+    """Show the editor with the newest version, or, to look at, with another one."""
+    application = await read_application(visit.desk, visit.actor, visit.path("id"))
+    asked = visit.query("version")
+    version = int(asked) if asked and asked.isascii() and asked.isdecimal() and len(asked) < 10 else None
+    text = await manifests.read_manifest(visit.desk, visit.actor, application.id, version)
+    return await _editor(visit, application, text, version or application.latest_version, None)
+
+
+async def save(visit: Visit) -> Response:
+    """Keep the text as the newest version; what is wrong with it stands at its lines."""
+    application_id, text = visit.path("id"), visit.form.raw("text")
+    try:
+        version = await manifests.replace_manifest(visit.desk, visit.actor, application_id, text)
+    except LaunchbayError as error:
+        application = await read_application(visit.desk, visit.actor, application_id)
+        return await _editor(visit, application, text, application.latest_version, error)
+    return visit.go(f"{HOME}/applications/{application_id}", f"Version {version} is the newest now.")
+
+
+async def check(visit: Visit) -> Response:
+    """Answer what is wrong with a text that is being written."""
+    found = await manifests.validate_manifest(visit.desk, visit.actor, visit.form.raw("text"))
+    documents = {
+        f"{severity}s": [finding.to_document() for finding in found if finding.severity == severity]
+        for severity in ("error", "warning")
+    }
+    return JSONResponse(documents)
+
+
+async def set_source(visit: Visit) -> Response:
+    """Load the manifest from a URL from now on."""
+    application_id = visit.path("id")
+    try:
+        version = await manifests.set_manifest_source(visit.desk, visit.actor, application_id, visit.form.text("url"))
+    except LaunchbayError as error:
+        application = await read_application(visit.desk, visit.actor, application_id)
+        text = await manifests.read_manifest(visit.desk, visit.actor, application_id, None)
+        return await _editor(visit, application, text, application.latest_version, error)
+    said = f"The manifest comes from its address from now on. Version {version} is the newest."
+    return visit.go(f"{HOME}/applications/{application_id}", said)
+
+
+async def refresh(visit: Visit) -> Response:
+    """Load the manifest from its URL again."""
+    application_id = visit.path("id")
+    found = await manifests.refresh_manifest(visit.desk, visit.actor, application_id)
+    said = f"Version {found.version} is the newest now." if found.changed else "Nothing has changed at the source."
+    return visit.go(f"{HOME}/applications/{application_id}", said)
+
+
+async def _editor(
+    visit: Visit, application: Application, text: str, version: int, problem: LaunchbayError | None
+) -> Response:
+    findings = problem.findings if isinstance(problem, InvalidManifest) else ()
+    return await visit.page(
+        "manifest.html",
+        section="applications",
+        organization_id=application.organization_id,
+        problem=LaunchbayError("The manifest has errors; nothing was kept.") if findings else problem,
+        status=None if problem is None else visit.outside.status_of(problem),
+        application=application,
+        source=application.source_url,
+        text=text,
+        version=version,
+        is_newest=version == application.latest_version,
+        findings=findings,
+        words=completion_words(visit.outside),
+    )
+
+
+PAGES = (
+    Page("GET", "/console/applications/{id}/manifest", edit),
+    Page("POST", "/console/applications/{id}/manifest", save),
+    Page("POST", "/console/manifests/check", check),
+    Page("POST", "/console/applications/{id}/source", set_source),
+    Page("POST", "/console/applications/{id}/source/refresh", refresh),
+)

@@ -1,0 +1,140 @@
+"""One request to a page: who asks, for what, and how the answer is made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from launchbay.access.actor import Actor
+from launchbay.access.session_cookie import form_token, sent_cookie
+from launchbay.console import notices
+from launchbay.console.form import Form
+from launchbay.console.notices import Notice
+from launchbay.console.outside import Outside
+from launchbay.console.rendering import HEADERS, render
+from launchbay.errors import LaunchbayError, NotAuthenticated
+from launchbay.store.rows import NamedRow
+from launchbay.usecases.desk import Desk
+from launchbay.usecases.organizations import list_organizations
+
+HOME = "/console"
+THEMES = ("auto", "light", "dark")
+THEME_COOKIE = "launchbay_theme"
+SIGN_IN = "/console/signIn"
+# What stands in the navigation while its page is shown; also the ids of the links.
+SECTIONS: tuple[tuple[str, str], ...] = (
+    ("instances", "Instances"),
+    ("applications", "Applications"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """What a page's handler receives. `session` is the cookie's token, "" on pages that need none."""
+
+    request: Request
+    outside: Outside
+    signed_in: Actor | None
+    session: str
+    form: Form = field(default_factory=Form)
+
+    @property
+    def actor(self) -> Actor:
+        """The caller; only public pages have none."""
+        assert self.signed_in is not None, "a public page must not ask who calls"
+        return self.signed_in
+
+    @property
+    def desk(self) -> Desk:
+        """What use cases work with."""
+        return self.outside.desk
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether browsers reach this server through TLS only."""
+        return self.outside.base_url.startswith("https://")
+
+    def path(self, name: str) -> str:
+        """Return a part of the path."""
+        found: str = self.request.path_params[name]
+        return found
+
+    def query(self, name: str) -> str | None:
+        """Return a field of the query; an empty one counts as left out."""
+        return self.request.query_params.get(name, "").strip() or None
+
+    def now(self) -> datetime:
+        """Return the time by the server's clock."""
+        return self.desk.clock.now()
+
+    async def page(
+        self,
+        template: str,
+        *,
+        section: str = "",
+        organization_id: str | None = None,
+        problem: LaunchbayError | None = None,
+        status: int | None = None,
+        **values: Any,
+    ) -> Response:
+        """Return a whole page. One that shows a problem has the status that an API call would have."""
+        if status is None:
+            status = 200 if problem is None else self.outside.status_of(problem)
+        cookies = self.request.headers.get("cookie", "")
+        notice = notices.read_notice(self.session, sent_cookie(cookies, notices.COOKIE)) if self.session else None
+        organizations = await self._organizations()
+        current = next((row for row in organizations if row.id == organization_id), None)
+        theme = sent_cookie(cookies, THEME_COOKIE)
+        text = render(
+            template,
+            {
+                "visit": self,
+                "caller": self.signed_in,
+                "form_token": form_token(self.session),
+                "organizations": organizations,
+                "organization": current,
+                "section": section,
+                "sections": SECTIONS,
+                "notice": notice,
+                "problems": () if problem is None else problem.sentences,
+                "theme": theme if theme in THEMES else "auto",
+                "now": self.now(),
+                "here": self.request.url.path,
+                **values,
+            },
+        )
+        response = HTMLResponse(text, status, HEADERS)
+        if notice is not None:
+            response.headers.append("Set-Cookie", notices.notice_cookie(self.session, None, secure=self.is_secure))
+        return response
+
+    def part(self, template: str, **values: Any) -> Response:
+        """Return a part of a page, for a script that puts it into its place."""
+        return HTMLResponse(self.text(template, **values), 200, HEADERS)
+
+    def text(self, template: str, **values: Any) -> str:
+        """Return a filled template that is a part of a page."""
+        return render(template, {"visit": self, "form_token": form_token(self.session), "now": self.now(), **values})
+
+    def go(self, path: str, said: str = "", *, warning: bool = False) -> Response:
+        """Send the browser to another page, after a form was taken; that page says `said`."""
+        response = RedirectResponse(path, 303, HEADERS)
+        if said:
+            notice = Notice(said, "warning" if warning else "done")
+            response.headers.append("Set-Cookie", notices.notice_cookie(self.session, notice, secure=self.is_secure))
+        return response
+
+    def header_map(self) -> Mapping[str, str]:
+        """Return the headers, with lower-case names."""
+        return self.request.headers
+
+    async def _organizations(self) -> list[NamedRow]:
+        if self.signed_in is None:
+            return []
+        try:
+            return await list_organizations(self.desk, self.signed_in)
+        except NotAuthenticated:
+            return []  # the page is about to say so

@@ -1,0 +1,133 @@
+"""What the console looks at and the API has no call for: compiled manifests, instances of everywhere, families."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from launchbay.access import resources
+from launchbay.access.actor import Actor
+from launchbay.access.permissions import Permission
+from launchbay.limits import SUBMODULE_LEVELS
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.application import Application
+from launchbay.model.environment import Environment
+from launchbay.model.instance_record import InstanceRecord
+from launchbay.model.masking import Masking
+from launchbay.store import browsing as store
+from launchbay.store.browsing import BrowsedRow, RelativeRow
+from launchbay.store.events import LogRow
+from launchbay.usecases.desk import Desk
+from launchbay.usecases.launching import checked_version
+
+_FIRST = "g"  # stands behind every id, in every order of texts
+_LOOK_ROWS = 200
+_LOOKS = 25  # who may read nearly nothing gets a page that is not full, and a link that goes on
+_FAMILY_ROWS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceFilter:
+    """Which instances to show; `name` is a part of the name."""
+
+    application_id: str | None = None
+    environment_id: str | None = None
+    status: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstancePage:
+    """Instances, the newest first, and the id after which the next page goes on, if there is one."""
+
+    rows: list[BrowsedRow]
+    next_before: str | None
+
+
+async def read_compiled(
+    desk: Desk, actor: Actor, application_id: str, version: int | None
+) -> tuple[Application, int, CompiledManifest]:
+    """Return an application, a version of it (by default the newest), and what that version compiles to.
+
+    Raises BadRequest for an unknown version, InvalidManifest where a package that it needs is gone.
+    """
+    async with desk.database.connection() as connection:
+        application = await desk.lookups.on(connection, actor).application(application_id, Permission.READ)
+        checked = await checked_version(connection, application, version)
+        return application, checked, await desk.manifests.get(connection, application.id, checked)
+
+
+async def read_instance_record(desk: Desk, actor: Actor, instance_id: str) -> tuple[InstanceRecord, CompiledManifest]:
+    """Return an instance as it is stored, and its compiled manifest."""
+    async with desk.database.connection() as connection:
+        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
+        return record, await desk.manifests.get(connection, record.application_id, record.version)
+
+
+async def read_environment(desk: Desk, actor: Actor, environment_id: str) -> Environment:
+    """Return an environment."""
+    async with desk.database.connection() as connection:
+        return await desk.lookups.on(connection, actor).environment(environment_id, Permission.READ)
+
+
+async def browse_instances(
+    desk: Desk, actor: Actor, organization_id: str, wanted: InstanceFilter, before: str | None, count: int
+) -> InstancePage:
+    """Return the instances of an organization that the caller may read, so many at once."""
+    rows: list[BrowsedRow] = []
+    position = before or _FIRST
+    async with desk.database.connection() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        organization = await lookup.organization(organization_id)
+        for _ in range(_LOOKS):
+            found = await store.page(
+                connection,
+                organization_id=organization.id,
+                application_id=wanted.application_id,
+                environment_id=wanted.environment_id,
+                status=wanted.status,
+                name=wanted.name,
+                before=position,
+                count=_LOOK_ROWS,
+            )
+            for row in found:
+                if len(rows) == count:
+                    return InstancePage(rows, rows[-1].id)
+                touched = (resources.instance(row.application_id, row.id), resources.environment(row.environment_id))
+                if lookup.allows(organization.id, Permission.READ, *touched):
+                    rows.append(row)
+            if len(found) < _LOOK_ROWS:
+                return InstancePage(rows, None)
+            position = found[-1].id
+    return InstancePage(rows, position)
+
+
+async def read_family(desk: Desk, actor: Actor, instance_id: str) -> list[RelativeRow]:
+    """Return an instance with the instances of its submodules, at all levels, that the caller may read."""
+    async with desk.database.connection() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        record = await lookup.instance(instance_id, Permission.READ)
+        rows = await store.family(connection, instance_id=record.id, levels=SUBMODULE_LEVELS, count=_FAMILY_ROWS)
+    return [
+        row
+        for row in rows
+        if lookup.allows(
+            record.organization_id,
+            Permission.READ,
+            resources.instance(row.application_id, row.id),
+            resources.environment(row.environment_id),
+        )
+    ]
+
+
+async def read_log_tail(desk: Desk, actor: Actor, instance_id: str, job_id: str | None, count: int) -> list[LogRow]:
+    """Return the newest lines of an instance's log, or of one job's, the oldest of them first, with secrets covered."""
+    async with desk.database.connection() as connection:
+        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
+        rows = await store.log_tail(connection, instance_id=record.id, job_id=job_id, count=count)
+    masking = masking_of(record)
+    return [row._replace(text=masking.text(row.text)) for row in reversed(rows)]
+
+
+def masking_of(record: InstanceRecord) -> Masking:
+    """Return what covers the secrets of an instance, wherever they are written."""
+    return Masking([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])

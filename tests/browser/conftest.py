@@ -1,0 +1,96 @@
+"""One server and one browser for all of these tests; each test has a browser profile of its own."""
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.browser.site import EMAIL, PASSWORD, Site, running_site
+from tests.browser.watching import Watched, watch
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+TIMEOUT_MS = 30_000
+expect.set_options(timeout=TIMEOUT_MS)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The server."""
+    with running_site(tmp_path_factory.mktemp("site")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium."""
+    if CHROMIUM is None:
+        pytest.skip("There is no chromium on this machine; install Debian's package chromium.")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="session")
+def signed_in(site: Site, browser: Browser) -> Any:
+    """The cookies of the administrator, who signed in once."""
+    context = browser.new_context(base_url=site.url)
+    page = context.new_page()
+    sign_in(page)
+    kept = context.storage_state()
+    context.close()
+    return kept
+
+
+def sign_in(page: Page, email: str = EMAIL, password: str = PASSWORD) -> None:
+    """Sign in as somebody does who comes for the first time."""
+    page.goto("/")
+    page.get_by_label("E-mail address").fill(email)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.wait_for_url("**/console/**")
+
+
+@pytest.fixture
+def context(site: Site, browser: Browser, signed_in: Any) -> Iterator[BrowserContext]:
+    """A profile in which the administrator is signed in."""
+    opened = browser.new_context(base_url=site.url, storage_state=signed_in)
+    opened.set_default_timeout(TIMEOUT_MS)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def watched(context: BrowserContext) -> Watched:
+    """What goes wrong in the pages of the profile, seen from their first line on."""
+    return watch(context)
+
+
+@pytest.fixture
+def page(context: BrowserContext, watched: Watched) -> Iterator[Page]:
+    """A page of the administrator's; a script that breaks, or anything that the policy stops, fails the test."""
+    yield context.new_page()
+    watched.assert_quiet()
+
+
+@pytest.fixture
+def stranger(site: Site, browser: Browser) -> Iterator[Page]:
+    """A page of somebody who has not signed in."""
+    opened = browser.new_context(base_url=site.url)
+    opened.set_default_timeout(TIMEOUT_MS)
+    seen = watch(opened)
+    yield opened.new_page()
+    seen.assert_quiet()
+    opened.close()

@@ -1,0 +1,130 @@
+"""Applications: what is completed in the editor, and what their pages show."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.editor import paste, ready
+from tests.browser.manifests import FAMILY, GREETER
+from tests.browser.site import Site, fresh_name
+
+PINNED = """\
+application:
+  components:
+    web:
+      type: workflow.Instance
+      interfaces:
+        input:
+          size: configuration(int)
+  interfaces:
+    input:
+      size: bind("""
+
+
+@pytest.mark.parametrize(
+    ("before", "typed", "offered"),
+    [
+        ("application:\n  components:\n    web:\n      type: ", "work", "workflow.Instance"),
+        ("launch:\n  steps:\n    - one:\n        action: ", "rest", "restcall"),
+        (
+            PINNED,
+            "web#",
+            "web#input.size",
+        ),
+    ],
+)
+def test_the_editor_completes_types_actions_and_pins(
+    page: Page, site: Site, before: str, typed: str, offered: str
+) -> None:
+    page.goto(f"/console/applications/{site.application()}/manifest")
+    ready(page)
+    paste(page, before)
+    page.keyboard.type(typed)
+    expect(page.locator(".cm-tooltip-autocomplete li", has_text=offered).first).to_be_visible()
+
+
+def test_warnings_are_shown_and_do_not_keep_from_saving(page: Page, site: Site) -> None:
+    application = site.application()
+    page.goto(f"/console/applications/{application}/manifest")
+    ready(page)
+    paste(page, "launch:\n  steps:\n    - a: {action: wait, parameters: {delay: '{$.nothing}'}}\n")
+    expect(page.locator("#findings li.warning")).to_contain_text("nothing")
+    page.get_by_role("button", name="Keep as version 2").click()
+    expect(page.get_by_role("status")).to_contain_text("Version 2")
+
+
+def test_the_manifest_can_be_written_without_scripts(page: Page, site: Site) -> None:
+    application = site.application()
+    assert page.context.browser is not None
+    plain = page.context.browser.new_context(
+        base_url=site.url, java_script_enabled=False, storage_state=page.context.storage_state()
+    )
+    try:
+        written = plain.new_page()
+        written.goto(f"/console/applications/{application}/manifest")
+        written.get_by_label("Manifest text").fill("launch: {steps: [{a: {action: weit}}]}")
+        written.get_by_role("button", name="Keep as version 2").click()
+        expect(written.locator("#findings li.error")).to_contain_text("line 1")
+        written.get_by_label("Manifest text").fill("launch: {steps: [{a: {action: wait, parameters: {delay: 0}}}]}")
+        written.get_by_role("button", name="Keep as version 2").click()
+        expect(written.get_by_role("status")).to_contain_text("Version 2")
+    finally:
+        plain.close()
+
+
+def test_the_page_of_an_application_shows_its_components_as_graph_and_in_words(page: Page, site: Site) -> None:
+    name = fresh_name("Greeter")
+    application = site.application(GREETER, name)
+    page.goto(f"/console/applications/{application}")
+    expect(page.locator("[data-graph]")).to_have_attribute("data-ready", "yes")
+    assert page.locator("[data-graph] canvas").count() >= 1
+    page.locator("summary", has_text="Components in words").click()
+    words = page.get_by_role("region", name="Components in words")
+    expect(words).to_contain_text("workflow.Instance")
+    expect(words).to_contain_text("settings: configuration(object)")
+
+
+def test_a_revision_is_kept_and_launched(page: Page, site: Site) -> None:
+    application = site.application(GREETER)
+    page.goto(f"/console/applications/{application}")
+    page.locator("summary", has_text="New revision").click()
+    revisions = page.locator("#revisions")
+    revisions.get_by_label("Name").fill("spring")
+    revisions.get_by_label("Parameters").fill("{broken")
+    revisions.get_by_role("button", name="Keep revision").click()
+    expect(page.get_by_role("alert")).to_contain_text("JSON object")
+    page.locator("#revisions").get_by_label("Parameters").fill('{"input.times": 4, "input.who": "bay"}')
+    page.locator("#revisions").get_by_role("button", name="Keep revision").click()
+    page.get_by_role("link", name="Launch spring").click()
+    expect(page.get_by_label("input.times")).to_have_value("4")
+    page.get_by_role("button", name="Launch").click()
+    page.wait_for_url("**/console/instances/*")
+    instance = site.settled(page.url.rpartition("/")[2])
+    assert instance["returnValues"]["result.greeting"] == "Hello, bay!"
+
+
+def test_an_application_in_use_is_not_deleted_and_says_why(page: Page, site: Site) -> None:
+    name = fresh_name("Greeter")
+    application = site.application(GREETER, name)
+    site.settled(site.launch(application, parameters={"input.times": 1}))
+    page.goto(f"/console/applications/{application}/delete")
+    page.get_by_role("button", name="Delete the application").click()
+    expect(page.get_by_role("alert")).to_contain_text("instances that are not destroyed")
+
+
+def test_a_family_is_a_graph_with_statuses(page: Page, site: Site) -> None:
+    child = fresh_name("Child")
+    site.application(GREETER.replace("times: configuration(int)", "times: { type: configuration(int) }"), child)
+    parent = site.application(FAMILY % child)
+    page.goto(f"/console/applications/{parent}/launch")
+    page.locator("summary", has_text=f"({child})").click()
+    page.locator("[id='submodule:child:parameters']").fill('{"input.times": 2}')
+    page.get_by_role("button", name="Launch").click()
+    page.wait_for_url("**/console/instances/*")
+    expect(page.locator("#state")).to_contain_text("Running", timeout=40_000)
+    expect(page.locator("#live-family")).to_contain_text(child)
+    expect(page.locator("[data-graph]")).to_have_attribute("data-ready", "yes")
+    own = page.url.rpartition("/")[2]
+    site.settled(own)
+    expect(page.locator("[data-graph]")).to_have_attribute("data-statuses", re.compile(f"{own}.: .Running"))

@@ -1,0 +1,138 @@
+"""The page of an instance, of its jobs, and the list of all of them."""
+
+import re
+import time
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.manifests import GREETER
+from tests.browser.site import Site, fresh_name
+
+
+def running(site: Site, name: str = "") -> str:
+    """Return an instance that runs."""
+    body = {"instanceName": name} if name else {}
+    instance = site.launch(site.application(GREETER), parameters={"input.times": 1}, **body)
+    assert site.settled(instance)["status"] == "Running"
+    return instance
+
+
+def test_a_failed_job_tells_why_and_is_resumed_from_its_failed_step(page: Page, site: Site) -> None:
+    instance = running(site)
+    page.goto(f"/console/instances/{instance}")
+    page.locator("summary", has_text="actions.stumble").click()
+    page.get_by_role("button", name="Run actions.stumble").click()
+    job = page.locator("#live-job")
+    expect(job).to_contain_text("Failed", timeout=40_000)
+    expect(job.locator(".field-error")).to_contain_text("JSON, YAML or CSV")
+    job.get_by_role("link", name="actions.stumble").click()
+    expect(page.get_by_role("list", name="Log")).to_contain_text("fall")
+    page.get_by_role("button", name="Resume from the failed step").click()
+    expect(page.locator("#live-history tbody tr")).to_have_count(3)
+    page.locator("#live-history a").first.click()
+    expect(page.get_by_text("Goes on with")).to_be_visible()
+
+
+def test_a_running_job_is_cancelled(page: Page, site: Site) -> None:
+    manifest = "launch: {steps: []}\nlinger: {steps: [{rest: {action: wait, parameters: {delay: 600}}}]}\n"
+    instance = site.launch(site.application(manifest))
+    site.settled(instance)
+    site.ask("POST", f"instances/{instance}/linger", {})
+    page.goto(f"/console/instances/{instance}")
+    expect(page.locator("#live-job")).to_contain_text("Executing")
+    page.get_by_role("button", name="Cancel the job").click()
+    expect(page.locator("#live-job")).to_contain_text("Cancelled by", timeout=40_000)
+
+
+def test_lines_of_the_log_arrive_by_themselves_and_once(page: Page, site: Site) -> None:
+    instance = running(site)
+    page.goto(f"/console/instances/{instance}")
+    expect(page.locator("#live-history tbody tr")).to_have_count(1)
+    site.ask("POST", f"instances/{instance}/actions.stumble", {})
+    expect(page.locator(".log li").first).to_be_visible(timeout=40_000)
+    site.settled(instance)
+    expect(page.locator("#live-job")).to_contain_text("Failed")
+    ids = page.locator(".log li").evaluate_all("lines => lines.map(line => line.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_an_argument_that_does_not_fit_is_said_at_its_field(page: Page, site: Site) -> None:
+    manifest = """\
+application:
+  interfaces:
+    actions: { grow: bind(web#actions.grow) }
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: { actions: { grow: receive-command(int count) } }
+      configuration: { configuration.workflows: { grow: { parameters: [ { count: {} } ], steps: [] } } }
+"""
+    instance = site.launch(site.application(manifest))
+    site.settled(instance)
+    page.goto(f"/console/instances/{instance}")
+    page.locator("summary", has_text="actions.grow").click()
+    page.get_by_label("count").fill("several")
+    page.get_by_role("button", name="Run actions.grow").click()
+    expect(page.locator(".field-error")).to_contain_text("Expected")
+    expect(page.get_by_label("count")).to_have_value("several")
+
+
+def test_the_list_is_filtered_and_paged(page: Page, site: Site) -> None:
+    name = fresh_name("needle")
+    application = site.application("launch: {steps: []}\n")
+    instances = [site.launch(application, instanceName=f"{name} {number}") for number in range(55)]
+    for instance in instances:
+        site.settled(instance)
+    page.goto(f"/console/organizations/{site.organization}/instances")
+    page.get_by_label("Name").fill(name.upper())
+    page.get_by_label("Status").select_option("Running")
+    page.get_by_role("button", name="Filter").click()
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(50)
+    shown = set(rows.locator("th").all_inner_texts())
+    page.get_by_role("link", name="Older").click()
+    expect(rows).to_have_count(5)
+    # Ids have no order within a second, so neither has the list; but every instance is on one of the pages.
+    assert shown | set(rows.locator("th").all_inner_texts()) == {f"{name} {number}" for number in range(55)}
+    expect(page.get_by_role("link", name="Older")).to_have_count(0)
+    page.get_by_role("link", name="Newest").click()
+    expect(rows).to_have_count(50)
+
+
+def test_deleting_by_force_is_asked_for_twice(page: Page, site: Site) -> None:
+    instance = running(site)
+    page.goto(f"/console/instances/{instance}/end")
+    page.get_by_role("button", name="Delete the records").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("Delete it although it is Running").check()
+    page.get_by_role("button", name="Delete the records").click()
+    page.wait_for_url("**/instances")
+    deadline = time.monotonic() + 40
+    while site.api.get(f"instances/{instance}").status_code == 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_who_looks_on_when_an_instance_is_deleted_is_told(page: Page, site: Site) -> None:
+    instance = running(site)
+    page.goto(f"/console/instances/{instance}")
+    expect(page.locator("#state")).to_contain_text("Running")
+    site.ask("DELETE", f"instances/{instance}?force=1")
+    expect(page.locator("[sse-swap=over]")).to_contain_text(re.compile("There is no"), timeout=40_000)
+
+
+def test_a_schedule_of_the_manifest_shows_its_next_runs(page: Page, site: Site) -> None:
+    manifest = """\
+application:
+  components:
+    web:
+      type: workflow.Instance
+      configuration:
+        configuration.workflows: { launch: { steps: [] }, sweep: { steps: [] } }
+        configuration.schedule: { sweep: "0 0 6 * * ?" }
+"""
+    instance = site.launch(site.application(manifest))
+    site.settled(instance)
+    page.goto(f"/console/instances/{instance}")
+    expect(page.locator("#schedules tbody tr")).to_have_count(1)
+    expect(page.locator("#schedules time")).to_have_count(3)

@@ -1,0 +1,123 @@
+"""The whole way of a user: sign in, mend a manifest, launch, watch, run, schedule, reconfigure, destroy."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import sign_in
+from tests.browser.editor import paste, ready
+from tests.browser.manifests import BROKEN
+from tests.browser.site import Site, fresh_name
+
+
+def test_from_a_broken_manifest_to_a_destroyed_instance(stranger: Page, site: Site) -> None:
+    page, name = stranger, fresh_name("Greeter")
+    sign_in(page)
+    page.get_by_role("link", name="Applications", exact=True).click()
+    page.get_by_label("Name").fill(name)
+    page.get_by_role("button", name="Create application").click()
+    ready(page)
+
+    # A broken manifest shows its error at its line, and cannot be kept.
+    paste(page, BROKEN)
+    finding = page.locator("#findings li")
+    expect(finding).to_contain_text("weit")
+    expect(page.locator(".cm-lint-marker-error")).to_have_count(1)
+    page.get_by_role("button", name="Keep as version 2").click()
+    expect(page.get_by_role("alert")).to_contain_text("nothing was kept")
+    ready(page)
+
+    # The finding leads to the place; mended, it goes.
+    page.locator("#findings button").click()
+    expect(page.locator(".cm-content")).to_be_focused()
+    page.keyboard.press("Delete")
+    for _ in range(3):
+        page.keyboard.press("Delete")
+    page.keyboard.type("wait")
+    page.keyboard.press("Escape")
+    expect(page.locator("#findings li")).to_have_count(0)
+    page.get_by_role("button", name="Keep as version 2").click()
+    expect(page.get_by_role("status")).to_contain_text("Version 2 is the newest now.")
+
+    launch_with_field_errors(page)
+    watch_the_launch(page)
+    run_and_schedule(page)
+    reconfigure(page)
+    destroy(page)
+
+
+def launch_with_field_errors(page: Page) -> None:
+    page.get_by_role("link", name="Launch", exact=True).first.click()
+    page.get_by_role("button", name="Launch").click()
+    expect(page.get_by_label("input.times")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator(".field-error")).to_contain_text("no default")
+    page.get_by_label("input.times").fill("many")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.locator(".field-error").first).to_contain_text("Expected")
+    page.get_by_label("input.times").fill("3")
+    page.get_by_label("Whom to greet").fill("harbour")
+    page.get_by_label("input.settings").fill('{"tone": "loud"}')
+    page.get_by_role("button", name="Preview").click()
+    expect(page.locator("#preview")).to_contain_text("What the launch would do")
+    expect(page.locator("#preview")).to_contain_text("greeter#launch")
+    page.get_by_role("button", name="Launch").click()
+    page.wait_for_url("**/console/instances/*")
+
+
+def watch_the_launch(page: Page) -> None:
+    """Nothing is loaded again from here on: what comes, comes by itself."""
+    page.evaluate("window.stillTheSamePage = true")
+    expect(page.locator("#state")).to_contain_text("Running", timeout=40_000)
+    steps = page.locator("#live .steps li")
+    expect(steps).to_have_count(2)
+    expect(steps.last).to_contain_text("Succeeded")
+    greeting = page.locator("#live-results")
+    expect(greeting).to_contain_text("Hello, harbour!")
+    expect(greeting.get_by_role("link")).to_have_attribute("href", "https://greetings.example.org/harbour")
+    assert page.evaluate("window.stillTheSamePage") is True
+
+
+def run_and_schedule(page: Page) -> None:
+    page.locator("summary", has_text="actions.greet").click()
+    page.get_by_label("name", exact=True).fill("Ada")
+    page.get_by_role("button", name="Run actions.greet").click()
+    expect(page.get_by_role("status").first).to_be_visible()
+    expect(page.locator("#live-history tbody tr").first).to_contain_text("actions.greet")
+    expect(page.locator("#live-job")).to_contain_text("Succeeded", timeout=40_000)
+    expect(page.locator("#live-results")).to_contain_text("Good day, Ada!")
+
+    page.locator("summary", has_text="actions.greet").click()
+    page.get_by_label("or later, in minutes").nth(1).fill("90")
+    page.get_by_role("button", name="Schedule actions.greet").click()
+    schedule = page.locator("#schedules tbody tr")
+    expect(schedule).to_contain_text(re.compile("in 1 h (29|30) min"))
+    schedule.get_by_label("Minutes from now").fill("30")
+    schedule.get_by_role("button", name="Move").click()
+    expect(page.locator("#schedules tbody tr")).to_contain_text(re.compile("in (29|30) min"))
+    page.locator("#schedules").get_by_role("button", name="Cancel").click()
+    expect(page.locator("#schedules")).to_have_count(0)
+
+
+def reconfigure(page: Page) -> None:
+    page.get_by_role("link", name="Reconfigure").click()
+    expect(page.get_by_label("Whom to greet")).to_have_value("harbour")
+    page.get_by_label("Whom to greet").fill("bay")
+    expect(page.get_by_role("button", name="Apply these changes")).to_have_count(0)
+    page.get_by_role("button", name="Show the difference").click()
+    difference = page.locator("#preview")
+    expect(difference.locator(".diff-from")).to_have_text("harbour")
+    expect(difference.locator(".diff-to")).to_have_text("bay")
+    page.get_by_role("button", name="Apply these changes").click()
+    page.wait_for_url(re.compile("/console/instances/[0-9a-f]{24}$"))
+    expect(page.locator("#live-history tbody tr").first).to_contain_text("reconfigure")
+    expect(page.locator("#live-job")).to_contain_text("Succeeded", timeout=40_000)
+
+
+def destroy(page: Page) -> None:
+    page.get_by_role("link", name="Extend or destroy").click()
+    page.get_by_label("Destroyed, counted from now").select_option(label="in 1 day")
+    page.get_by_role("button", name="Set").click()
+    expect(page.locator(".facts")).to_contain_text(re.compile("in (1 d|23 h)"))
+    page.get_by_role("link", name="Extend or destroy").click()
+    page.get_by_role("button", name="Destroy Greeter").click()
+    expect(page.locator("#state")).to_contain_text("Destroyed", timeout=40_000)

@@ -1,0 +1,114 @@
+"""Signing in and out, and what every page has."""
+
+import re
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import sign_in
+from tests.browser.site import EMAIL, PASSWORD, Site
+
+
+def test_who_is_not_signed_in_comes_back_to_the_page_that_was_asked_for(stranger: Page, site: Site) -> None:
+    wanted = f"/console/organizations/{site.organization}"
+    stranger.goto(wanted)
+    expect(stranger).to_have_url(re.compile("/console/signIn"))
+    stranger.get_by_label("E-mail address").fill(EMAIL)
+    stranger.get_by_label("Password").fill(PASSWORD)
+    stranger.get_by_role("button", name="Sign in", exact=True).click()
+    expect(stranger).to_have_url(f"{site.url}{wanted}")
+
+
+def test_a_wrong_password_is_said_and_the_address_is_kept(stranger: Page) -> None:
+    stranger.goto("/console/signIn")
+    stranger.get_by_label("E-mail address").fill("nobody@example.org")
+    stranger.get_by_label("Password").fill("wrong")
+    stranger.get_by_role("button", name="Sign in", exact=True).click()
+    expect(stranger.get_by_role("alert")).to_contain_text("e-mail address or the password is wrong")
+    expect(stranger.get_by_label("E-mail address")).to_have_value("nobody@example.org")
+    expect(stranger.get_by_label("Password")).to_have_value("")
+
+
+def test_signing_out_ends_the_session_in_this_browser(stranger: Page) -> None:
+    sign_in(stranger)
+    stranger.locator("#account-menu summary").click()
+    stranger.get_by_role("button", name="Sign out").click()
+    expect(stranger.get_by_role("heading", name="Sign in to Launchbay")).to_be_visible()
+    stranger.goto("/console/organizations")
+    expect(stranger).to_have_url(re.compile("/console/signIn"))
+
+
+def test_a_chosen_appearance_stays(page: Page) -> None:
+    page.goto("/console/organizations")
+    page.locator("#account-menu summary").click()
+    page.get_by_role("button", name="Dark").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.goto("/console/organizations")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_the_first_key_leads_past_the_navigation(page: Page) -> None:
+    page.goto("/console/organizations")
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("link", name="Skip to the content")
+    expect(skip).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#content")).to_be_focused()
+
+
+def test_a_page_that_is_not_there_says_so_with_the_id_of_the_request(page: Page) -> None:
+    answer = page.goto("/console/organizations/000000000000000000000000")
+    assert answer is not None
+    assert answer.status == 404
+    expect(page.get_by_role("alert")).to_contain_text("There is no organization")
+    expect(page.locator("main")).to_contain_text(answer.headers["x-request-id"])
+
+
+def test_the_cookie_of_a_session_cannot_be_read_by_scripts(page: Page) -> None:
+    page.goto("/console")
+    [cookie] = [each for each in page.context.cookies() if each["name"] == "launchbay_session"]
+    assert cookie["httpOnly"]
+    assert cookie["sameSite"] == "Lax"
+    assert "launchbay_session" not in page.evaluate("document.cookie")
+
+
+@pytest.mark.parametrize(
+    ("headers", "with_token"),
+    [({"Origin": "https://evil.example"}, True), ({"Sec-Fetch-Site": "cross-site"}, True), ({}, False)],
+)
+def test_a_form_of_another_site_or_without_its_token_is_refused(
+    page: Page, site: Site, headers: dict[str, str], *, with_token: bool
+) -> None:
+    page.goto("/console/organizations")
+    token = page.locator("input[name=formToken]").first.get_attribute("value") or ""
+    cookies = {each["name"]: each["value"] for each in page.context.cookies()}
+    form = {"name": "Stolen", **({"formToken": token} if with_token else {})}
+    answer = httpx.post(
+        f"{site.url}/console/organizations", data=form, cookies=cookies, headers=headers, trust_env=False
+    )
+    assert answer.status_code == 403
+    assert "Stolen" not in [row["name"] for row in site.ask("GET", "organizations")]
+
+
+@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "/\\evil.example", "/api/1/tokens"])
+def test_signing_in_leads_to_the_console_alone(site: Site, target: str) -> None:
+    form = {"email": EMAIL, "password": PASSWORD, "next": target}
+    answer = httpx.post(f"{site.url}/console/signIn", data=form, trust_env=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console")
+
+
+def test_a_new_organization_is_the_callers(page: Page) -> None:
+    page.goto("/console/organizations")
+    page.get_by_text("New organization").click()
+    page.get_by_label("Name").fill("Harbour works")
+    page.get_by_role("button", name="Create organization").click()
+    expect(page.get_by_role("heading", name="Harbour works")).to_be_visible()
+    expect(page.get_by_role("status")).to_contain_text("The organization is there")
+
+
+def test_the_frame_fits_a_phone(browser: Browser, page: Page, site: Site) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    for path in ("/console/organizations", f"/console/organizations/{site.organization}"):
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
