@@ -22,9 +22,9 @@ from launchbay.access.secret_key import SecretKey, read_secret_key
 from launchbay.access.security_events import LoggedSecurityEvents
 from launchbay.access.throttle import AddressThrottle, SignInThrottle
 from launchbay.actions.registry import Registry
+from launchbay.bootstrap.console import console_pages
 from launchbay.bootstrap.machines import machine_providers
 from launchbay.bootstrap.mail import mail_server
-from launchbay.bootstrap.console import console_pages
 from launchbay.bootstrap.openid import openid_sign_in
 from launchbay.clock import Clock, SystemClock
 from launchbay.engine.approvals import LOOK_S as APPROVALS_S
