@@ -19,13 +19,27 @@ def change_password(*, current_password: str, new_password: str) -> Call[None]:
     return Call(NoneType, body=given({"currentPassword": current_password, "newPassword": new_password}))
 
 
-@list_operation(Row(id="list_tokens", method="GET", path="/api/1/tokens"))
-def list_tokens() -> Call[list[TokenItem]]:
+@list_operation(
+    Row(
+        id="list_tokens",
+        method="GET",
+        path="/api/1/tokens",
+        about={
+            "limit": "At most so many items; without it, all of them.",
+            "after": "Only items after the one with this id.",
+        },
+    )
+)
+def list_tokens(*, limit: int | None = None, after: str | None = None) -> Call[list[TokenItem]]:
     """Lists the caller's refresh tokens; never their values.
 
     Needs: None: everybody's own.
+
+    `limit`: At most so many items; without it, all of them.
+
+    `after`: Only items after the one with this id.
     """
-    return Call(list[TokenItem])
+    return Call(list[TokenItem], query={"limit": limit, "after": after})
 
 
 @operation(Row(id="revoke_token", method="DELETE", path="/api/1/tokens/{id}"))

@@ -203,10 +203,26 @@ def read_environment_services(environment_id: str) -> Call[OfferedServices]:
     return Call(OfferedServices, (environment_id,))
 
 
-@list_operation(Row(id="list_environment_offers", method="GET", path="/api/1/environments/{id}/offers"))
-def list_environment_offers(environment_id: str) -> Call[list[OfferedInstance]]:
+@list_operation(
+    Row(
+        id="list_environment_offers",
+        method="GET",
+        path="/api/1/environments/{id}/offers",
+        about={
+            "limit": "At most so many items; without it, all of them.",
+            "after": "Only items after the one with this id.",
+        },
+    )
+)
+def list_environment_offers(
+    environment_id: str, *, limit: int | None = None, after: str | None = None
+) -> Call[list[OfferedInstance]]:
     """Lists the instances that the environment offers as services.
 
     Needs: Read.
+
+    `limit`: At most so many items; without it, all of them.
+
+    `after`: Only items after the one with this id.
     """
-    return Call(list[OfferedInstance], (environment_id,))
+    return Call(list[OfferedInstance], (environment_id,), query={"limit": limit, "after": after})

@@ -10,13 +10,27 @@ from launchbay.client.operation import list_operation, operation
 from launchbay.client.types import Created, Named
 
 
-@list_operation(Row(id="list_organizations", method="GET", path="/api/1/organizations"))
-def list_organizations() -> Call[list[Named]]:
+@list_operation(
+    Row(
+        id="list_organizations",
+        method="GET",
+        path="/api/1/organizations",
+        about={
+            "limit": "At most so many items; without it, all of them.",
+            "after": "Only items after the one with this id.",
+        },
+    )
+)
+def list_organizations(*, limit: int | None = None, after: str | None = None) -> Call[list[Named]]:
     """Lists the organizations that the caller belongs to.
 
     Needs: None: everybody sees their own organizations.
+
+    `limit`: At most so many items; without it, all of them.
+
+    `after`: Only items after the one with this id.
     """
-    return Call(list[Named])
+    return Call(list[Named], query={"limit": limit, "after": after})
 
 
 @operation(

@@ -6,7 +6,9 @@ from launchbay.clock import to_ms
 from launchbay.usecases import account, tokens
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
+from launchbay.web.encode import Paging
 from launchbay.web.endpoint import Endpoint, JsonBody, Returns
+from launchbay.web.handlers.lists import listed
 
 _TAGS = ("Account",)
 _ID = "5f" * 12
@@ -49,21 +51,20 @@ async def change_password(call: Call[PasswordBody, None]) -> Answer:
     return Empty()
 
 
-async def list_tokens(call: Call[None, None]) -> Answer:
+async def list_tokens(call: Call[None, Paging]) -> Answer:
     """List the caller's refresh tokens."""
     rows = await tokens.list_tokens(call.services.desk, call.actor)
-    return Json(
-        [
-            TokenItem(
-                row.id,
-                row.label,
-                to_ms(row.created_at),
-                to_ms(row.expires_at),
-                None if row.last_used_at is None else to_ms(row.last_used_at),
-            )
-            for row in rows
-        ]
-    )
+    tokens_shown = [
+        TokenItem(
+            row.id,
+            row.label,
+            to_ms(row.created_at),
+            to_ms(row.expires_at),
+            None if row.last_used_at is None else to_ms(row.last_used_at),
+        )
+        for row in rows
+    ]
+    return listed(call, tokens_shown)
 
 
 async def revoke_token(call: Call[None, None]) -> Answer:
@@ -98,6 +99,7 @@ ENDPOINTS = (
         summary="Lists the caller's refresh tokens; never their values.",
         tags=_TAGS,
         permission="None: everybody's own.",
+        query=Paging,
         returns=Returns(
             list[TokenItem],
             "The tokens, the newest first.",

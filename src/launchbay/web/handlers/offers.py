@@ -5,7 +5,9 @@ import msgspec
 from launchbay.usecases import offering
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
+from launchbay.web.encode import Paging
 from launchbay.web.endpoint import Endpoint, JsonBody, Returns
+from launchbay.web.handlers.lists import listed
 
 _EXAMPLE = {"environments": ["5f" * 12]}
 
@@ -25,10 +27,10 @@ class OfferedInstance(msgspec.Struct):
     status: str
 
 
-async def list_offers(call: Call[None, None]) -> Answer:
+async def list_offers(call: Call[None, Paging]) -> Answer:
     """List what an environment offers."""
     found = await offering.instances_offered(call.services.desk, call.actor, call.path["id"])
-    return Json([OfferedInstance(row.id, row.name, row.application_id, row.status) for row in found])
+    return listed(call, [OfferedInstance(row.id, row.name, row.application_id, row.status) for row in found])
 
 
 async def read_offers(call: Call[None, None]) -> Answer:
@@ -51,6 +53,7 @@ ENDPOINTS = (
         summary="Lists the instances that the environment offers as services.",
         tags=("Environments",),
         permission="Read",
+        query=Paging,
         returns=Returns(list[OfferedInstance], "The instances, oldest first."),
         statuses=(403,),
         addition=True,

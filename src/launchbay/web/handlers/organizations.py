@@ -3,17 +3,19 @@
 from launchbay.usecases import organizations
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
+from launchbay.web.encode import Paging
 from launchbay.web.endpoint import Endpoint, JsonBody, Returns
+from launchbay.web.handlers.lists import listed
 from launchbay.web.handlers.shapes import Created, NameBody, Named
 
 _TAGS = ("Organizations",)
 _ID = "5f" * 12
 
 
-async def list_organizations(call: Call[None, None]) -> Answer:
+async def list_organizations(call: Call[None, Paging]) -> Answer:
     """List the caller's organizations."""
     rows = await organizations.list_organizations(call.services.desk, call.actor)
-    return Json([Named(row.id, row.name) for row in rows])
+    return listed(call, [Named(row.id, row.name) for row in rows])
 
 
 async def read_organization(call: Call[None, None]) -> Answer:
@@ -42,6 +44,7 @@ ENDPOINTS = (
         summary="Lists the organizations that the caller belongs to.",
         tags=_TAGS,
         permission="None: everybody sees their own organizations.",
+        query=Paging,
         returns=Returns(list[Named], "The organizations, by name.", [{"id": _ID, "name": "Default"}]),
     ),
     Endpoint(
