@@ -1,0 +1,69 @@
+"""The page of conformance has every section and every call, and each of its rules names tests that exist."""
+
+import re
+from itertools import pairwise
+
+import pytest
+
+from launchbay.web.endpoints import ENDPOINTS
+from tests.docs.pages import DOCS, ROOT
+from tests.docs.test_promises import functions_of
+
+PAGE = DOCS / "reference" / "conformance.md"
+REFERENCE = ROOT.parent / "shared" / "design" / "api-reference.md"
+SECTIONS = range(1, 10)
+GROUPS = ["Organizations", "Roles", "Applications", "Environments", "Service instances", "Application instances"]
+DECISIONS = [
+    *("Wire", "States", "Organizations, roles, permissions", "Authentication", "Beyond the reference", "Running it"),
+]
+WIRE_RULES = range(1, 11)
+_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+_CALL = re.compile(r"`([A-Z]+ /[^`]*)`")
+
+
+def text() -> str:
+    return PAGE.read_text("utf-8")
+
+
+def rules() -> list[str]:
+    return [line for line in text().splitlines() if line.startswith("- ")]
+
+
+def test_every_section_of_the_reference_and_of_the_decisions_is_there_in_order() -> None:
+    headings = [line.lstrip("# ") for line in text().splitlines() if line.startswith("##")]
+    assert [int(heading.split()[1].rstrip(".")) for heading in headings if heading.startswith("Reference")] == [
+        *SECTIONS
+    ]
+    assert [heading for heading in headings if not heading.startswith(("Reference", "Decisions"))] == GROUPS
+    assert [heading.partition(": ")[2] for heading in headings if heading.startswith("Decisions")] == DECISIONS
+    wire = text().partition("## Decisions: Wire")[2].partition("## ")[0]
+    assert {int(number) for number in re.findall(r"^- (\d+): ", wire, re.MULTILINE)} == {*WIRE_RULES}
+
+
+def test_the_headings_are_those_of_the_reference() -> None:
+    if not REFERENCE.is_file():
+        pytest.skip(f"{REFERENCE} is not on this machine")
+    found = re.findall(r"^## (\d+\. .+)$", REFERENCE.read_text("utf-8"), re.MULTILINE)
+    assert re.findall(r"^## Reference (\d+\. .+)$", text(), re.MULTILINE) == found
+
+
+def test_every_section_has_rules_and_every_rule_a_test() -> None:
+    for heading, following in pairwise([*text().splitlines(), "## end"]):
+        assert not (heading.startswith("- ") and following.startswith("  ")), "a rule stands in one line"
+    for section in re.split(r"^## ", text(), flags=re.MULTILINE)[1:]:
+        assert "\n- " in section, f"there is no rule under {section.splitlines()[0]}"
+    assert [rule for rule in rules() if not _TEST.search(rule)] == []
+
+
+def test_every_test_that_the_page_names_exists() -> None:
+    named = set(_TEST.findall(text()))
+    known = {path: functions_of(ROOT / path) for path, _ in named}
+    missing = sorted(f"{path}::{name}" for path, name in named if name not in known[path])
+    assert missing == [], "rename these on the page too"
+
+
+def test_every_call_of_the_reference_is_on_the_page_and_none_that_there_is_not() -> None:
+    calls = [call for rule in rules() for call in _CALL.findall(rule)]
+    assert len(set(calls)) == len(calls), "each call has one line"
+    assert set(calls) <= {f"{row.method} {row.path}" for row in ENDPOINTS}
+    assert {f"{row.method} {row.path}" for row in ENDPOINTS if not row.addition} <= set(calls)
