@@ -9,7 +9,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 COMMAND = (sys.executable, "-m", "launchbay.bootstrap.main", "demo")
@@ -36,17 +36,19 @@ def start(*arguments: str) -> "subprocess.Popen[str]":
     )
 
 
-def run_in_terminal(*arguments: str, columns: int) -> tuple[int, str]:
-    """Run the command in a terminal of this width; return the exit status and everything that was drawn."""
+def run_in_terminal(
+    *arguments: str, columns: int, command: Sequence[str] = COMMAND, settings: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Run a command in a terminal of this width; return the exit status and everything that was drawn."""
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environment = {name: text for name, text in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
     process = subprocess.Popen(
-        [*COMMAND, *arguments],
+        [*command, *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env={**environment, "TERM": "xterm-256color"},
+        env={**environment, "TERM": "xterm-256color", **(settings or {})},
         start_new_session=True,
     )
     os.close(theirs)

@@ -25,6 +25,7 @@ class Bay:
     """A server's API, as its first administrator sees it."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         self._http = httpx.Client(base_url=f"{url}/api/1", auth=(EMAIL, PASSWORD), timeout=WITHIN_S, trust_env=False)
         self.organization = str(self.call("GET", "organizations")[0]["id"])
 

@@ -1,27 +1,55 @@
-"""The `launchbay` command: the group that all commands join."""
+"""The `launchbay` command: the group that all commands join. Each is loaded when it is asked for."""
+
+from collections.abc import Mapping
 
 import click
 
 from launchbay import __version__
-from launchbay.bootstrap.backup_commands import backup, restore
-from launchbay.bootstrap.server_commands import migrate, serve, worker
-from launchbay.demo.command import demo
-from launchbay.manifest_tests.command import test
+from launchbay.cli.lazy import Entry, LazyGroup
+from launchbay.cli.noun_names import NOUNS
+
+SECTIONS: Mapping[str, Mapping[str, Entry]] = {
+    "Begin": {
+        "demo": Entry("launchbay.demo.command:demo", "Start a server with a sample application, and show it."),
+        "login": Entry("launchbay.cli.login:login", "Sign in to a server."),
+        "logout": Entry("launchbay.cli.login:logout", "Revoke the token and forget it."),
+        "profile": Entry("launchbay.cli.login:profile", "Servers and organizations that commands can mean."),
+        "completion": Entry("launchbay.cli.completion:completion", "Completion for bash, zsh and fish."),
+    },
+    "Every day": {
+        "launch": Entry("launchbay.cli.shortcuts:launch", "Launch an application; --wait shows its steps."),
+        "run": Entry("launchbay.cli.shortcuts:run", "Run a workflow of an instance."),
+        "logs": Entry("launchbay.cli.shortcuts:logs", "The log of an instance; --follow goes on."),
+    },
+    "Manifests, offline": {
+        "validate": Entry("launchbay.cli.manifests:validate", "Check manifests, with line and column."),
+        "test": Entry("launchbay.manifest_tests.command:test", "Run the tests of manifests."),
+        "graph": Entry("launchbay.cli.manifests:graph", "Draw a manifest as Mermaid or DOT."),
+    },
+    "The API, by noun and verb": {
+        noun: Entry(f"launchbay.cli.nouns:{noun.replace('-', '_')}", summary) for noun, summary in NOUNS.items()
+    },
+    "Servers": {
+        "serve": Entry("launchbay.bootstrap.server_commands:serve", "Run the API and the job engine."),
+        "worker": Entry("launchbay.bootstrap.server_commands:worker", "Run jobs only, beside servers."),
+        "migrate": Entry("launchbay.bootstrap.server_commands:migrate", "Bring the database to this version."),
+    },
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="launchbay")
-def main() -> None:
+def _main() -> None:
     """Launchbay launches applications with one call, runs workflows on them and has them destroyed on time."""
 
 
-main.add_command(demo)
-main.add_command(serve)
-main.add_command(worker)
-main.add_command(migrate)
-main.add_command(backup)
-main.add_command(restore)
-main.add_command(test)
+main = LazyGroup(
+    "launchbay",
+    SECTIONS,
+    callback=_main,
+    help=_main.__doc__,
+    params=getattr(_main, "__click_params__", []),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 if __name__ == "__main__":

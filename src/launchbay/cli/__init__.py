@@ -1,0 +1,1 @@
+"""The commands of `launchbay` that talk to a server as its clients, and those that look at manifests offline."""

@@ -1,0 +1,218 @@
+"""Arguments of operations as arguments and options of commands: what users type, and how it becomes a value."""
+
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Union, get_args, get_origin
+
+import click
+import msgspec
+
+from launchbay.cli import values
+from launchbay.cli.connection import Connection
+from launchbay.cli.verbs import AnyOperation
+from launchbay.client.types import Marker
+
+Read = Callable[[Any, Connection, Mapping[str, Any]], Any]
+
+_NAMED = {"application", "environment", "instance", "revision", "role", "service", "token", "user", "webhook", "zone"}
+_LISTS = {"environments": "environment", "services": "service"}
+_MAPPINGS = {"parameters", "arguments", "user_data"}
+_SECRET = {"password", "current_password", "new_password", "repeated"}
+_ORGANIZATION = {"organization_id", "organization"}
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How users write a value, and how it is read."""
+
+    read: Callable[[str], Any]
+    hint: str
+    metavar: str
+
+
+_FORMS = {
+    "destroy_interval": _Form(
+        values.duration_ms, "How long until it is destroyed: 90s, 1h30m, 2d or never; an hour by default.", "DURATION"
+    ),
+    "interval": _Form(values.duration_ms, "How long from now: 90s, 1h30m, 2d, or 0.", "DURATION"),
+    "destroy_at": _Form(values.moment_ms, "When it is destroyed: +2h, 2026-12-24T18:00 or never.", "MOMENT"),
+    "permissions": _Form(values.text_or_file, "The role's text, or @FILE.", "TEXT"),
+}
+
+
+@dataclass(frozen=True)
+class Input:
+    """How one argument of an operation is had. Without a parameter it comes from the connection."""
+
+    name: str
+    parameter: click.Parameter | None
+    read: Read
+
+
+def inputs(operation: AnyOperation) -> list[Input]:
+    """Return the inputs of an operation, in the order of its arguments."""
+    arguments = inspect.signature(operation.function).parameters.values()
+    needed = [each.name for each in arguments if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
+    return [_input(operation, argument, is_only=needed == [argument.name]) for argument in arguments]
+
+
+def _input(operation: AnyOperation, argument: inspect.Parameter, *, is_only: bool) -> Input:
+    """Return one input; the only field that a request needs is an argument, where that can be."""
+    name, about = argument.name, operation.row.about.get(argument.name, "")
+    is_optional = argument.default is not inspect.Parameter.empty
+    if name in _ORGANIZATION:
+        return Input(name, None, _no_organization if is_optional else _organization)
+    if name == "idempotency_key":
+        return Input(name, _option(name, "Doing it again with the same key gives the first answer."), _as_given)
+    read = _reader(name, argument.annotation)
+    positional = argument.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD or (
+        not is_optional
+        and (
+            name == "name"
+            or name.endswith("_id")
+            or name in _LISTS
+            or (is_only and _bare(argument.annotation) is not bool)
+        )
+        and name not in _SECRET
+    )
+    if name == "text":
+        return Input(name, click.Argument(["text"], metavar="FILE"), lambda given, *_: values.file_text(given))
+    if positional:
+        return Input(name, _argument(name, argument), read)
+    return Input(name, _keyword(name, argument, about, is_optional=is_optional), read)
+
+
+def _argument(name: str, argument: inspect.Parameter) -> click.Parameter:
+    shown = name.removesuffix("_id").upper().replace("_", "-")
+    if get_origin(_bare(argument.annotation)) in {Sequence, Mapping} or name in _LISTS:
+        is_needed = argument.default is inspect.Parameter.empty and name not in _LISTS and name not in _MAPPINGS
+        metavar = "[NAME=VALUE]..." if name in _MAPPINGS else f"{shown.rstrip('S')}..."
+        return click.Argument([name], nargs=-1, required=is_needed, metavar=metavar)
+    return click.Argument([name], metavar=shown)
+
+
+def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional: bool) -> click.Parameter:
+    kind = _bare(argument.annotation)
+    if name in _SECRET:
+        confirm = name == "new_password"
+        return click.Option(
+            [f"--{name.replace('_', '-')}"],
+            help="Asked for without the option." if not is_optional else about,
+            prompt=not is_optional,
+            hide_input=True,
+            confirmation_prompt=confirm,
+        )
+    if name == "force":
+        return click.Option(["--force"], is_flag=True, help=about)
+    if kind is bool:
+        default = None if is_optional else inspect.Parameter.empty
+        flag = f"--{name.replace('_', '-')}/--no-{name.replace('_', '-')}"
+        return click.Option([flag], default=None, required=default is inspect.Parameter.empty, help=about)
+    hint, metavar = _hint(name, kind)
+    told = hint if name in _FORMS else " ".join(part for part in (about, hint) if part)
+    multiple = get_origin(kind) in {Sequence, Mapping}
+    letters = ["-p"] if name in _MAPPINGS and multiple else []
+    flag = f"--{name.removesuffix('_id').rstrip('_').replace('_', '-')}"
+    return click.Option(
+        [*letters, flag, name],
+        type=int if kind is int and name not in _FORMS else str,
+        multiple=multiple,
+        required=not is_optional,
+        help=told,
+        metavar=metavar,
+    )
+
+
+def _hint(name: str, kind: Any) -> tuple[str, str | None]:
+    """Return what to say about the form of an option, and what to call its value."""
+    if name in _FORMS:
+        form = _FORMS[name]
+        return form.hint, form.metavar
+    if get_origin(kind) is Mapping:
+        return "NAME=TEXT, NAME:=JSON, @FILE or a map in JSON; may be repeated.", "NAME=VALUE"
+    if name.endswith("_id") and name.removesuffix("_id") in _NAMED:
+        return "By name or id.", name.removesuffix("_id").upper()
+    return ("May be repeated." if get_origin(kind) is Sequence else ""), None
+
+
+def _reader(name: str, annotation: Any) -> Read:
+    kind, noun = get_origin(_bare(annotation)), name.removesuffix("_id")
+    read: Read = _as_given
+    if name == "job_id":
+        read = _job
+    elif noun in _NAMED and (name.endswith("_id") or name == "user"):
+        read = partial(_named, noun)
+    elif name in _LISTS:
+        read = partial(_all_named, _LISTS[name])
+    elif name in _FORMS:
+        read = partial(_formed, _FORMS[name].read)
+    elif kind is Mapping:
+        read = partial(_formed, values.mapping)
+    elif kind is Sequence:
+        read = partial(_formed, partial(_items, get_args(_bare(annotation))[0]))
+    elif name == "force":
+        read = partial(_formed, lambda given: 1 if given else None)
+    return read
+
+
+def _formed(form: Callable[[Any], Any], given: Any, *_: Any) -> Any:
+    return None if given is None else form(given)
+
+
+def _job(given: str, connection: Connection, before: Mapping[str, Any]) -> str:
+    return connection.names.job(given, before["instance_id"])
+
+
+def _named(noun: str, given: str | None, connection: Connection, _: Mapping[str, Any]) -> str | None:
+    return given and str(getattr(connection.names, noun)(given))
+
+
+def _all_named(noun: str, given: Sequence[str], connection: Connection, _: Mapping[str, Any]) -> list[str]:
+    return [str(getattr(connection.names, noun)(each)) for each in given]
+
+
+def _items(inner: Any, given: Sequence[str]) -> Any:
+    if inner is Marker:
+        return [Marker(name=name) for name in given]
+    if inner is str:
+        return list(given) or None
+    found = [item for text in given for item in _listed(values.document(values.text_or_file(text), text))]
+    try:
+        return msgspec.convert(found, list[inner])
+    except msgspec.ValidationError as error:
+        raise click.UsageError(f"What was given is not of the right form: {error}.") from error
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    """Return the items of a list, of the one list in a map, or the value as the only item."""
+    if isinstance(value, dict) and len(value) == 1:
+        (inner,) = value.values()
+        return inner if isinstance(inner, list) else [value]
+    return value if isinstance(value, list) else [value]
+
+
+def _option(name: str, about: str) -> click.Option:
+    return click.Option([f"--{name.replace('_', '-')}"], help=about)
+
+
+def _bare(annotation: Any) -> Any:
+    """Return a type without None and other signs of absence."""
+    if get_origin(annotation) in {Union, types.UnionType}:
+        kinds = [each for each in get_args(annotation) if each not in {type(None), msgspec.UnsetType}]
+        return kinds[0] if len(kinds) == 1 else str
+    return annotation
+
+
+def _as_given(given: Any, *_: Any) -> Any:
+    return given
+
+
+def _organization(_: Any, connection: Connection, __: Mapping[str, Any]) -> str:
+    return connection.names.organization()
+
+
+def _no_organization(*_: Any) -> None:
+    return None

@@ -1,0 +1,148 @@
+"""Names in the place of ids: whatever a user types is looked up in the organization, unless it is an id."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from launchbay.cli.failures import Missing
+from launchbay.cli.lazy import no_such
+from launchbay.client import Client
+from launchbay.client.types import InstanceSummary
+
+T = TypeVar("T")
+_ID = re.compile(r"[0-9a-f]{24}")
+LAST = "last"
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text is an id."""
+    return _ID.fullmatch(text) is not None
+
+
+class Names:
+    """Looks names up. Raises Missing for one that nothing has, and for one that several things have."""
+
+    def __init__(self, client: Client, organization: str) -> None:
+        self._client = client
+        self._wanted = organization
+        self._organization = ""
+
+    def organization(self) -> str:
+        """Return the id of the organization: the one that was chosen, or the only one."""
+        if not self._organization:
+            self._organization = self._wanted if is_id(self._wanted) else self._find_organization()
+        return self._organization
+
+    def application(self, text: str) -> str:
+        """Return the id of an application."""
+        return _one("application", text, lambda: self._client.list_applications(self.organization()))
+
+    def environment(self, text: str) -> str:
+        """Return the id of an environment."""
+        return _one("environment", text, lambda: self._client.list_environments(self.organization()))
+
+    def role(self, text: str) -> str:
+        """Return the id of a role."""
+        return _one("role", text, lambda: self._client.list_roles(self.organization()))
+
+    def service(self, text: str) -> str:
+        """Return the id of a service."""
+        return _one("service", text, lambda: self._client.list_services(self.organization()))
+
+    def zone(self, text: str) -> str:
+        """Return the id of a zone."""
+        return _one("zone", text, lambda: self._client.list_zones(self.organization()))
+
+    def user(self, text: str) -> str:
+        """Return the id of a user, by e-mail address or name."""
+        if is_id(text):
+            return text
+        users = self._client.list_users(self.organization())
+        pairs = [(user.email, user.id) for user in users]
+        named = [(user.name, user.id) for user in users]
+        return _chosen("user", text, pairs if any(email == text for email, _ in pairs) else [*named, *pairs])
+
+    def token(self, text: str) -> str:
+        """Return the id of a refresh token, by its label."""
+        return (
+            text
+            if is_id(text)
+            else _chosen("token", text, [(each.label, each.id) for each in self._client.list_tokens()])
+        )
+
+    def webhook(self, text: str) -> str:
+        """Return the id of a webhook, by its shown address."""
+        if is_id(text):
+            return text
+        return _chosen(
+            "webhook", text, [(each.url, each.id) for each in self._client.list_webhooks(self.organization())]
+        )
+
+    def revision(self, text: str) -> str:
+        """Return the id of a revision, `APPLICATION/REVISION` by names."""
+        if is_id(text):
+            return text
+        application, slash, name = text.rpartition("/")
+        if not slash:
+            raise Missing(f"'{text}' names no revision: write APPLICATION/REVISION, or the revision's id.")
+        application_id = self.application(application)
+        return _one("revision", name, lambda: self._client.list_revisions(application_id))
+
+    def instance(self, text: str) -> str:
+        """Return the id of an instance: of those with this name, the one that is not destroyed."""
+        if is_id(text):
+            return text
+        found = [each for each in self.instances(text) if each.name == text]
+        alive = [each for each in found if each.status != "Destroyed"] or found
+        if len(alive) == 1:
+            return alive[0].id
+        if not alive:
+            known = [each.name for each in self.instances(None)]
+            raise Missing(no_such(f"instance '{text}'", text, known))
+        raise _several("instance", text, [each.id for each in alive])
+
+    def instances(self, name: str | None) -> Iterable[InstanceSummary]:
+        """Yield the instances of the organization, or those with a name."""
+        for environment in self._client.list_environments(self.organization()):
+            yield from self._client.list_environment_instances.each(environment.id, name=name)
+
+    def job(self, text: str, instance: str) -> str:
+        """Return the id of a job of an instance: `last` is the newest one."""
+        if is_id(text):
+            return text
+        jobs = self._client.list_jobs(instance)
+        if text == LAST and jobs:
+            newest: str = max(jobs, key=lambda job: job.id).id
+            return newest
+        raise Missing(f"'{text}' names no job of this instance: write its id, or {LAST} for the newest one.")
+
+    def _find_organization(self) -> str:
+        organizations = self._client.list_organizations()
+        pairs = [(each.name, each.id) for each in organizations]
+        if self._wanted:
+            return _chosen("organization", self._wanted, pairs)
+        if len(pairs) == 1:
+            return pairs[0][1]
+        if not pairs:
+            raise Missing("You belong to no organization. Ask an administrator to add you to one.")
+        names = ", ".join(repr(name) for name, _ in pairs)
+        raise Missing(f"You belong to several organizations: {names}. Choose one with --organization.")
+
+
+def _one(kind: str, text: str, listing: Callable[[], Sequence[T]]) -> str:
+    if is_id(text):
+        return text
+    return _chosen(kind, text, [(each.name, each.id) for each in listing()])  # type: ignore[attr-defined] # of every list
+
+
+def _chosen(kind: str, text: str, pairs: Sequence[tuple[str, str]]) -> str:
+    found = list(dict.fromkeys(number for name, number in pairs if name == text))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise Missing(no_such(f"{kind} '{text}'", text, [name for name, _ in pairs]))
+    raise _several(kind, text, found)
+
+
+def _several(kind: str, text: str, ids: Sequence[str]) -> Missing:
+    return Missing(f"Several of these are called '{text}'. Name the {kind} by its id: {', '.join(ids)}.")

@@ -1,0 +1,121 @@
+"""Documents as tables, for people."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_MOMENT = re.compile(r"(At|^at|^timestamp|Since)$")
+_LEAST_MS = 10**11  # 1973: numbers below are none of our moments
+_CELL_CHARS = 60
+_WHOLE = {"id", "status", "name", "email", "label", "percentComplete", "attempt"}
+_DULL = {"ownerId", "outputs", "outputsOmitted", "canEvict", "canManageRoles"}  # in lists; documents show them
+_ENDLESS = 2_000
+_WHOLE_CHARS = 30
+COLOURS = {
+    "Running": "green", "Succeeded": "green", "delivered": "green", "Executing": "yellow", "Requested": "yellow",
+    "Destroying": "yellow", "pending": "yellow", "Failed": "red", "failed": "red", "Destroyed": "dim",
+}  # fmt: skip
+
+
+def show_table(value: Any, columns: Sequence[str] = ()) -> None:
+    """Print a document: a list as a table, an object as its fields, with a table for each list in it."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_ENDLESS)  # whoever reads this cuts the lines, or searches in them
+    if isinstance(value, dict) and len(value) == 1 and isinstance(next(iter(value.values())), list):
+        (value,) = value.values()
+    if isinstance(value, list):
+        _show_list(console, value, columns)
+    elif isinstance(value, dict):
+        _show_object(console, value)
+    else:
+        console.print(_cell("", value))
+
+
+def _show_list(console: Console, items: Sequence[Any], columns: Sequence[str] = ()) -> None:
+    if not items:
+        Console(stderr=True).print("[dim]Nothing here.[/]")
+        return
+    if not all(isinstance(item, dict) for item in items):
+        for item in items:
+            console.print(_cell("", item))
+        return
+    found = dict.fromkeys(name for item in items for name in item if _is_shown(item[name]))
+    names = list(columns) or [name for name in found if name not in _DULL and any(_has(item, name) for item in items)]
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    rows = [[_cell(name, _at(item, name), in_list=True) for name in names] for item in items]
+    for number, name in enumerate(names):
+        is_whole = name in _WHOLE or _MOMENT.search(name) is not None
+        widest = max(row[number].cell_len for row in rows) if is_whole else 0
+        table.add_column(
+            name.rpartition(".")[2], overflow="fold", no_wrap=is_whole, min_width=min(widest, _WHOLE_CHARS)
+        )
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _show_object(console: Console, document: Mapping[str, Any]) -> None:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    tables = {}
+    for name, value in document.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            tables[name] = value
+        elif isinstance(value, dict) and value:
+            grid.add_row(name, "")
+            for inner, each in value.items():
+                grid.add_row(f"  {inner}", _cell(inner, each, whole=True))
+        else:
+            grid.add_row(name, _cell(name, value, whole=True))
+    console.print(grid)
+    for name, items in tables.items():
+        console.print(f"\n[bold]{name}[/]")
+        _show_list(console, items)
+
+
+def _is_shown(value: Any) -> bool:
+    return not isinstance(value, dict) and not (isinstance(value, list) and value and isinstance(value[0], dict))
+
+
+def _has(item: Mapping[str, Any], name: str) -> bool:
+    return item.get(name) not in (None, [], {}, "")
+
+
+def _at(item: Mapping[str, Any], name: str) -> Any:
+    value: Any = item
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False) -> Text:
+    if value is None or value in ([], {}):
+        return Text("–", style="dim")
+    if isinstance(value, bool):
+        return Text("yes" if value else "no")
+    if isinstance(value, int) and value > _LEAST_MS and _MOMENT.search(name):
+        return Text(moment(value, in_list=in_list))
+    if isinstance(value, str):
+        return Text(value, style=COLOURS.get(value, ""))
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return Text(", ".join(value))
+    text = json.dumps(value, ensure_ascii=False)
+    return Text(text if whole or len(text) <= _CELL_CHARS else f"{text[:_CELL_CHARS]}…")
+
+
+def moment(ms: int, *, in_list: bool = False) -> str:
+    """Return milliseconds since the Unix epoch in the time of this place; shorter in a list."""
+    at = datetime.fromtimestamp(ms / 1000, UTC).astimezone()
+    if not in_list:
+        return at.strftime("%Y-%m-%d %H:%M:%S")
+    is_today = at.date() == datetime.now(UTC).astimezone().date()
+    return at.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M")

@@ -1,0 +1,111 @@
+"""Where each operation stands in the command line: noun and verb, from its id. `list_roles` is `role list`."""
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from launchbay.cli.noun_names import NOUNS
+from launchbay.client import Operations
+from launchbay.client.operation import EventOperation, ListOperation, Operation
+
+AnyOperation = Operation[Any, Any] | ListOperation[Any, Any] | EventOperation[Any]
+
+_VERBS = {"read": "show", "change": "update", "replace": "set", "put": "set"}
+# What the rule would name badly: those of a noun that stand in the middle of the id, and words that say more.
+_NAMES = {
+    "accept_invitation": "page accept-invitation",
+    "begin_sign_in": "page sign-in",
+    "browse_api": "page docs",
+    "change_password": "account change-password",
+    "clone_environment": "environment clone",
+    "explain_permission": "permission explain",
+    "finish_sign_in": "page finish-sign-in",
+    "generate_token": "token create",
+    "health_live": "server live",
+    "health_ready": "server ready",
+    "invitation_page": "page invitation",
+    "launch_application": "application launch",
+    "list_application_instances": "application instances",
+    "list_audit_entries": "audit list",
+    "list_deliveries": "webhook deliveries",
+    "list_environment_instances": "environment instances",
+    "list_environment_offers": "environment offers",
+    "list_instance_approvals": "instance approvals",
+    "list_revision_instances": "revision instances",
+    "list_schedules": "instance schedules",
+    "list_service_types": "service types",
+    "metrics": "server metrics",
+    "openapi": "server openapi",
+    "preview_configuration": "instance preview",
+    "preview_launch": "application preview",
+    "put_user_data": "instance set-user-data",
+    "read_environment_services": "environment show-services",
+    "read_instance_environments": "instance show-environments",
+    "read_log": "instance log",
+    "read_markers": "environment show-markers",
+    "read_policies": "environment show-policies",
+    "read_properties": "environment show-properties",
+    "reconfigure_instance": "instance reconfigure",
+    "refresh_token_page": "page refresh-token",
+    "replace_environment_services": "environment set-services",
+    "replace_instance_environments": "instance offer",
+    "replace_manifest": "manifest upload",
+    "replace_markers": "environment set-markers",
+    "replace_policies": "environment set-policies",
+    "replace_properties": "environment set-properties",
+    "reschedule_workflow": "instance reschedule",
+    "assign_roles": "user assign-roles",
+    "revoke_roles": "user revoke-roles",
+    "run_service_command": "service run",
+    "run_workflow": "instance run",
+    "schedule_workflow": "instance schedule",
+    "set_default_environment": "environment set-default",
+    "set_destroy_at": "instance set-destroy-at",
+    "set_manifest_source": "manifest set-source",
+    "watch_instance": "instance events",
+}
+
+
+def all_operations() -> Mapping[str, AnyOperation]:
+    """Return every operation of the client by its id."""
+    return {
+        name: found
+        for name, found in vars(Operations).items()
+        if isinstance(found, Operation | ListOperation | EventOperation)
+    }
+
+
+def family(operation: AnyOperation) -> str:
+    """Return the module of the operation, which is named after its family."""
+    return operation.function.__module__.rpartition(".")[2]
+
+
+def noun_and_verb(name: str, operation: AnyOperation) -> tuple[str, str]:
+    """Return noun and verb of an operation."""
+    noun, _, verb = _NAMES.get(name, "").partition(" ")
+    if noun:
+        return noun, verb
+    word, _, rest = name.partition("_")
+    if operation.row.answer == "text/html":
+        return "page", name.replace("_", "-")
+    noun = _singular(rest).replace("_", "-")
+    if noun in NOUNS:
+        return noun, _VERBS.get(word, word)
+    own = _singular(family(operation))
+    return own if own in NOUNS else "server", name.replace("_", "-")
+
+
+@cache
+def nouns() -> Mapping[str, Mapping[str, str]]:
+    """Return noun → verb → operation id."""
+    found: dict[str, dict[str, str]] = {}
+    for name, operation in all_operations().items():
+        noun, verb = noun_and_verb(name, operation)
+        assert verb not in found.get(noun, {}), f"{name}: there is another '{noun} {verb}'; give one a name of its own"
+        found.setdefault(noun, {})[verb] = name
+    return MappingProxyType(found)
+
+
+def _singular(plural: str) -> str:
+    return f"{plural[:-3]}y" if plural.endswith("ies") else plural.removesuffix("s")

@@ -1,0 +1,154 @@
+"""The whole life of an application by commands, with names in the place of ids."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.shell import Shell
+from tests.client.serving import FAILING, GREETER, SLOW
+
+ASKED = """
+application:
+  interfaces:
+    act: { greet: bind(greeter#act.greet) }
+  components:
+    greeter:
+      type: workflow.Instance
+      interfaces:
+        act: { greet: receive-command(string name) }
+      configuration:
+        configuration.workflows:
+          greet:
+            parameters: { name: { type: string } }
+            steps:
+              - speak: { action: logging, parameters: { message: "Hello, {$.name}!" } }
+"""
+
+
+def uploaded(cli: Shell, tmp_path: Path, name: str, manifest: str) -> str:
+    file = tmp_path / "manifest.yaml"
+    file.write_text(manifest, "utf-8")
+    number = cli.good("application", "create", name).strip()
+    assert re.fullmatch(r"[0-9a-f]{24}", number)
+    assert cli.document("manifest", "upload", name, str(file)) == {"version": 2}
+    return number
+
+
+def test_an_application_lives_from_upload_to_deletion(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "life", GREETER)
+    words = ("launch", "life", "-p", "input.who=harbour", "--instance-name", "born", "--destroy-interval", "2h")
+    told = cli.run(*words, "--wait", "--timeout", "1m")
+    assert (told.exit_code, "Hello, harbour!" in told.stdout) == (0, True)
+    assert "breathe: Succeeded" in told.stderr
+    instance = cli.document("instance", "show", "born")
+    assert instance["returnValues"] == {"result.greeting": "Hello, harbour!"}
+    assert instance["destroyAt"] - instance["createdAt"] == pytest.approx(2 * 3_600_000, abs=1_000)
+    assert [each["name"] for each in cli.document("instance", "list", "--application", "life")] == ["born"]
+    assert cli.document("job", "show", "born", "last")["name"] == "launch"
+    assert cli.good("instance", "set-destroy-at", "born", "never") == ""
+    assert cli.document("instance", "show", "born")["destroyAt"] is None
+    cli.good("revision", "create", "life", "stable", "--version", "2", "-p", "input.who=stable")
+    launched = cli.good("launch", "life", "--revision", "life/stable", "--instance-name", "fixed").strip()
+    cli.good("instance", "wait", "fixed")
+    assert cli.document("instance", "show", launched)["returnValues"] == {"result.greeting": "Hello, stable!"}
+    for name in ("born", "fixed"):
+        cli.good("run", name, "destroy", "--wait")
+        cli.good("instance", "delete", name, "--yes")
+    cli.good("application", "delete", "life", "--yes")
+    cli.bad(3, "application", "show", "life")
+
+
+def test_a_workflow_is_run_scheduled_and_its_log_read(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "asked", ASKED)
+    cli.good("launch", "asked", "--instance-name", "answers", "--wait")
+    cli.good("run", "answers", "act.greet", "name=Ann", "--wait")
+    assert "'logging' is accepted" in cli.good("logs", "answers")
+    schedule = cli.good("instance", "schedule", "answers", "act.greet", "1h", "-p", "name=Bob").strip()
+    listed = cli.document("instance", "schedules", "answers")["schedules"]
+    assert [each["id"] for each in listed] == [schedule]
+    cli.good("instance", "reschedule", "answers", schedule, "0")
+    assert cli.document("instance", "schedules", "answers")["schedules"] == []
+
+
+def test_a_log_is_followed_until_the_instance_is_destroyed(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "followed", ASKED)
+    instance = cli.good("launch", "followed").strip()
+    cli.good("instance", "wait", instance)
+    cli.good("run", instance, "act.greet", "name=Ann", "--wait")
+    cli.good("run", instance, "destroy")
+    assert "'logging' is accepted" in cli.good("logs", instance, "--follow")
+
+
+def test_a_failed_launch_ends_with_1_and_tells_why(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "fails", FAILING)
+    assert "step 'call' failed" in cli.bad(1, "launch", "fails", "--wait")
+
+
+def test_waiting_too_long_ends_with_8(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "slow", SLOW)
+    assert "still" in cli.bad(8, "launch", "slow", "--wait", "--timeout", "50ms")
+
+
+def test_environments_are_set_up_with_names(cli: Shell, tmp_path: Path) -> None:
+    cli.good("environment", "create", "lab")
+    cli.good("environment", "set-markers", "lab", "blue", "green")
+    assert cli.document("environment", "show-markers", "lab") == {"markers": [{"name": "blue"}, {"name": "green"}]}
+    one = '{"name": "mirror", "value": "http://m.example", "type": "string"}'
+    cli.good("environment", "set-properties", "lab", one)
+    assert cli.document("environment", "show-properties", "lab")["properties"][0]["name"] == "mirror"
+    policies = tmp_path / "policies.yaml"
+    policies.write_text("policies:\n  execrun.ignoreFail: true\n", "utf-8")
+    cli.good("environment", "set-policies", "lab", str(policies))
+    assert yaml.safe_load(cli.good("environment", "show-policies", "lab"))["policies"] == {"execrun.ignoreFail": True}
+    cli.good("environment", "set-services", "lab", "Default workflow service")
+    names = [each["name"] for each in cli.document("environment", "show-services", "lab")["services"]]
+    assert names == ["Default workflow service"]
+    cli.good("environment", "delete", "lab", "-y")
+
+
+def test_people_and_roles_are_managed_with_names(cli: Shell, tmp_path: Path) -> None:
+    text = tmp_path / "role.yaml"
+    text.write_text("- Read: [/*]\n", "utf-8")
+    cli.good("role", "create", "Reader", "--permissions", f"@{text}")
+    assert cli.good("role", "show", "Reader", "-o", "json").count("- Read: [/*]")
+    cli.good("user", "create", "Ann", "--email", "ann@example.org", "--password", "a good password")
+    cli.good("user", "assign-roles", "ann@example.org", "Reader", "Guest")
+    assert set(cli.document("user", "show", "Ann")["roles"]) == {"Reader", "Guest"}
+    path = f"/roles/{cli.document('role', 'show', 'Reader')['id']}"
+    explained = cli.document("permission", "explain", "--permission", "Read", "--path", path, "--user", "Ann")
+    assert explained["role"] in {"Reader", "Guest"}
+    cli.good("user", "update", "Ann", "--no-enabled")
+    assert cli.document("user", "show", "ann@example.org")["enabled"] is False
+    cli.good("user", "remove", "Ann", "-y")
+    cli.good("role", "delete", "Reader", "-y")
+
+
+def test_outputs_are_tables_json_and_yaml(cli: Shell) -> None:
+    cli.good("application", "create", "shown")
+    as_json = cli.document("application", "list")
+    assert yaml.safe_load(cli.good("application", "list", "-o", "yaml")) == as_json
+    assert re.search(r"^[0-9a-f]{24} +shown", cli.good("application", "list"), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("application", "show", "shwn"), 3, "Did you mean 'shown'"),
+        (("instance", "show", "nothing"), 3, "There is no instance 'nothing'"),
+        (("instance", "show", "0" * 24), 3, "request "),
+        (("revision", "show", "stable"), 3, "APPLICATION/REVISION"),
+        (("launch", "shown", "-p", "input"), 2, "NAME=TEXT"),
+        (("launch", "shown", "-p", "a:={"), 2, "not JSON"),
+        (("launch", "shown", "--destroy-interval", "soon"), 2, "1h30m"),
+        (("instance", "set-destroy-at", "0" * 24, "tomorrow"), 2, "+2h"),
+        (("manifest", "upload", "shown", "/no/such/file"), 2, "No such file"),
+        (("role", "create", "Bad", "--permissions", "- Nothing: [/*]"), 9, "Nothing"),
+        (("organization", "show", "--organization", "Nobody"), 3, "no organization 'Nobody'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_what_is_wrong_is_told_with_its_code(cli: Shell, words: tuple[str, ...], code: int, told: str) -> None:
+    cli.run("application", "create", "shown")
+    assert told in cli.bad(code, *words)

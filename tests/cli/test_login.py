@@ -1,0 +1,114 @@
+"""Signing in keeps a token for the next commands, in a file that nobody else can read, and never the password."""
+
+import json
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from launchbay.cli.profiles import write_private
+from launchbay.client import Client
+from tests.cli.shell import Shell
+from tests.docs.served import EMAIL, PASSWORD, Bay
+
+
+def signed_in(shell: Shell, server: Bay, *more: str) -> Shell:
+    shell.good("login", server.url, "--email", EMAIL, "--password-stdin", *more, stdin=f"{PASSWORD}\n")
+    return shell
+
+
+def generated(server: Bay) -> str:
+    with Client(server.url) as client:
+        found = re.search(r"lbr_[\w-]+", client.generate_token(email=EMAIL, password=PASSWORD, label="by hand"))
+    assert found is not None
+    return found[0]
+
+
+def test_after_signing_in_commands_need_nothing_else(shell: Shell, server: Bay) -> None:
+    signed_in(shell, server)
+    assert shell.document("organization", "list")[0]["id"] == server.organization
+    kept = "".join(path.read_text("utf-8") for path in shell.config.iterdir())
+    assert PASSWORD not in kept
+    assert {stat.S_IMODE(path.stat().st_mode) for path in shell.config.iterdir()} == {0o600}
+    assert stat.S_IMODE(shell.config.stat().st_mode) == 0o700
+
+
+def test_one_session_serves_several_commands(shell: Shell, server: Bay) -> None:
+    signed_in(shell, server)
+    shell.good("organization", "list")
+    before = (shell.config / "credentials.json").read_text("utf-8")
+    shell.good("organization", "list")
+    assert (shell.config / "credentials.json").read_text("utf-8") == before
+    assert json.loads(before)["default"]["session"]
+
+
+def test_signing_out_revokes_the_token(shell: Shell, server: Bay) -> None:
+    signed_in(shell, server)
+    count = len(server.call("GET", "tokens"))
+    shell.good("logout")
+    assert len(server.call("GET", "tokens")) == count - 1
+    assert "launchbay login" in shell.bad(4, "organization", "list")
+    shell.good("logout")
+
+
+def test_signing_in_again_leaves_no_token_behind(shell: Shell, server: Bay) -> None:
+    signed_in(shell, server)
+    count = len(server.call("GET", "tokens"))
+    signed_in(shell, server)
+    assert len(server.call("GET", "tokens")) == count
+
+
+def test_a_wrong_password_keeps_nothing(shell: Shell, server: Bay) -> None:
+    told = shell.bad(4, "login", server.url, "--email", EMAIL, "--password-stdin", stdin="wrong\n")
+    assert "password" in told
+    assert not shell.config.exists()
+
+
+def test_a_refresh_token_of_the_page_will_do(shell: Shell, server: Bay) -> None:
+    shell.good("login", server.url, "--token", stdin=f"{generated(server)}\n")
+    assert shell.document("organization", "list")
+
+
+def test_profiles_are_listed_used_changed_and_removed(shell: Shell, server: Bay) -> None:
+    signed_in(shell, server)
+    signed_in(shell, server, "--profile", "other", "--organization", "Default")
+    listed = {each["name"]: each for each in json.loads(shell.good("profile", "list", "-o", "json"))}
+    assert (listed["other"]["current"], listed["other"]["organization"]) == (True, "Default")
+    shell.good("profile", "use", "default")
+    shell.good("profile", "set", "output", "json")
+    assert json.loads(shell.good("organization", "list"))
+    assert "Did you mean 'other'" in shell.bad(3, "profile", "use", "othr")
+    shell.good("profile", "remove", "other")
+    assert "no profile 'other'" in shell.bad(2, "organization", "list", "--profile", "other")
+
+
+def test_variables_win_over_profiles(shell: Shell, server: Bay) -> None:
+    shell.environ = {"LAUNCHBAY_URL": server.url, "LAUNCHBAY_TOKEN": generated(server)}
+    assert shell.document("organization", "list")
+    shell.environ["LAUNCHBAY_TOKEN"] = "lbr_wrong"
+    assert shell.bad(4, "organization", "list")
+
+
+def test_without_a_server_the_first_step_is_told(shell: Shell) -> None:
+    assert "launchbay login https://" in shell.bad(2, "application", "list")
+
+
+def test_a_server_that_is_away_ends_with_7(shell: Shell) -> None:
+    shell.environ = {"LAUNCHBAY_URL": "http://127.0.0.1:9"}
+    assert "did not answer" in shell.bad(7, "server", "live")
+
+
+def test_a_broken_configuration_is_told_with_its_place(shell: Shell) -> None:
+    shell.config.mkdir()
+    (shell.config / "config.json").write_text("{", "utf-8")
+    assert "config.json" in shell.bad(2, "application", "list")
+
+
+def test_a_private_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "private.json"
+    write_private(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_private(path, {"a": object()})
+    assert json.loads(path.read_text("utf-8")) == {"a": 1}
+    assert [each.name for each in tmp_path.iterdir()] == ["private.json"]

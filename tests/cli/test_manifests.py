@@ -1,0 +1,75 @@
+"""Manifests are checked and drawn without a server."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launchbay.cli.diagrams import Dot, Mermaid
+from tests.cli.shell import Shell
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "src" / "launchbay" / "demo" / "sample.yaml"
+SHARED = ROOT.parent / "shared" / "manifests"
+BAD = "launch:\n  steps:\n    - a: {action: nothing}\n"
+
+
+def test_a_good_manifest_is_good_and_a_bad_one_is_told_by_line_and_column(shell: Shell) -> None:
+    assert shell.good("validate", str(SAMPLE)) == f"{SAMPLE}: good\n"
+    result = shell.run("validate", "-", stdin=BAD)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("-:3:19: error: ")
+    assert "[UnknownAction]" in result.stdout
+
+
+def test_findings_are_had_as_json(shell: Shell) -> None:
+    result = shell.run("validate", "-", "-o", "json", stdin=BAD)
+    (finding,) = json.loads(result.stdout)["-"]
+    assert (finding["severity"], finding["line"], finding["column"], finding["code"]) == (
+        "error",
+        3,
+        19,
+        "UnknownAction",
+    )
+
+
+def test_warnings_count_only_when_they_are_told_to(shell: Shell) -> None:
+    unused = "launch:\n  steps:\n    - a: {action: wait, precedingPhases: [p], parameters: {delay: 1}}\n"
+    assert "warning" in shell.good("validate", "-", stdin=unused)
+    assert shell.run("validate", "-", "--strict", stdin=unused).exit_code == 1
+
+
+def test_a_graph_is_drawn_as_mermaid_and_as_dot(shell: Shell, tmp_path: Path) -> None:
+    drawn = shell.good("graph", str(SAMPLE))
+    assert drawn.startswith("flowchart LR\n")
+    assert '["catalogue<br/>workflow.Instance<br/>destroy, launch, scale"]' in drawn
+    assert "--> results" in drawn
+    file = tmp_path / "graph.dot"
+    shell.good("graph", str(SAMPLE), "--format", "dot", "--output-file", str(file))
+    assert file.read_text("utf-8").startswith("digraph manifest {")
+
+
+def test_odd_texts_break_no_diagram() -> None:
+    assert Mermaid().node("c0", ['a "b" <c>']) == 'c0["a &quot;b&quot; &lt;c&gt;"]'
+    assert Dot().node("c0", ['a "b" \\', "d"]) == 'c0 [label="a \\"b\\" \\\\\\nd"];'
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+def test_graphviz_reads_what_is_drawn(shell: Shell) -> None:
+    drawn = shell.good("graph", str(SAMPLE), "--format", "dot")
+    subprocess.run(["dot", "-Tsvg"], input=drawn.encode(), check=True, capture_output=True)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the real manifests are not here")
+def test_real_manifests_can_be_drawn(shell: Shell) -> None:
+    drawn = 0
+    for file in sorted(SHARED.glob("*.yml")):
+        if shell.run("validate", str(file)).exit_code == 0:
+            drawn += shell.good("graph", str(file)).startswith("flowchart")
+    assert drawn > 0
+
+
+def test_a_bad_manifest_is_not_drawn(shell: Shell) -> None:
+    assert "-:3:19:" in shell.bad(1, "graph", "-", stdin=BAD)
