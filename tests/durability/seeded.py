@@ -4,6 +4,7 @@ The suites must find each of them; otherwise they find nothing.
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -13,6 +14,7 @@ from unittest.mock import patch
 
 from launchbay.bootstrap.main import main
 from launchbay.engine.journal import PostgresJournal
+from launchbay.machines import running
 from launchbay.model.job import StepStatus, move_step
 from launchbay.store import jobs, pool
 from launchbay.store.pool import Connection
@@ -107,11 +109,21 @@ def check_then_insert() -> None:
     jobs.accept_work = accept  # type: ignore[assignment] # the defect
 
 
+def no_adoption() -> None:
+    """Begin a remote command anew after a crash, as if nothing was known of the one that was begun."""
+
+    def key(errand: Any, machine: Any, purpose: str = "") -> str:
+        return f"{running.job_prefix(errand)}{os.getpid()}-{errand.tag[:16]}{purpose}"
+
+    patch.object(running, "run_key", key).start()
+
+
 DEFECTS: dict[str, Callable[[], None]] = {
     "answer-before-commit": answer_before_commit,
     "no-fence": no_fence,
     "next-step-before-the-record": next_step_before_the_record,
     "check-then-insert": check_then_insert,
+    "no-adoption": no_adoption,
 }
 
 if __name__ == "__main__":

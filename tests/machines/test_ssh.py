@@ -186,7 +186,7 @@ async def test_the_first_host_key_is_pinned_and_another_one_is_refused(hosts: Ho
         await ssh.answers(asked("pin"), on(host), within_s=60)
     assert not error.value.retryable
     shown = str(error.value).partition("it shows ")[2].partition(",")[0]
-    accepting = asked("pin", policies={"machines.host-keys": {f"{host.address}:{host.port}": shown}})
+    accepting = asked("pin", policies={"machines.host-keys": f"other:22=SHA256:x,{host.static_ip}={shown}"})
     await ssh.answers(accepting, on(host))
     await ssh.forget(asked("pin"), on(host))
     await ssh.answers(asked("pin"), on(host))

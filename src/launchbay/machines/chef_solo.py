@@ -40,7 +40,8 @@ async def converge(
     place = f".launchbay/chef/{run_key(errand, machine, _PURPOSE)}"
 
     async def prepare(shell: Shell) -> None:
-        await _provide(shell, chef, items, place, outgoing)
+        client = outgoing.within(errand.organization_id, errand.environment_id, errand.policies)
+        await _provide(shell, chef, items, place, client)
 
     run = Run(errand, machine, open_shell, _PURPOSE, directory)
     command = RemoteCommand(line=f"#!/bin/sh\n{script('chef', place=place)}", sudo=chef.sudo, sink=chef.sink)

@@ -73,9 +73,9 @@ class _Client(asyncssh.SSHClient):
 
 async def _pinned(parts: Parts, errand: Errand, name: str) -> str | None:
     """Return what the host must show: a key or its fingerprint. A policy of the environment comes before the pin."""
-    told = errand.policies.get(PINNED_POLICY)
-    stated = told.get(name) if isinstance(told, dict) else None
-    return str(stated) if stated else await parts.host_keys.pinned(errand, name)
+    entries = str(errand.policies.get(PINNED_POLICY, "")).split(",")
+    stated = dict(entry.strip().partition("=")[::2] for entry in entries).get(name)
+    return stated or await parts.host_keys.pinned(errand, name)
 
 
 async def _connect(
@@ -143,8 +143,8 @@ def _changed(name: str, pinned: str, shown: str) -> ActionFailed:
     return ActionFailed(
         f"The host key of {name} has changed: it shows {fingerprint(shown)}, and {fingerprint(pinned)} is pinned."
         " Nothing was sent there, for somebody may stand in between.",
-        f"If the host was installed anew, compare the new fingerprint on its console and accept it with the policy"
-        f" {PINNED_POLICY} of the environment, or have the pinned key forgotten.",
+        "If the host was installed anew, compare the new fingerprint on its console and accept it: set the policy"
+        f" {PINNED_POLICY} of the environment to {name}={fingerprint(shown)} and reconfigure the instance.",
         retryable=False,
     )
 

@@ -1,0 +1,187 @@
+"""A server is killed while commands run on a machine: each of them runs exactly once, and the job comes to its end."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.durability.servers import EMAIL, PASSWORD, Process, remove_postgres
+from tests.machines.hosts import LOGIN, Hosts, needs_sshd
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300), needs_sshd]
+PATIENCE_S = 90.0
+SETTINGS = {"LAUNCHBAY_MACHINES": "static", "LAUNCHBAY_OUTGOING_ALLOW": "127.0.0.0/8"}
+
+ONE = """
+launch:
+  steps:
+    - hosts: {action: provisionVms, parameters: {roleName: web, staticIps: [HOSTS]}}
+    - run:
+        action: execrun
+        precedingPhases: [hosts]
+        parameters:
+          roles: [web]
+          command: ["echo begin >> LEDGER; until [ -e LEDGER.go ]; do sleep 0.1; done; echo end >> LEDGER; echo done"]
+        output: {out: stdout}
+  return: {out: {value: "{$.out}"}}
+"""
+STEPS = 8
+STEP = """
+    - p{phase}:
+        action: execrun
+        precedingPhases: [p{step}]
+        parameters:
+          roles: [web]
+          command:
+            - |
+              set -- $$SSH_CONNECTION
+              echo "$$3 {step}" >> {ledger}
+              sleep 0.4
+"""
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    with Hosts.start(3, network=3) as started:
+        yield started
+
+
+class Bay:
+    """A server process on a directory of its own, and its API."""
+
+    def __init__(self, directory: Path, hosts: Hosts, seed: str | None = None) -> None:
+        self.directory = directory
+        command = ["serve", "--port", "0", "--data-dir", str(directory / "data")]
+        self.server = Process(command, directory, seed=seed, settings=SETTINGS)
+        self.server.start()
+        self.http = httpx.Client(auth=(EMAIL, PASSWORD), timeout=20)
+        self.organization = self.call("GET", "organizations")[0]["id"]
+        [environment] = self.call("GET", f"organizations/{self.organization}/environments")
+        vault = self.call(
+            "POST",
+            f"organizations/{self.organization}/services",
+            {"name": "keys", "typeId": "builtin:cobalt_secure_store"},
+        )["id"]
+        self.call("PUT", f"environments/{environment['id']}/services", {"services": [vault]})
+        key = {"arguments": {"name": "deploy", "privateKey": hosts.private_key}}
+        self.call("POST", f"services/{vault}/import-keypair", key)
+        policies = f"policies:\n  machines.login: {LOGIN}\n  machines.ssh-port: {hosts[0].port}\n"
+        self.call("PUT", f"environments/{environment['id']}", content=policies)
+
+    def launch(self, manifest: str) -> str:
+        made = self.call("POST", f"organizations/{self.organization}/applications", {"name": f"app{time.monotonic()}"})
+        self.call("PUT", f"applications/{made['id']}/manifest", content=manifest)
+        return str(self.call("POST", f"applications/{made['id']}/launch", {})["id"])
+
+    def settled(self, instance: str) -> Any:
+        document: Any = {}
+
+        def is_settled() -> bool:
+            nonlocal document
+            document = self.call("GET", f"instances/{instance}")
+            return document["status"] not in ("Requested", "Executing", "Destroying")
+
+        until(is_settled)
+        return document
+
+    def call(self, method: str, path: str, body: Any = None, content: str | None = None) -> Any:
+        url = f"http://127.0.0.1:{self.server.port}/api/1/{path}"
+        headers = {} if content is None else {"Content-Type": "application/x-yaml"}
+        given = {"content": content} if content is not None else {} if body is None else {"json": body}
+        answer = self.http.request(method, url, headers=headers, **given)  # type: ignore[arg-type]  # one of two
+        assert answer.status_code == 200, (path, answer.text)
+        return answer.json() if answer.content else None
+
+    def end(self) -> None:
+        self.http.close()
+        self.server.end()
+        remove_postgres(self.directory / "data")
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def bays(tmp_path: Path, hosts: Hosts) -> Iterator[Callable[..., Bay]]:
+    made: list[Bay] = []
+
+    def make(seed: str | None = None) -> Bay:
+        made.append(Bay(tmp_path, hosts, seed))
+        return made[-1]
+
+    yield make
+    for bay in made:
+        bay.end()
+
+
+def lines(ledger: Path) -> list[str]:
+    return ledger.read_text().split() if ledger.exists() else []
+
+
+@pytest.mark.parametrize("ends_meanwhile", [False, True], ids=["still running", "ended meanwhile"])
+def test_a_killed_server_finds_the_command_that_it_began(
+    bays: Callable[..., Bay], hosts: Hosts, ends_meanwhile: bool
+) -> None:
+    bay = bays()
+    ledger = hosts[0].work / f"ledger-{ends_meanwhile}"
+    instance = bay.launch(ONE.replace("LEDGER", str(ledger)).replace("HOSTS", f'"{hosts[0].address}"'))
+    until(lambda: lines(ledger) == ["begin"])
+    bay.server.kill()
+    if ends_meanwhile:
+        ledger.with_name(f"{ledger.name}.go").touch()
+        until(lambda: lines(ledger) == ["begin", "end"])
+    bay.server.start()
+    time.sleep(1.0)
+    ledger.with_name(f"{ledger.name}.go").touch()
+    document = bay.settled(instance)
+    assert document["status"] == "Running", document["errorMessage"]
+    assert lines(ledger) == ["begin", "end"]
+    assert document["returnValues"]["out"] == {hosts[0].address: "done"}
+
+
+def test_kills_at_any_moment_leave_every_command_run_exactly_once(bays: Callable[..., Bay], hosts: Hosts) -> None:
+    assert _runs(bays(), hosts, "any", kills=6) == {
+        (host.address, step): 1 for host in hosts.hosts for step in range(STEPS)
+    }
+
+
+def test_a_server_that_adopts_nothing_is_found_out(bays: Callable[..., Bay], hosts: Hosts) -> None:
+    bay = bays(seed="no-adoption")
+    ledger = hosts[0].work / "ledger-seeded"
+    instance = bay.launch(ONE.replace("LEDGER", str(ledger)).replace("HOSTS", f'"{hosts[0].address}"'))
+    until(lambda: lines(ledger) == ["begin"])
+    bay.server.kill()
+    bay.server.start()
+    until(lambda: len(lines(ledger)) > 1)
+    ledger.with_name(f"{ledger.name}.go").touch()
+    bay.settled(instance)
+    assert lines(ledger).count("begin") == 2
+
+
+def _runs(bay: Bay, hosts: Hosts, name: str, *, kills: int) -> dict[tuple[str, int], int]:
+    """Run many short commands while the server is killed again and again, and count how often each of them ran."""
+    chance = random.Random(20)
+    ledger = hosts[0].work / f"ledger-{name}"
+    addresses = ", ".join(f'"{host.address}"' for host in hosts.hosts)
+    text = f"launch:\n  steps:\n    - p0: {{action: provisionVms, parameters: {{roleName: web, staticIps: [{addresses}]}}}}\n"
+    text += "".join(STEP.format(step=step, phase=step + 1, ledger=ledger) for step in range(STEPS))
+    instance = bay.launch(text)
+    for _ in range(kills):
+        time.sleep(chance.uniform(0.2, 2.5))
+        bay.server.kill()
+        bay.server.start()
+    document = bay.settled(instance)
+    assert document["status"] == "Running", document["errorMessage"]
+    counts: dict[tuple[str, int], int] = {}
+    for line in ledger.read_text().splitlines():
+        address, _, number = line.partition(" ")
+        counts[address, int(number)] = counts.get((address, int(number)), 0) + 1
+    return counts
