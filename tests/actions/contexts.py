@@ -17,6 +17,7 @@ from launchbay.actions.contract import (
 )
 from launchbay.errors import ActionFailed
 from launchbay.model.approval import Question, Verdict
+from launchbay.model.masking import Masking
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.outgoing.mail import MailServer
@@ -79,6 +80,9 @@ class RecordingContext:
     @property
     def idempotency_key(self) -> str:
         return idempotency_key(self.job_id, self.step_path)
+
+    def covered(self, text: str) -> str:
+        return Masking().text(text)
 
     def log(self, level: LogLevel, text: str) -> None:
         self.lines.append((level, text))

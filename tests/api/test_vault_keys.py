@@ -137,6 +137,10 @@ class Behalf:
     organization_id: str
     environment_id: str
     policies: Mapping[str, Any] = field(default_factory=dict)
+    learned: list[str] = field(default_factory=list)
+
+    def learn(self, secret: str) -> None:
+        self.learned.append(secret)
 
 
 async def given(api: Api, name: str, *, organization: str = "", policy: str = "") -> str:
@@ -144,7 +148,9 @@ async def given(api: Api, name: str, *, organization: str = "", policy: str = ""
     keys = KeyPairs(api.database, read_secret_key(api.settings.data_dir / FILE_NAME))
     policies = {POLICY: policy} if policy else {}
     errand = Behalf(organization or api.organization, api.environment, policies)
-    public = ssh_keys.read(await keys.private_key(errand, name), "x").public
+    private = await keys.private_key(errand, name)
+    assert errand.learned == [private]
+    public = ssh_keys.read(private, "x").public
     assert (await keys.public_key(errand, name)).split()[:2] == public.split()[:2]
     return public.split()[1]
 

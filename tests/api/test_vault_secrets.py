@@ -11,13 +11,14 @@ import pytest
 
 from launchbay.actions import registry
 from launchbay.actions.contract import ActionCall
+from launchbay.actions.restcall import _SHOWN_BODY_CHARS
 from launchbay.errors import ActionFailed
 from launchbay.model.disguises import Disguises
 from tests.api.running import Api, accepted, fresh_name, running_api, served
 from tests.api.streams import stream
 from tests.api.vaults import made_vault, told
 from tests.databases import Databases
-from tests.outgoing.loopback import LoopbackServer, loopback_server
+from tests.outgoing.loopback import LoopbackServer, answer, loopback_server
 
 SECRET = 'tr0ub4dor&3 "ünd" /more+'
 MASK = "********"
@@ -271,6 +272,22 @@ async def test_a_secret_travels_between_instances_as_itself_and_is_sealed_on_the
     )
 
 
+async def test_an_answer_that_is_cut_in_the_middle_of_a_secret_shows_no_part_of_it(
+    api: Api, receiver: LoopbackServer
+) -> None:
+    manifest = USER.replace("action: test.leak", "action: restcall").replace(
+        '{text: "{$.password}", fail: true}',
+        '{command: URL, headers: {x-key: "{$.password}"}}'.replace("URL", receiver.url()),
+    )
+    instance = await api.running(manifest)
+    for shown in range(_SHOWN_BODY_CHARS - len(SECRET) - 1, _SHOWN_BODY_CHARS + 1):
+        receiver.routes["/"] = answer(403, b"." * shown + SECRET.encode())
+        document = await api.run(instance, "actions.fail")
+        said = document["errorMessage"].replace("." * shown, "")
+        assert "answered 403" in said
+        assert not any(SECRET[:length] in said for length in range(4, len(SECRET)))
+
+
 async def test_secrets_are_set_listed_replaced_and_deleted(api: Api) -> None:
     vault = await made_vault(api)
     made = await told(api, vault, "set-secret", name="key", value="open sesame")
@@ -283,15 +300,15 @@ async def test_secrets_are_set_listed_replaced_and_deleted(api: Api) -> None:
     assert set(listed) == {"id", "name", "createdAt", "changedAt"}
     assert listed["changedAt"] >= listed["createdAt"]
     assert await told(api, vault, "delete-secret", name="key") == {"removed": True}
-    answer = await api.post(f"services/{vault}/get-secret", {"arguments": {"name": "key"}})
-    assert (answer.status_code, "no secret 'key'" in answer.text) == (409, True)
+    told_no = await api.post(f"services/{vault}/get-secret", {"arguments": {"name": "key"}})
+    assert (told_no.status_code, "no secret 'key'" in told_no.text) == (409, True)
 
 
 @pytest.mark.parametrize("value", ["", "short", "x" * 70_000])
 async def test_what_could_not_be_covered_is_no_secret(api: Api, value: str) -> None:
     vault = await made_vault(api)
-    answer = await api.post(f"services/{vault}/set-secret", {"arguments": {"name": "key", "value": value}})
-    assert (answer.status_code, list(answer.json())) == (400, ["value"])
+    refusal = await api.post(f"services/{vault}/set-secret", {"arguments": {"name": "key", "value": value}})
+    assert (refusal.status_code, list(refusal.json())) == (400, ["value"])
 
 
 async def test_manifests_reach_what_reads_a_vault_and_nothing_that_changes_it(api: Api) -> None:
@@ -299,5 +316,5 @@ async def test_manifests_reach_what_reads_a_vault_and_nothing_that_changes_it(ap
     [vault] = [kind for kind in types if kind["id"] == "builtin:cobalt_secure_store"]
     assert vault["interfaces"] == ["keypair-store", "secret-store"]
     application = await api.application(USER.replace("get-secret", "delete-secret"))
-    answer = await api.post(f"applications/{application}/launch", {})
-    assert (answer.status_code, "needs a service" in answer.text) == (400, True)
+    refusal = await api.post(f"applications/{application}/launch", {})
+    assert (refusal.status_code, "needs a service" in refusal.text) == (400, True)

@@ -165,6 +165,14 @@ class StepContext(Protocol):
         """The machines of the component. Raises `ActionFailed` where there is no machine provider."""
         ...
 
+    def covered(self, text: str) -> str:
+        """Return a text without the secrets that the job knows.
+
+        What is logged, returned or raised is covered by itself. This is for a text that is cut before, in the middle of
+        a secret perhaps.
+        """
+        ...
+
     def log(self, level: LogLevel, text: str) -> None:
         """Add lines to the step's log. Never a secret."""
         ...

@@ -1,6 +1,6 @@
 """`execrun`: a command on every machine of some roles (manifest-language §9)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from launchbay import limits
@@ -19,11 +19,9 @@ from launchbay.actions.parameters import (
 )
 from launchbay.errors import ActionFailed
 from launchbay.model.machine import CommandResult, Machine, RemoteCommand, shell_line
-from launchbay.model.masking import Masking
 
 _COMMAND = "a list of texts: one is a shell line or a script, more are a program and its arguments"
 _TOLD_CHARS = 400  # of what a failed command has written
-_MASKING = Masking()
 
 
 class ExecRun:
@@ -67,7 +65,7 @@ class ExecRun:
             command = RemoteCommand(line=line, sudo=sudo, timeout_s=timeout_s, sink=sink, keep_bytes=keep_bytes)
             result = await machines.run(machine, command)
             if result.exit_code != 0:
-                raise ActionFailed(_failure(machine, result))
+                raise ActionFailed(_failure(machine, result, call.context.covered))
             return result
 
         try:
@@ -112,6 +110,7 @@ def _elements(parameters: Mapping[str, Any]) -> Sequence[str]:
     return found
 
 
-def _failure(machine: Machine, result: CommandResult) -> str:
-    told = _MASKING.text((result.stderr.strip() or result.stdout.strip())[-_TOLD_CHARS:])
+def _failure(machine: Machine, result: CommandResult, covered: Callable[[str], str]) -> str:
+    # Before it is cut: a secret may stand where the rest begins.
+    told = covered(result.stderr.strip() or result.stdout.strip())[-_TOLD_CHARS:]
     return f"On {machine.host} the command ended with exit code {result.exit_code}" + (f": {told}" if told else ".")

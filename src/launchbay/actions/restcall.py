@@ -86,7 +86,7 @@ async def _judged(call: ActionCall, method: str, answer: OutgoingAnswer, expecte
     succeeded = answer.status in expected if expected else 200 <= answer.status <= 299
     if not succeeded:
         status_line = f"{answer.status} {responses.get(answer.status, '')}".strip()
-        start = text[:_SHOWN_BODY_CHARS].strip()
+        start = call.context.covered(text)[:_SHOWN_BODY_CHARS].strip()  # before it is cut, in a secret perhaps
         raise ActionFailed(
             f"{method} {answer.url} answered {status_line}" + (f": {start}" if start else "."),
             retryable=not 300 <= answer.status <= 499 or answer.status in _RETRYABLE_CLIENT_ERRORS,

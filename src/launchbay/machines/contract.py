@@ -22,7 +22,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from launchbay.model.disguises import Disguises, Stream
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
+from launchbay.model.masking import MASK
 
 ENTRY_POINT_GROUP = "launchbay.machines"
 
@@ -30,6 +32,14 @@ ENTRY_POINT_GROUP = "launchbay.machines"
 def _means_it() -> bool:
     """Answer for an errand of no job: who cancels it wants it to end."""
     return False
+
+
+def _forget(_: Any) -> None:
+    """Take a secret for an errand of no job, which shows nothing."""
+
+
+def _cover_nothing() -> Stream:
+    return Stream(Disguises(), MASK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +53,9 @@ class Errand:
     `attempt` counts from 1: with the tag it names what one attempt does, so that a recovery after a crash finds the
     command that it began, and a retry runs it again. `goes_on` is asked when a call is cancelled: True says that
     another process takes the job over (or this one, after a restart), and that what runs on the machine shall run on.
+
+    Who opens a secret for the errand tells it to `learn`; from then on nothing shows it. `covering` makes what covers
+    the job's secrets in a text that comes in chunks, before it is cut into pieces that would cut a secret, too.
     """
 
     organization_id: str
@@ -58,6 +71,8 @@ class Errand:
     job_id: str = ""
     attempt: int = 1
     goes_on: Callable[[], bool] = _means_it
+    learn: Callable[[Any], None] = _forget
+    covering: Callable[[], Stream] = _cover_nothing
 
 
 class KeySource(Protocol):

@@ -4,27 +4,32 @@ import codecs
 
 from launchbay import limits
 from launchbay.machines.shell import Taker
+from launchbay.model.disguises import Stream
 from launchbay.model.machine import Sink
 
 
 class Lines:
-    """Takes bytes as they come and hands over whole lines; what is longer than a log takes goes in pieces."""
+    """Takes bytes as they come and hands over whole lines; what is longer than a log takes goes in pieces.
 
-    def __init__(self, stream: str, sink: Sink | None) -> None:
+    Secrets are covered before, because a piece may end in the middle of one.
+    """
+
+    def __init__(self, stream: str, sink: Sink | None, covering: Stream) -> None:
         self._stream = stream
         self._sink = sink
+        self._covering = covering
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = ""
 
     def __call__(self, data: bytes) -> None:
         """Take some bytes."""
         if self._sink is not None:
-            self._take(self._decoder.decode(data))
+            self._take(self._covering.feed(self._decoder.decode(data)))
 
     def end(self) -> None:
         """Hand over the last line, which no line break ended."""
         if self._sink is not None:
-            self._take(self._decoder.decode(b"", final=True))
+            self._take(self._covering.feed(self._decoder.decode(b"", final=True)) + self._covering.finish())
             if self._rest:
                 self._hand_over(self._rest)
             self._rest = ""

@@ -113,7 +113,7 @@ class Run:
         return 0.0
 
     async def _follow(self, shell: Shell, command: RemoteCommand) -> None:
-        lines = [Lines("stdout", command.sink), Lines("stderr", command.sink)]
+        lines = [Lines(name, command.sink, self.errand.covering()) for name in ("stdout", "stderr")]
         counts = [Counted(each) for each in lines]
         text = self._script(
             "place",

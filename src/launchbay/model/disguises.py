@@ -82,7 +82,10 @@ class Disguises:
 
 
 class Stream:
-    """Covers secrets in a text that comes in chunks: what may be the beginning of one is held back."""
+    """Covers secrets in a text that comes in chunks: what may be the beginning of one is held back.
+
+    No more is held back than the line that is not whole yet: of a secret of several lines each line is looked for.
+    """
 
     def __init__(self, disguises: Disguises, mask: str) -> None:
         self._disguises = disguises
@@ -92,7 +95,8 @@ class Stream:
     def feed(self, chunk: str) -> str:
         """Take the next chunk and return what can be shown by now."""
         self._held += chunk
-        cut = max(0, len(self._held) - max(0, self._disguises.longest_chars - 1))
+        last_line = self._held.rfind("\n") + 1
+        cut = max(last_line, len(self._held) - max(0, self._disguises.longest_chars - 1))
         for start, stop in self._disguises.spans(self._held):
             if start < cut < stop:
                 cut = start

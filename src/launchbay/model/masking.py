@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from launchbay.model import sealed_text
-from launchbay.model.disguises import Disguises
+from launchbay.model.disguises import Disguises, Stream
 
 MASK = "********"
 
@@ -55,6 +55,10 @@ class Masking:
     def learn(self, secret: str) -> None:
         """Cover this text too from now on, wherever it turns up."""
         self._known.add(secret)
+
+    def stream(self) -> Stream:
+        """Return what covers the known secrets in a text that comes in chunks."""
+        return Stream(self._known, MASK)
 
     def value(self, value: Any) -> Any:
         """Return a JSON value with its secrets covered; its form stays, so that the reader sees that they are there."""

@@ -154,6 +154,10 @@ class RunningStep:
         """Consumed signals, as the workflow sees them."""
         return self._workflow.signals
 
+    def covered(self, text: str) -> str:
+        """Return a text without the secrets that the job knows."""
+        return self._job.secrets.covered(text)
+
     def log(self, level: LogLevel | str, text: str) -> None:
         """Add lines to the step's log, each cut to the bound."""
         if self._workflow.is_over:

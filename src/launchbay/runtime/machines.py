@@ -53,6 +53,8 @@ def errand(
         job_id=job.job_id,
         attempt=attempt,
         goes_on=job.goes_on.is_set,
+        learn=job.secrets.learn,
+        covering=job.secrets.stream,
     )
 
 

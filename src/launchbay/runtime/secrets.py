@@ -15,7 +15,7 @@ import msgspec
 from launchbay.access.text_seal import TextSeal
 from launchbay.model import sealed_text
 from launchbay.model.disguises import SHORTEST_CHARS, Disguises, Stream
-from launchbay.model.masking import MASK, Masking
+from launchbay.model.masking import Masking
 
 
 class Secrets:
@@ -41,8 +41,8 @@ class Secrets:
         return self._masking.text(text)
 
     def stream(self) -> Stream:
-        """Return what covers the learned secrets in a text that comes in chunks."""
-        return Stream(self._learned, MASK)
+        """Return what covers secrets in a text that comes in chunks."""
+        return self._masking.stream()
 
     def sealed(self, value: Any) -> Any:
         """Return a JSON value in the form that may be stored: with tokens in place of what was learned."""

@@ -1,6 +1,6 @@
 """The way of machines to the key pairs in vaults: an environment may use those of the vaults that it offers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from launchbay.access.secret_key import SecretKey
@@ -33,6 +33,11 @@ class OnBehalf(Protocol):
         """The policies of the environment, as the job sees them."""
         ...
 
+    @property
+    def learn(self) -> Callable[[Any], None]:
+        """What is told of a secret that was opened, so that nothing shows it."""
+        ...
+
 
 class KeyPairs:
     """Key pairs by name or id; implements `machines.contract.KeySource`.
@@ -47,7 +52,9 @@ class KeyPairs:
     async def private_key(self, errand: OnBehalf, name: str) -> str:
         """Return a private key in OpenSSH's format. Raises ActionFailed when there is not exactly one that is meant."""
         entry = await self._found(errand, name)
-        return ServiceSeal(self._secret_key, entry.service_id).open(entry.sealed, entry.id).decode()
+        key = ServiceSeal(self._secret_key, entry.service_id).open(entry.sealed, entry.id).decode()
+        errand.learn(key)
+        return key
 
     async def public_key(self, errand: OnBehalf, name: str) -> str:
         """Return the public key of that pair as a line of authorized_keys. Raises ActionFailed."""
