@@ -15,7 +15,7 @@ from launchbay.actions.registry import Registry
 from launchbay.bootstrap import parts
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
-from launchbay.planning.commands import plan_destroy, plan_run
+from launchbay.planning.commands import plan_deletion, plan_run
 from launchbay.store import jobs
 from launchbay.store.embedded import EmbeddedPostgres
 from launchbay.store.pool import Connection, Database
@@ -87,9 +87,7 @@ async def test_a_forced_deletion_stops_the_running_job_and_removes_everything(ba
             await jobs.supersede(
                 connection, job_id=job, job_status=JobStatus.FAILED, status="Failed", error_message="Cancelled."
             )
-            deletion = await bay.accept_on(
-                connection, instance, lambda _, status: plan_destroy(status, deletes_instance=True)
-            )
+            deletion = await bay.accept_on(connection, instance, lambda _, status: plan_deletion(status))
         assert deletion is not None
         await bay.until("SELECT count(*) = 0 FROM instances")
         await bay.until("SELECT count(*) = 0 FROM procrastinate_jobs")
@@ -103,7 +101,7 @@ async def test_a_forced_deletion_does_not_wait_for_ever(bay: Bay) -> None:
     bay.destroy_timeout_s = 0.2
     instance = await bay.instance("destroy: {steps: [{hangs: {action: pass, parameters: {gate: never}}}]}", "Running")
     async with bay.working():
-        await bay.accept(instance, lambda _, status: plan_destroy(status, deletes_instance=True))
+        await bay.accept(instance, lambda _, status: plan_deletion(status))
         await bay.until("SELECT count(*) = 0 FROM instances", within_s=5)
 
 

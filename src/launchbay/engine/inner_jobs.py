@@ -8,6 +8,7 @@ crash, finds it again and takes it over, or reads how it ended.
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
@@ -19,23 +20,25 @@ from launchbay.engine.journal import patiently
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import BadRequest, Fenced
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.instance import InstanceStatus, move, status_after_job
+from launchbay.model.instance import InstanceStatus, move
 from launchbay.model.job import JobStatus
 from launchbay.model.links import Link, LinkKind
-from launchbay.model.plan import Plan, read_plan
+from launchbay.model.plan import Plan
 from launchbay.planning.accept import accepting_event, job_columns, may_accept
 from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE, plan_call
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.run import JobRun, LinkedInstance, WorkflowFailed
 from launchbay.store import inner_jobs as store
-from launchbay.store import job_control, jobs
+from launchbay.store import job_control
 from launchbay.store.inner_jobs import OutcomeRow, TargetRow
 from launchbay.store.pool import Database
 
 BUSY_FIRST_S = 0.05
 BUSY_LONGEST_S = 1.0
 HELP_AFTER_S = 2.0  # without a worker for the job that keeps the other instance busy
+ORPHAN_S = 30.0  # after which another worker may have died over it
 TOO_LONG = "The call took longer than its caller waits."
+ORPHANED = "The job that ran this one has ended without it."
 
 RunJob = Callable[[str], Coroutine[Any, Any, None]]
 
@@ -54,6 +57,7 @@ class InnerJobs:
         self._services = services
         self._run_job = run_job
         self._awaited: set[str] = set()  # jobs that somebody in this process waits for
+        self._orphans: dict[str, float] = {}  # when they were first seen
 
     async def look(self, link: Link) -> LinkedInstance:
         """Return the linked instance as it is now. Raises WorkflowFailed when it is gone."""
@@ -158,7 +162,7 @@ class InnerJobs:
     async def _go_on(self, outer: JobRun, job_id: str) -> None:
         """Run an inner job from where it stands. Raises Fenced when the outer job is another worker's by now."""
         async with self._database.connection() as connection:
-            held = await store.is_held(connection, job_id=outer.job_id, fence=outer.fence)
+            held = await store.is_held(connection, job_id=outer.claimed_id or outer.job_id, fence=outer.fence)
         if not held:
             # Who lost the outer job must not take the inner one from the worker that goes on with both (promise 7).
             raise Fenced("Another worker has taken the outer job over.")
@@ -178,29 +182,24 @@ class InnerJobs:
         if waiting is not None:
             await self._run_job(waiting)
 
-    async def _cancel(self, job_id: str) -> None:
+    async def _cancel(self, job_id: str, reason: str = TOO_LONG) -> bool:
+        """Ask a job to end; False when somebody has done so before, or it has ended."""
         async with self._database.connection() as connection:
-            await job_control.cancel_inner(connection, job_id=job_id, reason=TOO_LONG)
+            return await job_control.cancel_inner(connection, job_id=job_id, reason=reason) > 0
 
     async def give_up_orphans(self) -> None:
-        """End the jobs whose outer job has ended without them: nobody would run them any more."""
+        """Cancel the jobs whose outer job has ended without them, and bring them to their ends with what they did.
+
+        Nobody else would run them any more. A worker that takes one fences out any other; so that workers do not do
+        that to each other in turn, one that another has asked to end is left alone for a while.
+        """
         async with self._database.connection() as connection:
-            for orphan in await store.orphans(connection):
-                plan = read_plan(orphan.plan)
-                # A service whose command broke off in this way serves on, as after any failure that is not propagated.
-                status = status_after_job(
-                    InstanceStatus(plan.prior_status),
-                    is_destroy=plan.kind == "destroy",
-                    succeeded=False,
-                    propagates=plan.propagates,
-                )
-                await jobs.supersede(
-                    connection,
-                    job_id=orphan.id,
-                    job_status=JobStatus.FAILED,
-                    status=status,
-                    error_message="The job that ran this one has ended without it.",
-                )
+            found = await store.orphans(connection)
+        self._orphans = {each.id: self._orphans.get(each.id, time.monotonic()) for each in found}
+        for orphan_id, seen_s in list(self._orphans.items()):
+            if await patiently(partial(self._cancel, orphan_id, ORPHANED)) or seen_s + ORPHAN_S < time.monotonic():
+                self._orphans.pop(orphan_id, None)
+                await self._run_job(orphan_id)
 
     async def _begin(
         self,

@@ -13,6 +13,7 @@ from launchbay.access.secret_key import SecretKey
 from launchbay.access.text_seal import TextSeal
 from launchbay.engine.aftermath import NOTHING_FOLLOWS, Aftermath, Moment, aftermath
 from launchbay.engine.assembly import Assembly
+from launchbay.engine.deletion import recall_superseded, release_below
 from launchbay.engine.ending import BROKEN, Ending, Outcome
 from launchbay.engine.inner_jobs import InnerJobs
 from launchbay.engine.journal import PostgresJournal, patiently
@@ -37,6 +38,8 @@ from launchbay.store.jobs import ClaimRow, RecordRow
 from launchbay.store.pool import Database
 
 log = structlog.get_logger(__name__)
+
+DELETED = "Cancelled, because the instance of the caller was deleted by force."
 
 
 class Runner:
@@ -175,15 +178,31 @@ class Runner:
 
     async def _carry_out(self, job: JobRun) -> Outcome:
         """Do what the plan says."""
-        timeout_s = self._destroy_timeout_s if job.plan.deletes_instance else None
+        if job.plan.deletes_instance:
+            return await self._delete(job)
         try:
-            async with asyncio.timeout(timeout_s):
-                return Outcome(results=_encoded(job.secrets.sealed(await perform(job))))
+            return Outcome(results=_encoded(job.secrets.sealed(await perform(job))))
         except WorkflowFailed as failure:
             return Outcome(error=str(failure), propagates=failure.propagates)
+
+    async def _delete(self, job: JobRun) -> Outcome:
+        """Destroy the instance within a time limit, and let go whatever is left then, for its records go as well."""
+        timeout_s = self._destroy_timeout_s
+        failures: list[str] = []
+        try:
+            async with asyncio.timeout(timeout_s):
+                if job.plan.recalls is not None:
+                    records, _ = await patiently(partial(self._look_back, job.plan.recalls, job.secrets))
+                    cancel_inner = partial(self._cancel_inner, DELETED)
+                    await recall_superseded(self._database, job, records, cancel_inner)
+                await perform(job)
+        except WorkflowFailed as failure:
+            failures.append(str(failure))
         except TimeoutError:
-            sentence = f"The forced destroy took longer than {timeout_s:g} s and was broken off."
-            return Outcome(error=" ".join((sentence, *await release_everything(job))))
+            failures.append(f"The forced destroy took longer than {timeout_s:g} s and was broken off.")
+            failures += await release_everything(job)
+        failures += await release_below(self._database, job)
+        return Outcome(error=" ".join(failures) or None)
 
 
 async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Event, goes_on: asyncio.Event) -> None:

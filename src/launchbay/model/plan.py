@@ -20,7 +20,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `workflow` is the name that the job has in the API. `prior_status` is the instance's status at accept and
     `propagates` whether the job's end changes it (manifest-language §5, propagateStatus). `deletes_instance` makes a
     destroy the last job of a forced deletion: it has a time limit, and the records go after it. `resumes` are the
-    failed jobs, the last one last, that this one goes on with: what they have done stays done.
+    failed jobs, the last one last, that this one goes on with: what they have done stays done. `recalls` is the job
+    that a forced deletion put an end to, if any: what it has done is brought into the instance's state first.
     """
 
     kind: JobKind
@@ -34,6 +35,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     deletes_instance: bool = False
     refusal: str | None = None
     resumes: list[str] = []
+    recalls: str | None = None
     version: int = PLAN_VERSION
 
     def to_text(self) -> str:

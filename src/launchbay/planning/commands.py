@@ -29,9 +29,15 @@ def plan_launch(arguments: Mapping[str, Any], prior_status: InstanceStatus) -> P
     return Plan(kind="launch", workflow=LAUNCH, prior_status=prior_status, arguments=dict(arguments))
 
 
-def plan_destroy(prior_status: InstanceStatus, *, deletes_instance: bool = False) -> Plan:
+def plan_destroy(prior_status: InstanceStatus) -> Plan:
     """Return the plan of a destroy."""
-    return Plan(kind="destroy", workflow=DESTROY, prior_status=prior_status, deletes_instance=deletes_instance)
+    return Plan(kind="destroy", workflow=DESTROY, prior_status=prior_status)
+
+
+def plan_deletion(prior_status: InstanceStatus, *, recalls: str | None = None) -> Plan:
+    """Return the plan of a forced deletion; `recalls` is the job that it put an end to."""
+    plan = plan_destroy(prior_status)
+    return msgspec.structs.replace(plan, deletes_instance=True, recalls=recalls)
 
 
 def plan_reconfigure(prior_status: InstanceStatus) -> Plan:

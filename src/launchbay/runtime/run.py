@@ -220,6 +220,7 @@ class JobRun:
     surroundings: Surroundings
     others: OtherInstances
     fence: int = 0  # of the claim; another worker's is higher
+    claimed_id: str | None = None  # the job that is claimed, where this one is only recalled by it
     links: Mapping[str, Link] = field(default_factory=dict)  # by component path
     # What a parent instance gives to the needs of the application: `interface.pin` → peer → value.
     fed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

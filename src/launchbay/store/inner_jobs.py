@@ -32,20 +32,13 @@ class InnerRow(NamedTuple):
     id: str
 
 
-class OrphanRow(NamedTuple):
-    """An inner job that nobody runs any more."""
-
-    id: str
-    plan: str
-
-
 _sql = load("inner_jobs")
 begin = _sql.value("begin", str)
 outcome = _sql.row("outcome", OutcomeRow)
 outcomes = _sql.rows("outcomes", OutcomeRow)
 target = _sql.row("target", TargetRow)
 feed = _sql.change("feed")
-orphans = _sql.rows("orphans", OrphanRow)
+orphans = _sql.rows("orphans", InnerRow)
 under_way = _sql.rows("under_way", InnerRow)
 is_held = _sql.value("is_held", bool)
 unclaimed = _sql.value("unclaimed", str)

@@ -22,7 +22,7 @@ from launchbay.model.machine import DRY_RUN
 from launchbay.model.masking import MASK
 from launchbay.model.plan import read_plan
 from launchbay.planning.accept import accept
-from launchbay.planning.commands import available_workflows, plan_destroy
+from launchbay.planning.commands import available_workflows, plan_deletion
 from launchbay.store import instances as store
 from launchbay.store import jobs
 from launchbay.store.pool import Connection
@@ -125,7 +125,7 @@ async def _destroy_and_delete(
             error_message="Cancelled, because the instance was deleted by force.",
         )
     manifest = await desk.manifests.get(connection, record.application_id, record.version)
-    plan = plan_destroy(status, deletes_instance=True)
+    plan = plan_deletion(status, recalls=job_id)
     accepted = await accept(connection, record.id, actor.user_id, plan, manifest)
     if accepted is None:
         raise Conflict("The instance was changed at the same moment; try again.")

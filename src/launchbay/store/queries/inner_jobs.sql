@@ -42,7 +42,7 @@ SELECT id FROM instances WHERE parent_id = %(instance_id)s AND status <> 'Destro
 
 -- name: orphans
 -- Jobs whose caller has ended without them, or was deleted with its instance.
-SELECT j.id, j.plan FROM jobs j LEFT JOIN jobs outer_job ON outer_job.id = j.parent_job_id
+SELECT j.id FROM jobs j LEFT JOIN jobs outer_job ON outer_job.id = j.parent_job_id
 WHERE j.parent_job_id IS NOT NULL AND j.status = 'Executing' AND outer_job.status IS DISTINCT FROM 'Executing';
 
 -- name: feed

@@ -25,6 +25,18 @@ SELECT launchbay_interrupt(instance_id) FROM asked;
 UPDATE jobs SET cancel_requested = true, error_message = %(reason)s, fence = greatest(fence, 1)
 WHERE id = %(job_id)s AND status = 'Executing' AND NOT cancel_requested;
 
+-- name: plan
+SELECT plan FROM jobs WHERE id = %(job_id)s;
+
+-- name: below
+-- The submodules of an instance at every level that are not destroyed.
+WITH RECURSIVE below AS (
+    SELECT id, name, state, status FROM instances WHERE parent_id = %(instance_id)s
+    UNION ALL
+    SELECT child.id, child.name, child.state, child.status FROM below JOIN instances child ON child.parent_id = below.id
+)
+SELECT id, name, state FROM below WHERE status <> 'Destroyed';
+
 -- name: cancellation
 -- Why the job is to end, if it is.
 SELECT error_message FROM jobs WHERE id = %(job_id)s AND cancel_requested;
