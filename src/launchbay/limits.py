@@ -134,9 +134,6 @@ SCALER_MEMBERS = 1_000  # of one composite.Scaler
 RELEASES_AT_ONCE = 20  # machines that the end of an instance takes down at the same time
 RELEASE_S = 600.0  # for all machines of an instance at its end, beside the time of its workflows
 
-# Environments.
-ENVIRONMENT_ENTRIES = 1_000  # markers, properties or services of one environment
-
 # Commands on machines.
 COMMAND_S = 24 * 3_600.0  # for one command on one machine, where the manifest says nothing
 COMMAND_KEPT_BYTES = 256 * KIB  # of stdout and stderr each, for the result; the middle of more is left out
@@ -163,10 +160,14 @@ CLOUD_CALL_S = 30.0  # for one answer
 CLOUD_ANSWER_BYTES = 32 * MIB
 CLOUD_START_S = 600.0  # until a machine runs and lets us in, where no policy says otherwise
 CLOUD_START_LONGEST_S = 3_600.0
+ENGINE_CALLS = 8  # for the containers of one step, at the same time
 ENGINE_CALL_S = 60.0  # for one answer of a container engine
 ENGINE_ANSWER_BYTES = 32 * MIB
 SWEEP_S = 900.0  # for one round of the sweep of strays
 SWEEP_RELEASE_S = 40.0  # for one machine; its instance takes no job meanwhile
+
+# Environments.
+ENVIRONMENT_ENTRIES = 1_000  # markers, properties or services of one environment
 
 # Services.
 SHARED_INSTANCES = 10_000  # entries of one catalog

@@ -67,6 +67,14 @@ class Settings:
     audit_retention_days: int = 0
     machines: str = "none"
     dry_run_answers: str = ""
+    machines_sweep: str = "remove"
+    machines_sweep_interval_s: float = 300.0
+    machines_sweep_grace_s: float = 1800.0
+    container_socket: str = ""
+    container_environments: str = ""
+    container_networks: str = "bridge"
+    container_memory_mb: int = 1024
+    container_cpus: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse values that could only fail later."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from launchbay.access.secret_key import SecretKey
 from launchbay.bootstrap.answers_file import read_answers_file
+from launchbay.bootstrap.clouds import cloud_providers
 from launchbay.engine.host_pools import EnvironmentPools
 from launchbay.engine.pinned_hosts import PinnedHosts
 from launchbay.machines.contract import MachineProvider
@@ -36,6 +37,7 @@ def machine_providers(
     )
     late: Late = {
         "static": lambda: _loaded("launchbay.machines.static:StaticMachines")(parts),
+        **cloud_providers(settings, database, secret_key, parts),
     }
     return Providers.load(settings.machines, read_answers_file(settings.dry_run_answers), late)
 

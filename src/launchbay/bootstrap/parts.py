@@ -22,6 +22,7 @@ from launchbay.access.secret_key import SecretKey, read_secret_key
 from launchbay.access.security_events import LoggedSecurityEvents
 from launchbay.access.throttle import AddressThrottle, SignInThrottle
 from launchbay.actions.registry import Registry
+from launchbay.bootstrap.clouds import sweeper
 from launchbay.bootstrap.console import console_pages
 from launchbay.bootstrap.machines import machine_providers
 from launchbay.bootstrap.mail import mail_server
@@ -223,6 +224,7 @@ def _engine(
     approvals: PendingApprovals,
 ) -> Engine:
     database, manifests, secret = desk.database, desk.manifests, desk.secret_key
+    strays = sweeper(settings, database, secret, desk.machines, surroundings.clock)
     return Engine(
         queue=Queue(
             database.pool,
@@ -242,6 +244,7 @@ def _engine(
             Duty("retention", RETAIN_S, Retention(database, _keeping(settings), surroundings.clock).purge),
             Duty("webhooks", LOOK_S, sender.send_due),
             Duty("approvals", APPROVALS_S, approvals.look),
+            Duty("sweep", settings.machines_sweep_interval_s, strays.sweep),
         ),
     )
 

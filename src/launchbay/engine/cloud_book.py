@@ -1,0 +1,135 @@
+"""What is written down about clouds, in the database: implements `machines.clouds.account.CloudBook`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from launchbay.access.secret_key import SecretKey
+from launchbay.ids import new_id
+from launchbay.machines.clouds.account import GIVEN, CloudAccount, Place
+from launchbay.machines.contract import Errand
+from launchbay.service_types.cloud_account import CloudAccount as AccountType
+from launchbay.service_types.sealed import open_secrets
+from launchbay.store import clouds as store
+from launchbay.store.clouds import AccountRow
+from launchbay.store.pool import Connection, Database
+
+_PREFIX = "configuration."
+
+
+class PostgresCloudBook:
+    """One object serves all providers and the sweep."""
+
+    def __init__(self, database: Database, secret_key: SecretKey) -> None:
+        self._database = database
+        self._secret_key = secret_key
+        self._installation = ""
+
+    async def installation(self) -> str:
+        """Return the id of this installation."""
+        if not self._installation:
+            async with self._database.connection() as connection:
+                self._installation = await store.installation(connection) or ""
+            assert self._installation, "the migration writes it"
+        return self._installation
+
+    async def of_environment(self, errand: Errand) -> Sequence[CloudAccount]:
+        """Return the cloud accounts that the errand's environment offers, by name."""
+        async with self._database.connection() as connection:
+            rows = await store.of_environment(
+                connection,
+                environment_id=errand.environment_id,
+                organization_id=errand.organization_id,
+                type_id=AccountType.id,
+            )
+            return [await self._opened(connection, row) for row in rows]
+
+    async def given(self, errand: Errand, account: CloudAccount) -> CloudAccount:
+        """Keep credentials that a manifest gave, sealed, and return the account with its id."""
+        data = msgspec.json.encode(_parameters(account))
+        organization, fingerprint = errand.organization_id, self._secret_key.fingerprint(data, "cloud sign-in")
+        new = new_id()
+        async with self._database.transaction() as connection:
+            await store.keep_sign_in(
+                connection,
+                id=new,
+                organization_id=organization,
+                fingerprint=fingerprint,
+                sealed=self._secret_key.seal(data, _purpose(new)),
+            )
+            kept = await store.sign_in_id(connection, organization_id=organization, fingerprint=fingerprint)
+        assert kept is not None, "it was kept, now or before"
+        return replace(account, id=kept)
+
+    async def find(self, account_id: str) -> CloudAccount | None:
+        """Return an account, None for one that was deleted."""
+        async with self._database.connection() as connection:
+            row = await store.account(connection, account_id=account_id, type_id=AccountType.id)
+            if row is not None:
+                return await self._opened(connection, row)
+            sealed = await store.sign_in(connection, account_id=account_id)
+        if sealed is None:
+            return None
+        parameters = msgspec.json.decode(self._secret_key.open(sealed, _purpose(account_id)))
+        return _account(account_id, GIVEN, parameters)
+
+    async def note(self, errand: Errand, account_id: str, region: str) -> None:
+        """Write down that machines of the errand's instance may be there from now on."""
+        async with self._database.transaction() as connection:
+            await store.note_place(
+                connection,
+                account_id=account_id,
+                region=region,
+                organization_id=errand.organization_id,
+                environment_id=errand.environment_id,
+            )
+            await store.note_place_of_instance(
+                connection, instance_id=errand.instance_id, account_id=account_id, region=region
+            )
+
+    async def places(self, instance_id: str | None = None) -> Sequence[Place]:
+        """Return all places where machines may be, or those where machines of an instance may be."""
+        async with self._database.connection() as connection:
+            if instance_id is None:
+                rows = await store.places(connection)
+            else:
+                rows = await store.places_of_instance(connection, instance_id=instance_id)
+        return [Place(*row) for row in rows]
+
+    async def _opened(self, connection: Connection, row: AccountRow) -> CloudAccount:
+        secrets = await open_secrets(self._secret_key, connection, row.id)
+        return _account(row.id, row.name, {**msgspec.json.decode(row.parameters), **secrets})
+
+
+def _account(account_id: str, name: str, parameters: Mapping[str, Any]) -> CloudAccount:
+    """Return an account from the parameters of its service."""
+
+    def text(parameter: str) -> str:
+        return str(parameters.get(f"{_PREFIX}{parameter}") or "")
+
+    return CloudAccount(
+        id=account_id,
+        name=name,
+        provider=text("provider"),
+        identity=text("identity"),
+        credential=text("credential"),
+        endpoint_url=text("endpoint-url"),
+        regions=tuple(part.strip() for part in text("legacy-regions").split(",") if part.strip()),
+        security_group=text("legacy-security-group"),
+    )
+
+
+def _parameters(account: CloudAccount) -> dict[str, str]:
+    """Return what `_account` reads, of an account that a manifest gave."""
+    return {
+        f"{_PREFIX}provider": account.provider,
+        f"{_PREFIX}identity": account.identity,
+        f"{_PREFIX}credential": account.credential,
+        f"{_PREFIX}endpoint-url": account.endpoint_url,
+    }
+
+
+def _purpose(account_id: str) -> str:
+    return f"cloud sign-in {account_id}"

@@ -1,0 +1,150 @@
+"""Takes machines down that this installation made and that belong to nobody: the sweep of strays.
+
+A crash leaks no machine, because every machine carries marks from its first moment and a repeated step takes over what
+it finds with its tag. What is left are machines that no step comes back to: of a job that was cancelled between a
+machine and its record, of an instance whose records were deleted while its cloud did not answer. They are found here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+
+from launchbay import limits
+from launchbay.clock import Clock
+from launchbay.machines.contract import Errand
+from launchbay.machines.sweep import Found, Sweepable
+from launchbay.model.instance import InstanceStatus
+from launchbay.runtime.state import InstanceState
+from launchbay.store import audit, clouds
+from launchbay.store.pool import Connection, Database
+
+REMOVE, REPORT, OFF = "remove", "report", "off"
+MODES = (REMOVE, REPORT, OFF)
+OPERATION = "sweep_machine"
+METHOD = "system"
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweeper:
+    """Every process may run one: a round belongs to the process that claims it.
+
+    `providers` are asked for in each round; `interval_s` lies between two rounds, and a machine that is younger than
+    `grace_s` is left for its step to record.
+    """
+
+    database: Database
+    providers: Callable[[], Awaitable[Sequence[Sweepable]]]
+    clock: Clock
+    mode: str
+    interval_s: float
+    grace_s: float
+
+    async def sweep(self) -> None:
+        """Look for strays everywhere, if the time has come and no other process does."""
+        if self.mode == OFF:
+            return
+        async with self.database.connection() as connection:
+            if await clouds.claim_sweep(connection, interval_s=self.interval_s) is None:
+                return
+        async with asyncio.timeout(limits.SWEEP_S):
+            for provider in await self.providers():
+                async for found in provider.found(_errand(provider)):
+                    if self._is_old(found):
+                        await self._judge(provider, found)
+
+    def _is_old(self, found: Found) -> bool:
+        return found.made_at is None or (self.clock.now() - found.made_at).total_seconds() >= self.grace_s
+
+    async def _judge(self, provider: Sweepable, found: Found) -> None:
+        """Take a machine down if it is a stray. No job of its instance begins meanwhile, which might take it over."""
+        async with self.database.transaction() as connection:
+            reason = _reason(found, await clouds.standing(connection, instance_id=found.marks.instance))
+            if reason is None:
+                return
+            about, errand = _document(provider, found, reason), _errand(provider, found)
+            try:
+                async with asyncio.timeout(limits.SWEEP_RELEASE_S):
+                    # Since it was found, its own job may have taken it down.
+                    if not await provider.stands(errand, found.machine):
+                        return
+                    if self.mode == REPORT:
+                        log.warning("sweep.found", **about)
+                        return
+                    await provider.release(errand, found.machine)
+            except Exception as error:  # noqa: BLE001 - a provider is foreign code; the other strays must go all the same
+                log.warning("sweep.left", **about, error=str(error) or type(error).__name__)
+                return
+            await _record(connection, found, about)
+            log.warning("sweep.removed", **about)
+
+
+def _reason(found: Found, instance: clouds.StandingRow | None) -> str | None:
+    """Say why a machine belongs to nobody, None where it may belong to somebody."""
+    if instance is None:
+        return "its instance is unknown"
+    if InstanceStatus(instance.status) is InstanceStatus.DESTROYED:
+        return "its instance is destroyed"
+    if instance.job_id is not None:  # which may have made it just now, or be about to take it over
+        return None
+    known = {machine.id for _, machine in InstanceState.from_text(instance.state).machines()}
+    return None if found.machine.id in known else "no record of its instance tells of it"
+
+
+def _document(provider: Sweepable, found: Found, reason: str) -> dict[str, Any]:
+    marks, machine = found.marks, found.machine
+    return {
+        "machine": machine.id,
+        "provider": provider.name,
+        "instance": marks.instance,
+        "component": marks.component,
+        "role": marks.role,
+        "number": marks.number,
+        "address": machine.host,
+        "reason": reason,
+    }
+
+
+async def _record(connection: Connection, found: Found, about: dict[str, Any]) -> None:
+    """Write the removal into the audit log of the organization that the machine was made for."""
+    await audit.insert(
+        connection,
+        organization_id=found.marks.organization,
+        actor_id="",
+        actor_email="",
+        method=METHOD,
+        address="",
+        operation=OPERATION,
+        object=f"/instances/{found.marks.instance}",
+        object_id=found.marks.instance,
+        before=msgspec.json.encode(about).decode(),
+        after=None,
+    )
+
+
+def _errand(provider: Sweepable, found: Found | None = None) -> Errand:
+    """Return the errand of the sweep, which is nobody's step."""
+
+    def told(level: str, text: str) -> None:
+        log.log(_LEVELS.get(level, _LEVELS["warning"]), "sweep.told", provider=provider.name, text=text)
+
+    marks = None if found is None else found.marks
+    return Errand(
+        organization_id="" if marks is None else marks.organization,
+        environment_id="" if marks is None else marks.environment,
+        instance_id="" if marks is None else marks.instance,
+        component="" if marks is None else marks.component,
+        action="sweep",
+        step="sweep",
+        path="",
+        tag="" if marks is None else marks.tag,
+        log=told,
+    )
+
+
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}

@@ -1,0 +1,60 @@
+"""With whose credentials machines are made, and where: what the provider knows beside an errand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from launchbay.machines.contract import Errand
+
+GIVEN = "of the manifest"  # the name of an account that a manifest brings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudAccount:
+    """A cloud account in the open. `id` is that of the service, or of credentials that a manifest gave."""
+
+    id: str
+    name: str
+    provider: str
+    identity: str
+    credential: str = field(repr=False)
+    endpoint_url: str = ""
+    regions: tuple[str, ...] = ()
+    security_group: str = ""
+
+
+class Place(NamedTuple):
+    """Where machines of an account may be, and on whose behalf its endpoint may be reached."""
+
+    account_id: str
+    region: str
+    organization_id: str
+    environment_id: str
+
+
+class CloudBook(Protocol):
+    """What is written down about clouds. All servers of one database see the same."""
+
+    async def installation(self) -> str:
+        """Return what tells this installation from others that use the same accounts."""
+        ...
+
+    async def of_environment(self, errand: Errand) -> Sequence[CloudAccount]:
+        """Return the cloud accounts that the errand's environment offers, by name."""
+        ...
+
+    async def given(self, errand: Errand, account: CloudAccount) -> CloudAccount:
+        """Keep credentials that a manifest gave, sealed, and return the account with its id: the same for the same."""
+        ...
+
+    async def find(self, account_id: str) -> CloudAccount | None:
+        """Return an account, None for one that was deleted."""
+        ...
+
+    async def note(self, errand: Errand, account_id: str, region: str) -> None:
+        """Write down that machines of the errand's instance may be there from now on."""
+        ...
+
+    async def places(self, instance_id: str | None = None) -> Sequence[Place]:
+        """Return all places where machines may be, or those where machines of an instance may be."""
+        ...

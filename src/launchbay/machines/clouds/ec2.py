@@ -1,0 +1,229 @@
+"""EC2, and whatever speaks its language, through apache-libcloud. The only module that imports it, and loaded late."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import requests
+from libcloud.common.exceptions import BaseHTTPError
+from libcloud.common.types import InvalidCredsError, LibcloudError, MalformedResponseError
+from libcloud.compute.base import Node as LibcloudNode
+from libcloud.compute.base import NodeImage, NodeLocation, NodeSize
+from libcloud.compute.drivers.ec2 import (
+    NAMESPACE,
+    EC2Connection,
+    EC2NetworkSubnet,
+    EC2NodeDriver,
+    EC2NodeLocation,
+    EC2Response,
+    ExEC2AvailabilityZone,
+)
+from libcloud.compute.types import NodeState as LibcloudState
+from libcloud.http import LibcloudConnection
+from libcloud.utils.xml import findtext
+
+from launchbay import limits
+from launchbay.machines.clouds.account import CloudAccount
+from launchbay.machines.clouds.checked_http import CheckedAdapter
+from launchbay.machines.clouds.cloud import CloudFailed, Endpoint, Node, NodeState
+from launchbay.machines.clouds.disks import Disk
+from launchbay.machines.clouds.order import DEFAULT_REGION, Order
+from launchbay.machines.marks import Marks
+
+_SIGNATURE = "4"  # the only one that all regions take
+_STANDING = ["pending", "running", "stopping", "stopped"]
+_STATES = {
+    LibcloudState.PENDING: NodeState.STARTING,
+    LibcloudState.RUNNING: NodeState.RUNNING,
+    LibcloudState.TERMINATED: NodeState.OVER,
+}
+_NOT_LET_IN = re.compile("AuthFailure|InvalidClientTokenId|SignatureDoesNotMatch|OptInRequired|UnauthorizedOperation")
+_GONE = "InvalidInstanceID.NotFound"
+_KEY_IS_THERE = "InvalidKeyPair.Duplicate"
+# Codes of refusals that the same request meets again.
+_FOR_GOOD = re.compile("Invalid|Missing|Malformed|Unsupported|Unknown|Blocked")
+
+
+class _Response(EC2Response):
+    """Reads answers in whatever version of the namespace: endpoints that are not Amazon's write others."""
+
+    def parse_body(self) -> Any:
+        """Return the answer's tree with every name in the namespace that the driver looks for."""
+        body = super().parse_body()
+        for element in body.iter() if hasattr(body, "iter") else ():
+            if isinstance(element.tag, str):
+                element.tag = f"{{{NAMESPACE}}}{element.tag.rpartition('}')[2]}"
+        return body
+
+    def parse_error(self) -> Any:
+        """Return `code: sentence` of each refusal. Raises InvalidCredsError."""
+        try:
+            body = self.parse_body()
+        except MalformedResponseError:
+            return super().parse_error()
+        told = [
+            ": ".join(findtext(error, name, NAMESPACE) for name in ("Code", "Message"))
+            for error in body.iter(f"{{{NAMESPACE}}}Error")
+        ]
+        if any(map(_NOT_LET_IN.match, told)):
+            raise InvalidCredsError(told[0])
+        return "\n".join(told) or super().parse_error()
+
+
+class _Driver(EC2NodeDriver):
+    """Amazon's driver, for any endpoint and any name of a region."""
+
+    def __init__(self, account: CloudAccount, region: str, endpoint: Endpoint) -> None:
+        known = region if region in self.list_regions() else DEFAULT_REGION
+
+        class Connection(LibcloudConnection):
+            def __init__(self, *arguments: Any, **more: Any) -> None:
+                super().__init__(*arguments, **more)
+                assert self.session is not None, "libcloud makes it in its constructor"
+                self.session.trust_env = False
+                self.session.max_redirects = 0
+                for scheme in ("http://", "https://"):
+                    self.session.mount(scheme, CheckedAdapter(endpoint.addresses))
+
+        class Connections(EC2Connection):
+            conn_class = Connection
+            responseCls = _Response  # noqa: N815 - libcloud's name
+
+        self.connectionCls = Connections
+        super().__init__(
+            key=account.identity,
+            secret=account.credential,
+            secure=endpoint.scheme == "https",
+            host=endpoint.host,
+            port=endpoint.port,
+            region=known,
+            signature_version=_SIGNATURE,
+            timeout=limits.CLOUD_CALL_S,
+        )
+        self.region_name = region
+        self.path = endpoint.path or "/"
+
+    def ex_describe_addresses(self, nodes: Sequence[LibcloudNode]) -> dict[str, list[str]]:
+        """Spare the question: a machine's own description has its address, and other endpoints do not know this one."""
+        return {node.id or "": [] for node in nodes}
+
+
+class Ec2:
+    """One region of one account; implements `cloud.Cloud`. Use it in one thread at a time."""
+
+    def __init__(self, account: CloudAccount, region: str, endpoint: Endpoint) -> None:
+        self._driver = _Driver(account, region, endpoint)
+        self._region = region
+
+    def make(self, order: Order, name: str, marks: Marks, token: str, key_name: str) -> Node:
+        """Make a machine; its tags come with the same request. Raises CloudFailed."""
+        in_subnet = bool(order.subnet)
+        groups = list(order.security_groups)
+        driver = self._driver
+        node = _asked(
+            driver.create_node,
+            name=name,
+            size=NodeSize(order.size, order.size, 0, 0, 0, 0.0, driver),
+            image=NodeImage(order.image, order.image, driver),
+            location=self._location(order.zone),
+            ex_clienttoken=token,
+            ex_metadata=marks.written(),
+            ex_keyname=key_name or None,
+            ex_security_groups=None if in_subnet else groups,
+            ex_security_group_ids=groups if in_subnet else None,
+            ex_subnet=EC2NetworkSubnet(order.subnet, order.subnet, "available") if in_subnet else None,
+            ex_assign_public_ip=order.public_ip,
+            ex_userdata=order.user_data or None,
+            ex_iamprofile=order.profile or None,
+            ex_ebs_optimized="true" if order.ebs_optimized else None,
+            ex_blockdevicemappings=[_disk(disk) for disk in order.disks] or None,
+        )
+        if not isinstance(node, LibcloudNode):
+            raise CloudFailed("The cloud answered with no machine, or with several, where one was asked for.")
+        return _node(node)
+
+    def marked(self, marks: Mapping[str, str]) -> Sequence[Node]:
+        """Return the machines with all of these tags that are not over. Raises CloudFailed."""
+        filters: dict[str, list[str]] = {f"tag:{name}": [value] for name, value in marks.items()}
+        found = _asked(self._driver.list_nodes, ex_filters={**filters, "instance-state-name": _STANDING})
+        return [_node(node) for node in found]
+
+    def look(self, ids: Sequence[str]) -> Sequence[Node]:
+        """Return those of the machines that the cloud knows. Raises CloudFailed."""
+        # By filter and not by id: an id that is not known yet, a moment after it was given out, would fail them all.
+        return [_node(node) for node in _asked(self._driver.list_nodes, ex_filters={"instance-id": list(ids)})]
+
+    def end(self, node_id: str) -> None:
+        """Take a machine down. Raises CloudFailed."""
+        try:
+            _asked(self._driver.destroy_node, LibcloudNode(node_id, "", LibcloudState.UNKNOWN, [], [], self._driver))
+        except CloudFailed as error:
+            if error.reason != _GONE:
+                raise
+
+    def put_key(self, name: str, public_key: str) -> None:
+        """Let the cloud know a public key. Raises CloudFailed."""
+        try:
+            _asked(self._driver.import_key_pair_from_string, name=name, key_material=public_key)
+        except CloudFailed as error:
+            if error.reason != _KEY_IS_THERE:
+                raise
+
+    def _location(self, zone: str) -> NodeLocation | None:
+        if not zone:
+            return None
+        availability_zone = ExEC2AvailabilityZone(zone, "available", self._region)
+        return EC2NodeLocation("0", zone, "", self._driver, availability_zone)
+
+
+def _asked(call: Any, *arguments: Any, **more: Any) -> Any:
+    """Ask the cloud, and tell what went wrong in its words. Raises CloudFailed."""
+    try:
+        return call(*arguments, **more)
+    except InvalidCredsError as error:
+        raise CloudFailed(
+            f"The cloud does not take the credentials: {_told(error)}",
+            "Correct the identity and the credential of the cloud account.",
+            retryable=False,
+        ) from None
+    except BaseHTTPError as error:
+        raise _refused(str(error.message), error.code) from None
+    except requests.exceptions.RequestException as error:
+        raise CloudFailed(f"The cloud did not answer: {_told(error)}") from None
+    except (LibcloudError, ValueError, AttributeError, KeyError, OSError) as error:
+        raise CloudFailed(f"The cloud's answer cannot be read: {_told(error)}") from None
+    except Exception as error:  # noqa: BLE001 - libcloud raises plain Exceptions with the text of an answer
+        raise _refused(str(error), 0) from None
+
+
+def _refused(message: str, status: int) -> CloudFailed:
+    reason, colon, _ = message.partition(":")
+    reason = reason if colon and " " not in reason else ""
+    is_for_good = bool(_FOR_GOOD.match(reason)) or (not reason and 400 <= status < 500 and status != 429)
+    return CloudFailed(f"The cloud refused: {message[:500]}", reason=reason, retryable=not is_for_good)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[:300]}"
+
+
+def _disk(disk: Disk) -> dict[str, Any]:
+    if disk.virtual:
+        return {"DeviceName": disk.device, "VirtualName": disk.virtual}
+    return {
+        "DeviceName": disk.device,
+        "Ebs": {name[:1].upper() + name[1:]: value for name, value in disk.volume.items()},
+    }
+
+
+def _node(node: LibcloudNode) -> Node:
+    state = node.extra.get("status") or ""
+    return Node(
+        id=node.id or "",
+        state=NodeState.OVER if state == "shutting-down" else _STATES.get(node.state, NodeState.OTHER),
+        public_ip=next(iter(node.public_ips), ""),
+        private_ip=next(iter(node.private_ips), ""),
+        host_name=node.extra.get("dns_name") or node.extra.get("private_dns") or "",
+        marks=Marks.read(node.extra.get("tags") or {}),
+        made_at=node.created_at,
+    )

@@ -1,0 +1,70 @@
+"""How machines of a cloud are reached, by policies of the environment and what a step says. Pure.
+
+machines.address: private        # which address machines are known and reached by; public where it is left out
+machines.ssh-port: 2222
+machines.wait-for-ssh: false     # a machine counts as made when it runs; nobody looks whether it lets us in
+machines.start-timeout: 900      # seconds until a machine must run and let us in
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from launchbay import limits
+from launchbay.errors import ActionFailed
+from launchbay.machines.clouds.cloud import Node
+from launchbay.machines.contract import Errand
+
+ADDRESS = "machines.address"
+PORT = "machines.ssh-port"
+WAIT = "machines.wait-for-ssh"
+TIMEOUT = "machines.start-timeout"
+_PUBLIC, _PRIVATE = "public", "private"
+_SSH = 22
+_PORTS = 65_535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How machines are reached, and how long they may take until they are."""
+
+    private: bool = False
+    port: int = _SSH
+    waits_for_ssh: bool = True
+    within_s: float = limits.CLOUD_START_S
+
+    def addresses(self, node: Node) -> tuple[str, str]:
+        """Return the public and the private address that a machine is known by."""
+        return ("" if self.private else node.public_ip), node.private_ip
+
+    def has_address(self, node: Node) -> bool:
+        """Tell whether there is an address to reach a machine by."""
+        return any(self.addresses(node))
+
+
+def read_way(errand: Errand) -> Way:
+    """Return what the policies say. Raises ActionFailed for a value that cannot be."""
+    policies = errand.policies
+    address = policies.get(ADDRESS, _PUBLIC)
+    if address not in (_PUBLIC, _PRIVATE):
+        raise _wrong(ADDRESS, address, f"{_PUBLIC} or {_PRIVATE}")
+    waits = policies.get(WAIT, True)
+    if not isinstance(waits, bool):
+        raise _wrong(WAIT, waits, "true or false")
+    return Way(
+        private=address == _PRIVATE,
+        port=_number(policies.get(PORT, _SSH), PORT, _PORTS),
+        waits_for_ssh=waits,
+        within_s=_number(policies.get(TIMEOUT, int(limits.CLOUD_START_S)), TIMEOUT, int(limits.CLOUD_START_LONGEST_S)),
+    )
+
+
+def _number(value: Any, name: str, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise _wrong(name, value, f"a whole number from 1 to {most}")
+    return value
+
+
+def _wrong(name: str, value: Any, expected: str) -> ActionFailed:
+    return ActionFailed(
+        f"The policy {name} of the environment is {str(value)[:80]!r}: expected {expected}.", retryable=False
+    )

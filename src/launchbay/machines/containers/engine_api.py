@@ -1,0 +1,162 @@
+"""The API that Docker and Podman share, over a unix socket of this machine; `httpx` speaks it.
+
+The socket's path comes from the operator's settings alone: who may talk to it rules this machine.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpcore
+import httpx
+import msgspec
+
+from launchbay import limits
+from launchbay.errors import ActionFailed
+from launchbay.machines.containers.answers import Container, Execution, ListedContainer, Made, Refusal
+from launchbay.machines.containers.frames import Frames
+from launchbay.machines.shell import ShellLost, Taker
+
+T = TypeVar("T")
+
+_VERSION = "/v1.41"  # of Docker 20.10; Podman 4 and 5 speak it
+_ANY_HOST = "http://engine"
+_READ_BYTES = 64 * limits.KIB
+_CONTENT = {"Content-Type": "application/json"}
+
+
+class EngineRefused(ActionFailed):
+    """The engine said no. `status` is its HTTP status."""
+
+    def __init__(self, sentence: str, status: int) -> None:
+        super().__init__(sentence, retryable=status >= 500 or status in (409, 429))
+        self.status = status
+
+
+class EngineApi:
+    """One engine. Its methods raise EngineRefused, and ActionFailed where it does not answer."""
+
+    def __init__(self, socket_path: str) -> None:
+        self._socket_path = socket_path
+        self._client = httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=socket_path, limits=httpx.Limits(max_keepalive_connections=4)),
+            base_url=f"{_ANY_HOST}{_VERSION}",
+            timeout=httpx.Timeout(limits.ENGINE_CALL_S, connect=limits.OUTGOING_CONNECT_S),
+            trust_env=False,
+        )
+
+    async def aclose(self) -> None:
+        """Close what is open."""
+        await self._client.aclose()
+
+    async def create(self, name: str, body: Mapping[str, Any]) -> str:
+        """Create a container and return its id; it does not run yet."""
+        return (await self._read(Made, "POST", "/containers/create", params={"name": name}, json=body)).id
+
+    async def start(self, container: str) -> None:
+        """Start a container; one that runs is a success."""
+        await self._ask("POST", f"/containers/{_segment(container)}/start", also=(304,))
+
+    async def inspect(self, container: str) -> Container:
+        """Return what the engine knows of a container."""
+        return await self._read(Container, "GET", f"/containers/{_segment(container)}/json")
+
+    async def labelled(self, labels: Mapping[str, str]) -> Sequence[ListedContainer]:
+        """Return the containers with all of these labels, those too that do not run."""
+        filters = {"label": [f"{name}={value}" for name, value in labels.items()]}
+        text = msgspec.json.encode(filters).decode()
+        params = {"all": "true", "filters": text}
+        return await self._read(list[ListedContainer], "GET", "/containers/json", params=params)
+
+    async def remove(self, container: str) -> None:
+        """End and remove a container with its volumes; one that is gone is a success."""
+        await self._ask(
+            "DELETE", f"/containers/{_segment(container)}", params={"force": "true", "v": "true"}, also=(404,)
+        )
+
+    async def execute(
+        self, container: str, command: Sequence[str], given: bytes, stdout: Taker, stderr: Taker, user: str = ""
+    ) -> int:
+        """Run a command in a container with bytes on its standard input, and return its exit code.
+
+        Its standard input stays open after these bytes. The command may run on when this is cancelled. Raises ShellLost
+        too, where the way to it broke.
+        """
+        body = {
+            "Cmd": list(command),
+            "AttachStdin": True,
+            "AttachStdout": True,
+            "AttachStderr": True,
+            "Tty": False,
+            "User": user,
+        }
+        execution = (await self._read(Made, "POST", f"/containers/{_segment(container)}/exec", json=body)).id
+        try:
+            await self._attached(execution, given, Frames(stdout, stderr))
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+            raise ShellLost(f"the container engine broke the connection ({type(error).__name__})") from error
+        ended = await self._read(Execution, "GET", f"/exec/{_segment(execution)}/json")
+        if ended.is_running or ended.exit_code is None:
+            raise ShellLost("the container engine ended the connection before the command")
+        return ended.exit_code
+
+    async def _attached(self, execution: str, given: bytes, frames: Frames) -> None:
+        """Start an execution, hand the bytes over and read until it ends."""
+        headers = {**_CONTENT, "Connection": "Upgrade", "Upgrade": "tcp"}
+        content = msgspec.json.encode({"Detach": False, "Tty": False})
+        path = f"/exec/{_segment(execution)}/start"
+        # The answer has no end that HTTP knows of; the stream below it is read as it is.
+        timeout = httpx.Timeout(limits.ENGINE_CALL_S, read=limits.ENGINE_CALL_S)
+        async with self._stream("POST", path, content=content, headers=headers, timeout=timeout) as answer:
+            if answer.status_code != httpx.codes.SWITCHING_PROTOCOLS:
+                raise ShellLost(f"the container engine does not attach to the command ({answer.status_code})")
+            stream: httpcore.AsyncNetworkStream = answer.extensions["network_stream"]
+            await stream.write(given, limits.ENGINE_CALL_S)
+            while data := await stream.read(_READ_BYTES):
+                frames.take(data)
+
+    async def _read(self, kind: type[T], method: str, path: str, **more: Any) -> T:
+        answer = await self._ask(method, path, **more)
+        try:
+            return msgspec.json.decode(answer, type=kind)
+        except msgspec.DecodeError as error:
+            raise ActionFailed(f"The container engine's answer cannot be read: {error}.") from None
+
+    async def _ask(self, method: str, path: str, *, also: Sequence[int] = (), **more: Any) -> bytes:
+        data = bytearray()
+        async with self._stream(method, path, also=also, **more) as answer:
+            async for part in answer.aiter_bytes(_READ_BYTES):
+                data += part
+                if len(data) > limits.ENGINE_ANSWER_BYTES:
+                    raise ActionFailed("The container engine's answer is too long.")
+        return bytes(data)
+
+    @asynccontextmanager
+    async def _stream(
+        self, method: str, path: str, *, also: Sequence[int] = (), **more: Any
+    ) -> AsyncIterator[httpx.Response]:
+        try:
+            async with self._client.stream(method, path, **more) as answer:
+                if answer.status_code >= 300 and answer.status_code not in also:
+                    await answer.aread()
+                    raise EngineRefused(f"The container engine refused: {_message(answer)}", answer.status_code)
+                yield answer
+        except httpx.ConnectError as error:
+            raise ActionFailed(
+                f"The container engine does not answer at {self._socket_path}: {error}",
+                "An administrator starts it, or corrects the setting container_socket.",
+            ) from None
+        except httpx.HTTPError as error:
+            raise ActionFailed(f"The container engine did not answer: {str(error) or type(error).__name__}") from None
+
+
+def _segment(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _message(answer: httpx.Response) -> str:
+    try:
+        return msgspec.json.decode(answer.content, type=Refusal).message[:500]
+    except msgspec.DecodeError:
+        return f"status {answer.status_code}"

@@ -1,0 +1,288 @@
+"""`container`: machines that are containers of the Docker or Podman of this server (manifest-language §9).
+
+The name of a container is made of the errand's tag and the machine's number, and its labels are the marks: an
+interrupted `provision` finds what it made, and the engine itself refuses to make one twice. All servers of one
+installation need the same engine, for a container is known to its engine alone.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import httpx
+import msgspec
+
+from launchbay import limits
+from launchbay.errors import ActionFailed
+from launchbay.machines.chef_solo import converge
+from launchbay.machines.containers.container_shell import ContainerShell
+from launchbay.machines.containers.engine_api import EngineApi, EngineRefused
+from launchbay.machines.containers.order import Allowed, ContainerOrder, read_container_order
+from launchbay.machines.contract import Errand
+from launchbay.machines.live_output import Kept
+from launchbay.machines.marks import INSTALLATION, INSTANCE, ORGANIZATION, TAG, Marks
+from launchbay.machines.outcomes import settled
+from launchbay.machines.running import Run, job_prefix, stop_runs
+from launchbay.machines.shell import Shell, ShellLost
+from launchbay.machines.sweep import Found
+from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
+from launchbay.outgoing.client import OutgoingHttp
+
+NAME = "container"
+_TOLD_BYTES = 4 * limits.KIB
+
+
+class Installation(Protocol):
+    """Tells which installation this is."""
+
+    async def installation(self) -> str:
+        """Return its id."""
+        ...
+
+
+class ContainerMachines:
+    """The provider; one object serves all instances. `may_use` tells which environments the operator lets use it."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        engine: EngineApi,
+        book: Installation,
+        allowed: Allowed,
+        outgoing: OutgoingHttp,
+        may_use: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        self._engine = engine
+        self._book = book
+        self._allowed = allowed
+        self._outgoing = outgoing
+        self._may_use = may_use
+
+    async def provision(
+        self, errand: Errand, role: str, numbers: Sequence[int], spec: MachineSpec
+    ) -> Sequence[Machine]:
+        """Make containers, and return when they run; after a failure none of them is left."""
+        self._check(errand)
+        order = read_container_order(spec, self._allowed)
+        if order.size_is_unknown:
+            errand.log(
+                "info",
+                f"A container knows no size {spec.hardware!r}; it gets {order.cpus:g} processors and "
+                f"{order.memory_mb} MiB. A size of a container is written like 0.5x256m.",
+            )
+        installation = await self._book.installation()
+        own = {INSTALLATION: installation, INSTANCE: errand.instance_id, TAG: errand.tag}
+        errand.log("info", f"{len(numbers)} containers of {order.image} for the role {role!r}.")
+
+        async def make(number: int) -> Machine:
+            return await self._made(order, role, spec.login, Marks.of(installation, errand, role, number))
+
+        try:
+            return await settled(map(make, numbers), limits.ENGINE_CALLS)
+        except ActionFailed as error:
+            left = await self._take_down(errand, own)
+            raise ActionFailed(*error.sentences, *left, retryable=error.retryable) from None
+
+    async def adopt(
+        self, errand: Errand, role: str, addresses: Mapping[int, str], spec: MachineSpec
+    ) -> Sequence[Machine]:
+        """Take containers of the same organization, known by their addresses or names; others are nobody's business."""
+        self._check(errand)
+        own = {INSTALLATION: await self._book.installation(), ORGANIZATION: errand.organization_id}
+        known: dict[str, Machine] = {}
+        for each in await self._listed(own):
+            machine = each.machine
+            known |= {name: machine for name in (machine.host, machine.private_ip, machine.host_name) if name}
+        missing = [address for address in addresses.values() if address not in known]
+        if missing:
+            raise ActionFailed(
+                f"No container of this organization has the address {missing[0]!r}, so it cannot be adopted.",
+                "Give the address of a machine that an instance of this organization made.",
+                retryable=False,
+            )
+        return [
+            _replaced(known[address], role=role, number=number, login=spec.login)
+            for number, address in addresses.items()
+        ]
+
+    async def release(self, errand: Errand, machine: Machine) -> None:  # noqa: ARG002 - contract
+        """Remove a container. One that is gone already is a success."""
+        await self._engine.remove(machine.id)
+
+    async def strays(self, errand: Errand) -> Sequence[Machine]:
+        """Return all containers of the errand's instance."""
+        own = {INSTALLATION: await self._book.installation(), INSTANCE: errand.instance_id}
+        return [found.machine for found in await self._listed(own)]
+
+    async def found(self, errand: Errand) -> AsyncIterator[Found]:
+        """Return every container of this installation."""
+        try:
+            several = await self._listed({INSTALLATION: await self._book.installation()})
+        except ActionFailed as error:
+            errand.log("warning", str(error))
+            return
+        for each in several:
+            yield each
+
+    async def stands(self, errand: Errand, machine: Machine) -> bool:  # noqa: ARG002 - contract
+        """Tell whether a container that was found still is there."""
+        try:
+            await self._engine.inspect(machine.id)
+        except EngineRefused as error:
+            if error.status == httpx.codes.NOT_FOUND:
+                return False
+            raise
+        return True
+
+    async def run(self, errand: Errand, machine: Machine, command: RemoteCommand) -> CommandResult:
+        """Run a command to its end, or go on with the one that this attempt began."""
+        return await Run(errand, machine, lambda: self._open(machine)).command(command)
+
+    async def stop(self, errand: Errand, machine: Machine) -> None:
+        """End every command that the errand's job left running, with its process group."""
+        await stop_runs(errand, machine, lambda: self._open(machine), job_prefix(errand))
+
+    async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
+        """Run Chef and return the node's attributes."""
+        return await converge(errand, machine, chef, lambda: self._open(machine), self._outgoing)
+
+    async def put_file(self, errand: Errand, machine: Machine, name: str, content: bytes) -> None:  # noqa: ARG002 - contract
+        """Write a file, over one that is there."""
+        if len(content) > limits.MACHINE_FILE_BYTES:
+            raise ActionFailed(f"A file may have {limits.MACHINE_FILE_BYTES} bytes at most.", retryable=False)
+        with _reached(machine):
+            await self._shell(machine).put(name, content)
+
+    async def get_file(self, errand: Errand, machine: Machine, name: str) -> bytes:  # noqa: ARG002 - contract
+        """Read a file."""
+        with _reached(machine):
+            return await self._shell(machine).get(name, limits.MACHINE_FILE_BYTES)
+
+    def stand_in(self, errand: Errand, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:  # noqa: ARG002 - contract
+        """Let every action run."""
+        return None
+
+    def _check(self, errand: Errand) -> None:
+        if not self._may_use(errand.environment_id):
+            raise ActionFailed(
+                "The operator of this server does not let this environment make containers.",
+                "An administrator adds it to the setting container_environments, or the policy machines.provider names "
+                "another provider.",
+                retryable=False,
+            )
+
+    async def _made(self, order: ContainerOrder, role: str, login: str, marks: Marks) -> Machine:
+        """Create and start a container, or take the one that an interrupted attempt created."""
+        name = _name(marks)
+        try:
+            container = await self._engine.create(name, order.body(marks, order.host_name(role, marks.number)))
+        except EngineRefused as error:
+            if not await self._is_there(name, marks):
+                raise _explained(error, order) from None
+            container = name
+        try:
+            await self._engine.start(container)
+        except EngineRefused as error:
+            raise _explained(error, order) from None
+        known = await self._engine.inspect(container)
+        address = known.networks.address()
+        machine = Machine(
+            id=known.id,
+            role=role,
+            provider=self.name,
+            number=marks.number,
+            private_ip=address,
+            host_name=(known.configuration.hostname or name) if address else name,
+            login=login,
+        )
+        await self._answers(machine, order)
+        return machine
+
+    async def _is_there(self, name: str, marks: Marks) -> bool:
+        """Tell whether an interrupted attempt created the container. Engines say in many ways that a name is taken."""
+        try:
+            known = await self._engine.inspect(name)
+        except EngineRefused:
+            return False
+        return Marks.read(known.configuration.labels or {}) == marks
+
+    async def _answers(self, machine: Machine, order: ContainerOrder) -> None:
+        """Look whether the container goes on running and has a shell. Raises ActionFailed."""
+        stdout, stderr = Kept(_TOLD_BYTES), Kept(_TOLD_BYTES)
+        reason = ""
+        try:
+            if await self._shell(machine).script("exit 0", stdout, stderr) == 0:
+                return
+            reason = (stderr.data or stdout.data).decode("utf-8", "replace").strip()
+        except (ActionFailed, ShellLost) as error:
+            reason = str(error)
+        raise ActionFailed(
+            f"The container of {order.image} ended at once, or has no POSIX shell 'sh' and no 'head': {reason[:300]}",
+            "A command in 'providerSettings' must go on running, and commands of workflows need a shell.",
+        )
+
+    async def _take_down(self, errand: Errand, own: Mapping[str, str]) -> list[str]:
+        try:
+            standing = await self._listed(own)
+            for each in standing:
+                errand.log("info", f"Removes the container {each.machine.host_name} again.")
+            await settled((self._engine.remove(each.machine.id) for each in standing), limits.ENGINE_CALLS)
+        except ActionFailed as error:
+            return [f"Containers may be left, for the sweep to find: {error}"]
+        return []
+
+    async def _listed(self, labels: Mapping[str, str]) -> list[Found]:
+        found: list[Found] = []
+        for known in await self._engine.labelled(labels):
+            marks = Marks.read(known.labels or {})
+            if marks is None:
+                continue
+            machine = Machine(
+                id=known.id,
+                role=marks.role,
+                provider=self.name,
+                number=marks.number,
+                private_ip="" if known.networks is None else known.networks.address(),
+                host_name=_name(marks),
+            )
+            found.append(Found(machine, marks, datetime.fromtimestamp(known.created, UTC)))
+        return found
+
+    def _shell(self, machine: Machine) -> ContainerShell:
+        return ContainerShell(self._engine, machine.id, machine.host, machine.login)
+
+    @asynccontextmanager
+    async def _open(self, machine: Machine) -> AsyncIterator[Shell]:
+        yield self._shell(machine)
+
+
+@contextmanager
+def _reached(machine: Machine) -> Iterator[None]:
+    """Tell a way that broke as the failure of what is tried once."""
+    try:
+        yield
+    except ShellLost as error:
+        raise ActionFailed(f"The way to {machine.host} broke: {error}.") from error
+
+
+def _name(marks: Marks) -> str:
+    """Return the name of a container: the same for the same errand and number, and no other's."""
+    return f"launchbay-{hashlib.sha256(f'{marks.installation}/{marks.tag}'.encode()).hexdigest()[:20]}-{marks.number}"
+
+
+def _explained(error: EngineRefused, order: ContainerOrder) -> ActionFailed:
+    told = str(error).lower()
+    if error.status == httpx.codes.NOT_FOUND and ("image" in told or order.image.lower() in told):
+        return ActionFailed(
+            f"The container engine has no image {order.image!r}.",
+            "An administrator brings it there, as with 'podman pull' or 'docker pull'; nothing is pulled by itself.",
+            retryable=False,
+        )
+    return error
+
+
+def _replaced(machine: Machine, **more: Any) -> Machine:
+    return msgspec.structs.replace(machine, **more, adopted=True)

@@ -1,0 +1,55 @@
+-- name: installation
+SELECT id FROM installation;
+
+-- name: claim_sweep
+-- The round of the sweep is this process's when nobody began one for so long.
+UPDATE installation SET swept_at = now()
+WHERE swept_at IS NULL OR swept_at < now() - make_interval(secs => %(interval_s)s)
+RETURNING id;
+
+-- name: of_environment
+-- The cloud accounts that an environment of the organization offers, by name.
+SELECT services.id, services.name, services.parameters
+FROM environments
+JOIN environment_services ON environment_services.environment_id = environments.id
+JOIN services ON services.id = environment_services.service_id
+WHERE environments.id = %(environment_id)s AND environments.organization_id = %(organization_id)s
+    AND services.organization_id = environments.organization_id AND services.type_id = %(type_id)s
+ORDER BY services.name, services.id;
+
+-- name: account
+SELECT id, name, parameters FROM services WHERE id = %(account_id)s AND type_id = %(type_id)s;
+
+-- name: keep_sign_in
+-- Credentials that a manifest gave; the same ones have one row.
+INSERT INTO cloud_sign_ins (id, organization_id, fingerprint, sealed)
+VALUES (%(id)s, %(organization_id)s, %(fingerprint)s, %(sealed)s)
+ON CONFLICT (organization_id, fingerprint) DO NOTHING;
+
+-- name: sign_in_id
+SELECT id FROM cloud_sign_ins WHERE organization_id = %(organization_id)s AND fingerprint = %(fingerprint)s;
+
+-- name: sign_in
+SELECT sealed FROM cloud_sign_ins WHERE id = %(account_id)s;
+
+-- name: note_place
+INSERT INTO cloud_places (account_id, region, organization_id, environment_id)
+VALUES (%(account_id)s, %(region)s, %(organization_id)s, %(environment_id)s)
+ON CONFLICT (account_id, region)
+DO UPDATE SET organization_id = excluded.organization_id, environment_id = excluded.environment_id;
+
+-- name: note_place_of_instance
+INSERT INTO instance_places (instance_id, account_id, region) VALUES (%(instance_id)s, %(account_id)s, %(region)s)
+ON CONFLICT DO NOTHING;
+
+-- name: places
+SELECT account_id, region, organization_id, environment_id FROM cloud_places ORDER BY account_id, region;
+
+-- name: places_of_instance
+SELECT cloud_places.account_id, cloud_places.region, cloud_places.organization_id, cloud_places.environment_id
+FROM instance_places JOIN cloud_places USING (account_id, region)
+WHERE instance_places.instance_id = %(instance_id)s ORDER BY account_id, region;
+
+-- name: standing
+-- What decides whether a machine belongs to an instance. The lock keeps a job from being accepted until the transaction ends.
+SELECT status, job_id, state FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;

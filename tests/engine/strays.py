@@ -1,0 +1,45 @@
+"""A cloud of a test: machines that stand until somebody takes them down, each with its marks."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from launchbay.errors import ActionFailed
+from launchbay.ids import new_id
+from launchbay.machines.contract import Errand
+from launchbay.machines.marks import Marks
+from launchbay.machines.sweep import Found
+from launchbay.model.machine import Machine
+from tests.machines.errands import errand
+
+LONG_AGO = datetime.now(UTC) - timedelta(days=1)
+
+
+@dataclass
+class Yard:
+    """Implements `Sweepable`. A machine in `stuck` cannot be taken down; one in `gone` has just gone."""
+
+    name: str = "yard"
+    standing: dict[str, Found] = field(default_factory=dict)
+    stuck: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+    looks: int = 0
+
+    def add(self, instance_id: str, *, organization_id: str = "", made_at: datetime | None = LONG_AGO) -> Machine:
+        asked = errand(instance_id=instance_id, organization_id=organization_id or new_id())
+        machine = Machine(id=new_id(), role="web", provider=self.name, number=1, public_ip="192.0.2.1")
+        self.standing[machine.id] = Found(machine, Marks.of("here", asked, "web", 1), made_at)
+        return machine
+
+    async def found(self, errand: Errand) -> AsyncIterator[Found]:
+        self.looks += 1
+        for each in list(self.standing.values()):
+            yield each
+
+    async def stands(self, errand: Errand, machine: Machine) -> bool:
+        return machine.id in self.standing and machine.id not in self.gone
+
+    async def release(self, errand: Errand, machine: Machine) -> None:
+        if machine.id in self.stuck:
+            raise ActionFailed("the yard keeps it.")
+        del self.standing[machine.id]

@@ -1,0 +1,155 @@
+"""The provider on a cloud of a test, with a book in memory."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from launchbay.errors import ActionFailed
+from launchbay.machines.clouds.account import CloudAccount, Place
+from launchbay.machines.clouds.calls import CloudCalls
+from launchbay.machines.clouds.cloud import Cloud, Node
+from launchbay.machines.clouds.provider import CloudMachines
+from launchbay.machines.contract import Errand, Pooled
+from launchbay.machines.dialling import CheckedReach
+from launchbay.machines.marks import INSTALLATION
+from launchbay.machines.parts import Parts
+from launchbay.model.machine import MachineSpec
+from launchbay.outgoing.addresses import Allowlist
+from launchbay.outgoing.client import OutgoingHttp
+from tests.machines.clouds.moto import IMAGE, SIZE
+from tests.machines.errands import Log, errand
+from tests.machines.hosts import Hosts
+
+REGION = "us-west-2"
+UNWATCHED: Mapping[str, Any] = {"machines.wait-for-ssh": False}
+PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0wCYl2uDdqvLyLyTDWKFWhoxd0CEbcZbaTGnw4DBoR test"
+
+
+@dataclass
+class MemoryBook:
+    """Implements `CloudBook`."""
+
+    accounts: list[CloudAccount] = field(default_factory=list)
+    noted: list[tuple[str, Place]] = field(default_factory=list)
+    brought: dict[str, CloudAccount] = field(default_factory=dict)
+    id: str = "installation-1"
+
+    async def installation(self) -> str:
+        return self.id
+
+    async def of_environment(self, errand: Errand) -> Sequence[CloudAccount]:
+        return self.accounts
+
+    async def given(self, errand: Errand, account: CloudAccount) -> CloudAccount:
+        return self.brought.setdefault(account.identity, replace(account, id=f"given-{account.identity}"))
+
+    async def find(self, account_id: str) -> CloudAccount | None:
+        known = {account.id: account for account in (*self.accounts, *self.brought.values())}
+        return known.get(account_id)
+
+    async def note(self, errand: Errand, account_id: str, region: str) -> None:
+        place = Place(account_id, region, errand.organization_id, errand.environment_id)
+        self.noted.append((errand.instance_id, place))
+
+    async def places(self, instance_id: str | None = None) -> Sequence[Place]:
+        found = [place for instance, place in self.noted if instance_id in (None, instance)]
+        return list(dict.fromkeys(found))
+
+
+@dataclass
+class Keys:
+    """One key pair under every name: that of SSH servers of a test, or one whose private half is lost."""
+
+    hosts: Hosts | None = None
+
+    async def private_key(self, errand: Errand, name: str) -> str:
+        if self.hosts is None:
+            raise ActionFailed("the test has no private key.", retryable=False)
+        return self.hosts.private_key
+
+    async def public_key(self, errand: Errand, name: str) -> str:
+        return PUBLIC_KEY if self.hosts is None else self.hosts.public_key
+
+
+@dataclass
+class Bay:
+    """A provider, its account, and a way to look into the cloud past it."""
+
+    provider: CloudMachines
+    book: MemoryBook
+    account: CloudAccount
+    calls: CloudCalls
+    log: Log = field(default_factory=Log)
+
+    def errand(self, **more: Any) -> Errand:
+        return errand(self.log, **{"policies": UNWATCHED, "action": "provisionVms", **more})
+
+    async def standing(self, installation: str = "installation-1") -> list[Node]:
+        def marked(cloud: Cloud) -> Sequence[Node]:
+            return cloud.marked({INSTALLATION: installation})
+
+        return sorted(await self.calls.ask(self.errand(), self.account, REGION, marked), key=lambda node: node.id)
+
+
+def account(url: str, **more: Any) -> CloudAccount:
+    found = CloudAccount(
+        id="account-1",
+        name="lab",
+        provider="aws-ec2",
+        identity="AKIAIOSFODNN7EXAMPLE",
+        credential="wJalrXUtnFEMI/K7MDENG",
+        endpoint_url=url,
+        regions=(REGION,),
+    )
+    return replace(found, **more)
+
+
+def bay(url: str, directory: Path, *, allow: str = "127.0.0.1", keys: Hosts | None = None, **more: Any) -> Bay:
+    allowlist = Allowlist.parse(allow)
+    reach = CheckedReach(allowlist)
+    own = account(url, **more)
+    book = MemoryBook([own])
+    calls = CloudCalls(reach)
+    parts = Parts(
+        keys=Keys(keys), host_keys=Pins(), pools=NoPools(), reach=reach, outgoing=_outgoing(), directory=directory
+    )
+    return Bay(CloudMachines(parts, book, calls), book, own, calls)
+
+
+@cache
+def _outgoing() -> OutgoingHttp:
+    """One for all tests: reading the trusted authorities takes long."""
+    return OutgoingHttp(Allowlist())
+
+
+class NoPools:
+    """An environment without a pool."""
+
+    async def take(self, errand: Errand, count: int) -> Mapping[str, Pooled]:
+        raise ActionFailed("there is no pool.")
+
+    async def give_back(self, errand: Errand, machine_id: str) -> None:
+        pass
+
+    async def taken(self, errand: Errand) -> Mapping[str, Pooled]:
+        return {}
+
+
+class Pins:
+    """Keeps no host keys: nothing here signs in."""
+
+    async def pinned(self, errand: Errand, host: str) -> str | None:
+        return None
+
+    async def pin(self, errand: Errand, host: str, key: str) -> str:
+        return key
+
+    async def forget(self, errand: Errand, host: str) -> None:
+        pass
+
+
+def spec(**more: Any) -> MachineSpec:
+    settings = more.pop("settings", {})
+    return MachineSpec(**{"hardware": SIZE, "image": IMAGE, "login": "ubuntu", **more}, settings=settings)
