@@ -54,7 +54,7 @@ async def worker(conninfo: str) -> None:
 
         rescuer = asyncio.create_task(rescue())
         print("ready", flush=True)
-        await queue.work({"job": handler}, concurrency=JOBS, name=f"worker {os.getpid()}", stop=stop)
+        await queue.work({"job": handler}, concurrency=2 * JOBS, name=f"worker {os.getpid()}", stop=stop)
         rescuer.cancel()
 
 

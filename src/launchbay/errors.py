@@ -114,8 +114,8 @@ class Unavailable(LaunchbayError):
 
     code = "Unavailable"
 
-    def __init__(self, *sentences: str, retry_after_s: int = 2) -> None:
-        super().__init__(*sentences)
+    def __init__(self, *sentences: str, code: str | None = None, retry_after_s: int = 2) -> None:
+        super().__init__(*sentences, code=code)
         self.retry_after_s = retry_after_s
 
 

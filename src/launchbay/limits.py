@@ -62,6 +62,9 @@ EVENT_LOOK_PAUSE_S = 0.05  # between two looks of a stream, however often it is 
 EVENT_HEARTBEAT_S = 15.0
 EVENTS_KEPT_DAYS = 7
 
+# Organizations whose waiting work a process remembers to have counted.
+BACKLOGS_KNOWN = 10_000
+
 # History that is thrown away by age.
 JOBS_KEPT = 100  # the last ones of an instance stay, however old they are
 

@@ -53,6 +53,7 @@ class Settings:
     log_level: str = "info"
     log_format: str = "console"
     engine_concurrency: int = 100
+    queue_limit: int = 10_000
     database_connections: int = 20
     heartbeat_interval_s: float = 1.0
     stalled_after_s: float = 4.0
@@ -80,7 +81,7 @@ class Settings:
         """Refuse values that could only fail later."""
         if not 0 <= self.port <= 65535:
             raise SettingError(f"LAUNCHBAY_PORT is {self.port}; a port is 0 to 65535.")
-        for name in ("engine_concurrency", "database_connections", "stager_interval_ms"):
+        for name in ("engine_concurrency", "queue_limit", "database_connections", "stager_interval_ms"):
             if getattr(self, name) < 1:
                 raise SettingError(f"LAUNCHBAY_{name.upper()} is {getattr(self, name)}; it must be at least 1.")
         for name in ("heartbeat_interval_s", "stalled_after_s", "step_retry_first_s", "destroy_timeout_s"):

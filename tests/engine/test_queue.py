@@ -43,7 +43,14 @@ async def test_a_job_is_unseen_before_the_commit_and_runs_after_it(database: Dat
     runs = Runs()
     async with working(database, runs), database.connection() as conn:
         async with conn.transaction():
-            values = {"task": "job", "lock": "a", "arguments": '{"name": "a"}', "at": None, "priority": 0}
+            values = {
+                "task": "job",
+                "lock": "a",
+                "arguments": '{"name": "a"}',
+                "at": None,
+                "priority": 0,
+                "queue": "launchbay",
+            }
             await conn.execute(DEFER_SQL, values)
             with pytest.raises(TimeoutError):
                 await runs.next(within_s=0.2)
@@ -73,7 +80,7 @@ async def test_jobs_of_one_lock_run_one_at_a_time_and_in_order(database: Databas
 
 async def test_jobs_of_different_locks_run_together(database: Database) -> None:
     runs = Runs(holding=True)
-    async with working(database, runs, concurrency=8):
+    async with working(database, runs, concurrency=10):
         for number in range(8):
             await put(database, f"{number}")
         for _ in range(8):
@@ -263,7 +270,7 @@ async def test_many_running_jobs_need_few_connections_and_installs_no_signal_han
     async with AsyncConnectionPool(database.url, min_size=1, max_size=2, open=False) as pool:
         stop = asyncio.Event()
         queue = Queue(pool, database.url)
-        worker = asyncio.create_task(queue.work({"job": runs}, concurrency=200, name="test", stop=stop))
+        worker = asyncio.create_task(queue.work({"job": runs}, concurrency=250, name="test", stop=stop))
         async with database.connection() as conn:
             await conn.execute(
                 "SELECT launchbay_defer('job', n::text, jsonb_build_object('name', n::text))"

@@ -81,7 +81,7 @@ async def test_a_claim_stays_fast_when_the_queue_was_empty_at_the_last_vacuum(em
         of_few = await fifty_claims_s(conn, more=500)
         await conn.execute("DELETE FROM procrastinate_jobs")
         await conn.execute("VACUUM ANALYZE procrastinate_jobs")
-        await conn.execute("SELECT launchbay_claim(NULL, NULL)")  # and the plan is made
+        await conn.execute("SELECT launchbay_claim(NULL, NULL, '{}', '{}', 100)")  # and the plan is made
         of_many = await fifty_claims_s(conn, more=3_000)
     assert of_many < 20 * of_few  # about 1; hundreds without the settings of `launchbay_claim`
 
@@ -91,5 +91,5 @@ async def fifty_claims_s(conn: AsyncConnection[Any], *, more: int) -> float:
     await conn.execute("SELECT launchbay_defer('job', n::text, '{}') FROM generate_series(1, %s) n", [more])
     began = time.monotonic()
     for _ in range(50):
-        await conn.execute("SELECT launchbay_claim(NULL, NULL)")
+        await conn.execute("SELECT launchbay_claim(NULL, NULL, '{}', '{}', 100)")
     return time.monotonic() - began

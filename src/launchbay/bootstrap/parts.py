@@ -55,6 +55,7 @@ from launchbay.store.embedded import EmbeddedPostgres
 from launchbay.store.event_feed import EventFeed
 from launchbay.store.migrate import upgrade
 from launchbay.store.pool import Database, conninfo
+from launchbay.usecases.backlog import Backlog
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.first_start import FirstAdministrator, first_start
 from launchbay.usecases.idempotency import Idempotency
@@ -155,6 +156,7 @@ def _assemble(
     desk = Desk(
         database=database,
         lookups=Lookups(basic.forget),
+        backlog=Backlog(settings.queue_limit, clock),
         manifests=manifests,
         check=partial(check, known_actions=known_actions, known_types=known_types),
         runnable_types=frozenset(component_types.running),

@@ -8,12 +8,14 @@ handler returns. A handler that was interrupted (stop, crash, `launchbay_interru
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import structlog
-from procrastinate import App, PsycopgConnector
+from procrastinate import App, JobContext, PsycopgConnector
 from procrastinate.exceptions import ConnectorException, UniqueViolation
 from procrastinate.jobs import Job, Notification, Status
 from procrastinate.manager import JobManager, NotificationCallback
@@ -35,7 +37,7 @@ log = structlog.get_logger(__name__)
 Handler = Callable[..., Awaitable[None]]
 
 QUEUE = "launchbay"
-CHANNEL = f"procrastinate_queue_v1#{QUEUE}"
+CHANNEL = "procrastinate_any_queue_v1"
 
 HEARTBEAT_S = 0.5
 GRACE_S = 5.0
@@ -44,11 +46,11 @@ RETRY_S = 0.5  # between attempts while the database is away
 DOUBT_S = 60.0  # after a failed claim; longer than any statement may run on behind a broken connection
 UNWIND_S = 0.7  # for cancelled handlers to clean up after themselves
 
-DEFER_SQL = "SELECT launchbay_defer(%(task)s, %(lock)s, %(arguments)s, %(at)s, %(priority)s)"
+DEFER_SQL = "SELECT launchbay_defer(%(task)s, %(lock)s, %(arguments)s, %(at)s, %(priority)s, %(queue)s)"
 
 _CLAIM_SQL = """
 SELECT id, status, task_name, priority, lock, queueing_lock, args, scheduled_at, queue_name, attempts, worker_id
-FROM launchbay_claim(%(worker_id)s, %(known)s::bigint[])
+FROM launchbay_claim(%(worker_id)s, %(known)s::bigint[], %(queues)s::text[], %(places)s::int[], %(free)s)
 """
 _FINISH_SQL = "SELECT launchbay_finish(%(job_id)s, %(worker_id)s, %(attempt)s, %(outcome)s)"
 
@@ -63,17 +65,20 @@ async def defer(
     arguments: Mapping[str, Any],
     at: datetime | None = None,
     priority: int = 0,
+    queue: str = QUEUE,
 ) -> int:
     """Queue a job in the caller's transaction and return its number; nobody sees it before the commit.
 
     `arguments` go to the handler by name and show up in logs: ids only. Jobs of one lock run one at a time, by
     priority and then in order of their numbers; a job with `at` in the future holds back later ones of its lock too.
-    Statements in `store/queries/` call the SQL function `launchbay_defer(task, lock, arguments, at, priority)`
-    instead, in their outermost SELECT (PostgreSQL skips a SELECT in WITH that nothing reads).
+    Workers share out their places between queues (`queue.sql`): work for an organization goes into the queue of its id.
+    Statements in `store/queries/` call the SQL function `launchbay_defer` with the same arguments instead, in their
+    outermost SELECT (PostgreSQL skips a SELECT in WITH that nothing reads).
     """
-    values = {"task": task, "lock": lock, "arguments": Jsonb(dict(arguments)), "at": at, "priority": priority}
+    about = {"task": task, "lock": lock, "arguments": Jsonb(dict(arguments))}
+    when = {"at": at, "priority": priority, "queue": queue}
     async with conn.cursor(row_factory=scalar_row) as cursor:
-        await cursor.execute(DEFER_SQL, values)
+        await cursor.execute(DEFER_SQL, {**about, **when})
         number: int = await cursor.fetchone()  # type: ignore[assignment]  # a function call gives exactly one row
         return number
 
@@ -136,14 +141,14 @@ class _Jobs(JobManager):
         super().__init__(connector)
         self._pool = pool
         self._concurrency = concurrency
-        self._lent = 0  # jobs that only wait; the rest of what is claimed and not finished counts
+        self._places: Counter[str] = Counter()  # by queue: jobs claimed and not finished, but for those that only wait
         self._waking: set[asyncio.Task[None]] = set()
         self.worker_id: int | None = None
         self.lost = asyncio.Event()  # others took this worker for dead
         self.over = asyncio.Event()  # nothing can be saved any more: stop trying to write
         self._notify: NotificationCallback | None = None
         self._wakes = 0
-        self._known: set[int | None] = set()  # jobs claimed and not finished
+        self._known: dict[int, str] = {}  # jobs claimed and not finished, with their queues
         self._doubt_until_s = 0.0  # monotonic: a claim whose answer was lost may exist
 
     async def wake(self, notification: Notification = _WAKE) -> None:
@@ -152,19 +157,19 @@ class _Jobs(JobManager):
         if self._notify is not None:
             await self._notify(channel=CHANNEL, notification=notification)
 
-    def slot(self) -> Slot:
+    def slot(self, queue: str) -> Slot:
         """Return the place of a claimed job, which it may lend to others while it only waits."""
-        return Slot(self._lend, self._take_back)
+        return Slot(partial(self._lend, queue), partial(self._take_back, queue))
 
-    def _lend(self) -> None:
-        self._lent += 1
+    def _lend(self, queue: str) -> None:
+        self._places[queue] -= 1
         waking = asyncio.create_task(self.wake())
         self._waking.add(waking)
         waking.add_done_callback(self._waking.discard)
 
-    def _take_back(self) -> None:
+    def _take_back(self, queue: str) -> None:
         # At once, even where all places are taken: until there is room again, no further job is claimed.
-        self._lent -= 1
+        self._places[queue] += 1
 
     async def hear(self, payload: str) -> None:
         """Take one notification from the database; an empty one stands for those that may have been missed."""
@@ -193,13 +198,20 @@ class _Jobs(JobManager):
         The worker forgets pending wake-ups when this returns, without awaiting in between, so an announcement that
         came during the query must be answered here, with another query.
         """
-        if len(self._known) - self._lent >= self._concurrency:
+        if self._places.total() >= self._concurrency:
             return None  # the worker looks again when a job ends or begins to wait
         while True:
             wakes = self._wakes
             known = list(self._known) if time.monotonic() < self._doubt_until_s else None
             try:
-                row = await self.connector.execute_query_one_async(_CLAIM_SQL, worker_id=worker_id, known=known)
+                row = await self.connector.execute_query_one_async(
+                    _CLAIM_SQL,
+                    worker_id=worker_id,
+                    known=known,
+                    queues=list(self._places),
+                    places=list(self._places.values()),
+                    free=self._concurrency - self._places.total(),
+                )
             except UniqueViolation:
                 continue  # another worker claimed a job of the same lock, of lower priority, at the same moment
             except ConnectorException as error:
@@ -207,7 +219,8 @@ class _Jobs(JobManager):
                 await self._trouble("queue.claim_failed", error, worker_id=worker_id)
                 return None  # the worker asks again at the next poll
             if row["id"] is not None:
-                self._known.add(row["id"])
+                self._known[row["id"]] = row["queue_name"]
+                self._places[row["queue_name"]] += 1
                 return Job.from_row(row)
             if wakes == self._wakes:
                 return None
@@ -226,7 +239,9 @@ class _Jobs(JobManager):
                     return  # the rescue finds the job without a living worker, and it runs again
             else:
                 break
-        self._known.discard(job.id)
+        queue = self._known.pop(job.id or 0, None)
+        if queue is not None:
+            self._places -= Counter([queue])  # which forgets the queues that have no place any more
         # The next job of the same lock may have been announced, looked for and found blocked before this commit.
         await self.wake()
 
@@ -270,7 +285,7 @@ class _Session:
         self._conninfo = conninfo
         self._name = name
         for task, handler in handlers.items():
-            self._app.task(name=task, queue=QUEUE)(_coroutine_function(handler, self._jobs.slot))
+            self._app.task(name=task, queue=QUEUE, pass_context=True)(_coroutine_function(handler, self._jobs.slot))
         self._worker = Worker(
             self._app,
             queues=[QUEUE],
@@ -318,10 +333,10 @@ class _Session:
             running.result()
 
 
-def _coroutine_function(handler: Handler, slot: Callable[[], Slot]) -> Callable[..., Awaitable[None]]:
+def _coroutine_function(handler: Handler, slot: Callable[[str], Slot]) -> Callable[..., Awaitable[None]]:
     # The library looks at the function itself, and would run a callable object in a thread.
-    async def run(**arguments: Any) -> None:
-        current_slot.set(slot())
+    async def run(context: JobContext, **arguments: Any) -> None:
+        current_slot.set(slot(context.job.queue))
         await handler(**arguments)
 
     return run

@@ -2,13 +2,16 @@
 -- They are functions so that statements in store/queries/ can call them without knowing Procrastinate.
 
 -- Queue a job in the caller's transaction; returns its number. Call it in an outermost SELECT: PostgreSQL skips a
--- SELECT in WITH that nothing reads.
+-- SELECT in WITH that nothing reads. `queue` says on whose behalf: an organization's id. Workers share out their places
+-- between the queues that have work.
+DROP FUNCTION IF EXISTS launchbay_defer(text, text, jsonb, timestamptz, integer); -- an older version's, without queues
 CREATE OR REPLACE FUNCTION launchbay_defer(
-    task text, lock text, arguments jsonb, at timestamptz DEFAULT NULL, priority integer DEFAULT 0
+    task text, lock text, arguments jsonb, at timestamptz DEFAULT NULL, priority integer DEFAULT 0,
+    queue text DEFAULT 'launchbay'
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (procrastinate_defer_jobs_v1(ARRAY[
-        ROW('launchbay', task, priority, lock, NULL, arguments, at)::procrastinate_job_to_defer_v1
+        ROW(queue, task, priority, lock, NULL, arguments, at)::procrastinate_job_to_defer_v1
     ]))[1];
 END
 $$;
@@ -18,28 +21,39 @@ $$;
 CREATE OR REPLACE FUNCTION launchbay_interrupt(of_lock text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE procrastinate_jobs SET abort_requested = true
-    WHERE lock = of_lock AND status = 'doing' AND queue_name = 'launchbay' AND NOT abort_requested;
+    WHERE lock = of_lock AND status = 'doing' AND NOT abort_requested;
     RETURN FOUND;
 END
 $$;
 
 -- Make all workers look for jobs.
 CREATE OR REPLACE FUNCTION launchbay_announce() RETURNS void LANGUAGE sql AS $$
-    SELECT pg_notify('procrastinate_queue_v1#launchbay', '{"type": "job_inserted", "job_id": 0}')
+    SELECT pg_notify('procrastinate_any_queue_v1', '{"type": "job_inserted", "job_id": 0}')
 $$;
 
--- Claim the next job, or none. Two things are added to the library's own function.
+-- Claim the next job for a worker, or none. `queues` and `places` say how many of its places it has given to which queue, and
+-- `free` how many are left.
+-- Whose turn it is: of the queues with work, the one that has the fewest places; in it, the job of the highest
+-- priority, and of those the oldest. And a queue takes no place when it has four times as many as are free: the last ones
+-- stay free for a queue that has none yet, however long the jobs of the others take. (A rule for buffers that several
+-- streams share, "dynamic thresholds" in the literature: alone, a queue gets four fifths of the places; two get four ninths
+-- each.)
 -- A queue is empty when statistics are taken, so PostgreSQL believes that it always is and plans a claim to read and
 -- sort everything: 1.1 s for a claim among 10,000 jobs, against 1 ms. The only plan that is right at any size goes
--- along the index of priorities and asks the index below about each lock; the settings rule out the others.
+-- along the index of turns and asks the index of locks about each; the settings rule out the others.
 -- And a claim does not wait for the disk: a claim that a power cut forgets was of a job that has written nothing yet.
 -- `known`, when not NULL, are the jobs that the worker has; others in its name were claimed, and the answer was lost.
-CREATE OR REPLACE FUNCTION launchbay_claim(of_worker bigint, known bigint[]) RETURNS procrastinate_jobs
+CREATE OR REPLACE FUNCTION launchbay_claim(
+    of_worker bigint, known bigint[], queues text[], places integer[], free integer
+) RETURNS procrastinate_jobs
 LANGUAGE plpgsql
 SET enable_sort = off SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off
 SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
+DECLARE
+    turn record;
+    claimed procrastinate_jobs;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     IF known IS NOT NULL THEN
@@ -47,9 +61,45 @@ BEGIN
         SET status = 'todo', worker_id = NULL, abort_requested = false, attempts = attempts + 1
         WHERE worker_id = of_worker AND status = 'doing' AND id <> ALL (known);
     END IF;
-    RETURN procrastinate_fetch_job_v2(ARRAY['launchbay']::varchar[], of_worker);
+    FOR turn IN
+        -- The queues with work, each found by one step along the index, however many jobs it has.
+        WITH RECURSIVE waiting (name) AS (
+            (SELECT queue_name FROM procrastinate_jobs WHERE status = 'todo' ORDER BY queue_name LIMIT 1)
+            UNION ALL
+            SELECT (SELECT queue_name FROM procrastinate_jobs
+                    WHERE status = 'todo' AND queue_name > waiting.name ORDER BY queue_name LIMIT 1)
+            FROM waiting WHERE waiting.name IS NOT NULL
+        )
+        SELECT waiting.name, coalesce(given.places, 0) AS has
+        FROM waiting LEFT JOIN unnest(queues, places) AS given (name, places) ON given.name = waiting.name
+        WHERE waiting.name IS NOT NULL
+        ORDER BY has, random()
+    LOOP
+        EXIT WHEN turn.has > 0 AND turn.has >= 4 * free;
+        UPDATE procrastinate_jobs SET status = 'doing', worker_id = of_worker
+        WHERE id = (
+            SELECT id FROM procrastinate_jobs AS job
+            WHERE status = 'todo' AND queue_name = turn.name AND (scheduled_at IS NULL OR scheduled_at <= now())
+              AND NOT EXISTS (
+                  SELECT FROM procrastinate_jobs AS earlier
+                  WHERE earlier.lock = job.lock AND (
+                      earlier.status = 'doing' OR (
+                          earlier.status = 'todo' AND (-earlier.priority, earlier.id) < (-job.priority, job.id)
+                      )
+                  )
+              )
+            ORDER BY priority DESC, id LIMIT 1
+            FOR UPDATE SKIP LOCKED
+        )
+        RETURNING * INTO claimed;
+        EXIT WHEN claimed.id IS NOT NULL;
+    END LOOP;
+    RETURN claimed;
 END
 $$;
+
+-- Whose turn it is.
+CREATE INDEX IF NOT EXISTS launchbay_jobs_turn ON procrastinate_jobs (queue_name, priority DESC, id) WHERE status = 'todo';
 
 -- The library looks for a lock in an index on (id, lock), that is, by reading all of it.
 CREATE INDEX IF NOT EXISTS launchbay_jobs_lock ON procrastinate_jobs (lock) WHERE status IN ('todo', 'doing');
@@ -92,7 +142,7 @@ BEGIN
     WHERE last_heartbeat < now() - stalled AND pg_postmaster_start_time() < now() - stalled;
     UPDATE procrastinate_jobs
     SET status = 'todo', abort_requested = false, scheduled_at = NULL, attempts = attempts + 1
-    WHERE status = 'doing' AND worker_id IS NULL AND queue_name = 'launchbay';
+    WHERE status = 'doing' AND worker_id IS NULL;
     GET DIAGNOSTICS freed = ROW_COUNT;
     IF freed > 0 THEN
         PERFORM launchbay_announce();
@@ -104,7 +154,15 @@ $$;
 -- Jobs that wait and could run now, those behind a lock included.
 CREATE OR REPLACE FUNCTION launchbay_queue_depth() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT count(*) FROM procrastinate_jobs
-    WHERE status = 'todo' AND queue_name = 'launchbay' AND (scheduled_at IS NULL OR scheduled_at <= now())
+    WHERE status = 'todo' AND (scheduled_at IS NULL OR scheduled_at <= now())
+$$;
+
+-- The same of one queue, counted no further than `most`.
+CREATE OR REPLACE FUNCTION launchbay_backlog(queue text, most integer) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT count(*) FROM (
+        SELECT FROM procrastinate_jobs
+        WHERE status = 'todo' AND queue_name = queue AND (scheduled_at IS NULL OR scheduled_at <= now()) LIMIT most
+    ) AS waiting
 $$;
 
 -- A queue's tables hold few rows and turn over all the time: vacuum by count, not by share of a size that was once

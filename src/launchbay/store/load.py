@@ -1,4 +1,4 @@
-"""How much work waits, for the metrics (`queries/load.sql`)."""
+"""How much work waits (`queries/load.sql`)."""
 
 from typing import NamedTuple
 
@@ -16,4 +16,5 @@ class LoadRow(NamedTuple):
 
 
 _sql = load("load")
+backlog = _sql.value("backlog", int)
 sample = _sql.row("sample", LoadRow)

@@ -18,6 +18,7 @@ from launchbay.planning.manifests import CompiledManifests
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.store.event_feed import EventFeed
 from launchbay.store.pool import Database
+from launchbay.usecases.backlog import Backlog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class Desk:
 
     database: Database
     lookups: Lookups
+    backlog: Backlog
     manifests: CompiledManifests
     check: Callable[[bytes], list[Finding]]
     runnable_types: frozenset[str]

@@ -127,6 +127,7 @@ async def resume_job(desk: Desk, actor: Actor, instance_id: str, job_id: str, pa
             raise Conflict(
                 "Another workflow is running on the instance; try again when it has ended.", code="InstanceBusy"
             )
+        await desk.backlog.refuse_beyond(connection, record.organization_id)
         resumed_id = await accept(connection, record.id, actor.user_id, resumed, manifest)
         assert resumed_id is not None, "the instance is locked and idle"
         done = await control.take_over(connection, job_id=resumed_id, earlier_id=job.id)

@@ -60,6 +60,7 @@ async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[st
             planned.request,
             planned.root,
         )
+        await desk.backlog.refuse_beyond(connection, application.organization_id)
         destroy_at = None
         if request.destroy_interval_ms != -1:
             destroy_at = desk.clock.now() + timedelta(milliseconds=request.destroy_interval_ms)

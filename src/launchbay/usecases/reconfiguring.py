@@ -65,6 +65,7 @@ async def reconfigure(desk: Desk, actor: Actor, instance_id: str, body: Mapping[
         plan = plan_reconfigure(record.status)
         if record.status is InstanceStatus.DESTROYED:
             raise BadRequest("The instance is destroyed; it cannot be reconfigured.", code="InstanceDestroyed")
+        await desk.backlog.refuse_beyond(connection, record.organization_id)
         busy = record.job_id is not None or not may_accept(plan)
         if busy or await accept(connection, record.id, actor.user_id, plan, root.manifest) is None:
             raise Conflict("A workflow is running on the instance; try again when it has ended.", code="InstanceBusy")

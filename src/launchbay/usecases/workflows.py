@@ -165,6 +165,8 @@ async def _run(
         raise _gone(record)
     if record.job_id is not None or not may_accept(plan):
         raise _busy()
+    if plan.kind != "destroy":  # which is what makes room
+        await desk.backlog.refuse_beyond(connection, record.organization_id)
     if await accept(connection, record.id, actor.user_id, plan, manifest) is None:
         raise _busy()
 

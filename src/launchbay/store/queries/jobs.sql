@@ -15,20 +15,21 @@ WITH instance AS (
     INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
     SELECT %(schedule_id)s, id, 'expiry', 'destroy', owner_id, destroy_at FROM instance WHERE destroy_at IS NOT NULL
 )
-SELECT launchbay_defer('run_job', instance_id, jsonb_build_object('job_id', id)) FROM job;
+SELECT launchbay_defer('run_job', instance_id, jsonb_build_object('job_id', id), queue => %(organization_id)s) FROM job;
 
 -- name: accept_work
 -- A job on an instance that has none under way and still is in the status that the plan was made for. No row: it lost.
 WITH claimed AS (
     UPDATE instances SET job_id = %(job_id)s, status = %(status)s
     WHERE id = %(instance_id)s AND job_id IS NULL AND status = %(prior_status)s
-    RETURNING id
+    RETURNING id, organization_id
 ), job AS (
     INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps)
     SELECT %(job_id)s, id, %(name)s, %(owner_id)s, %(job_status)s, %(plan)s, %(steps)s FROM claimed
     RETURNING id, instance_id
 )
-SELECT launchbay_defer('run_job', instance_id, jsonb_build_object('job_id', id)) FROM job;
+SELECT launchbay_defer('run_job', instance_id, jsonb_build_object('job_id', job.id), queue => claimed.organization_id)
+FROM job JOIN claimed ON claimed.id = job.instance_id;
 
 -- name: supersede_job
 -- Ends the job under way in favour of a forced destroy. The fence keeps its worker from writing anything more, and the

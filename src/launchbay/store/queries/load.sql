@@ -8,3 +8,7 @@ FROM (
     SELECT count(*) AS overdue, coalesce(extract(epoch FROM now() - min(due_at)), 0)::float8 AS oldest_overdue_s
     FROM schedules WHERE due_at <= now() AND NOT blocked
 ) AS due;
+
+-- name: backlog
+-- Jobs of an organization that wait to be started, counted no further than is asked for.
+SELECT launchbay_backlog(%(organization_id)s, %(most)s);
