@@ -93,6 +93,17 @@ APPROVAL_LONGEST_S = 90 * 24 * 3600.0
 APPROVALS_NEEDED = 100  # people who have to approve one step, at most
 APPROVALS_PENDING = 10_000  # of one organization
 
+# Programs that actions start on this server.
+PROGRAM_S = 3_600.0  # without a timeout of its own
+PROGRAM_LONGEST_S = 24 * 3_600.0
+PROGRAM_ANSWER_S = 20.0  # for a question such as its version
+PROGRAM_KEPT_BYTES = 64 * KIB  # of the end of each of its streams
+PROGRAM_EVENT_CHARS = 4 * MIB  # of one event that Ansible tells, a line of JSON
+ARCHIVE_FETCH_S = 300.0
+ARCHIVE_BYTES = 32 * MIB
+ARCHIVE_UNPACKED_BYTES = 256 * MIB
+ARCHIVE_FILES = 20_000
+
 # Notifications.
 MAIL_TIMEOUT_S = 30.0  # for one answer of the mail server
 MAIL_RECEIVERS = 100  # of one letter

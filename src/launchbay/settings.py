@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+_PROGRAMS = ("ansible", "helm", "opentofu")
 _RATES = ("rate_limit_address_per_s", "rate_limit_user_per_s", "rate_limit_burst_s")
 _DAYS = ("retention_days", "history_retention_days", "log_retention_days", "audit_retention_days")
 
@@ -39,6 +40,7 @@ class Settings:
     oidc_allowed_domains: str = ""
     oidc_organization: str = "Default"
     oidc_new_user_roles: str = ""
+    server_programs: str = ""
     smtp_host: str = ""
     smtp_port: int = 587
     smtp_security: str = "starttls"
@@ -99,6 +101,18 @@ class Settings:
         if self.oidc_issuer:
             self._check_openid()
         self._check_mail()
+        self._check_programs()
+
+    def _check_programs(self) -> None:
+        unknown = set(self.programs()) - set(_PROGRAMS)
+        if unknown:
+            raise SettingError(
+                f"LAUNCHBAY_SERVER_PROGRAMS names {', '.join(sorted(unknown))}; it may name {', '.join(_PROGRAMS)}."
+            )
+
+    def programs(self) -> list[str]:
+        """Return the programs that actions may start on this server."""
+        return self.server_programs.replace(",", " ").split()
 
     def _check_mail(self) -> None:
         if not self.smtp_host:

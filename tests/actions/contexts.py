@@ -21,6 +21,7 @@ from launchbay.model.masking import Masking
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.outgoing.mail import MailServer
+from launchbay.programs.allowed import Programs
 
 LOOPBACK = Allowlist.parse("127.0.0.1, ::1")
 TLS = ssl.create_default_context()  # one for all: reading the authorities takes its time
@@ -67,6 +68,7 @@ class RecordingContext:
     percents: list[int] = field(default_factory=list)
     naps: list[float] = field(default_factory=list)
     awaited: list[tuple[dict[str, int], float | None]] = field(default_factory=list)
+    programs: Programs = field(default_factory=Programs)
     mail_server: MailServer | None = None
     told: list[Mapping[str, Any]] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)

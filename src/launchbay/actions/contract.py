@@ -12,9 +12,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from launchbay.clock import Clock
 from launchbay.model.approval import Question, Verdict
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
+from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.outgoing.mail import MailServer
+from launchbay.programs.allowed import Programs
 
 ENTRY_POINT_GROUP = "launchbay.actions"
 
@@ -96,6 +97,10 @@ class StepMachines(Protocol):
         """Run Chef and return the node's attributes."""
         ...
 
+    async def way_in(self, machine: Machine) -> WayIn:
+        """Return what another program needs to get into the machine by SSH; the host has just shown its key."""
+        ...
+
 
 class StepContext(Protocol):
     """What a step may know and do; the runtime gives a fresh one to every attempt."""
@@ -148,6 +153,11 @@ class StepContext(Protocol):
     @property
     def outgoing(self) -> OutgoingHttp:
         """The only way to the network: it checks every address."""
+        ...
+
+    @property
+    def programs(self) -> Programs:
+        """Which programs may be started on this server."""
         ...
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from launchbay.actions.ansible import Ansible
 from launchbay.actions.approval import Approval
 from launchbay.actions.chef import Chef
 from launchbay.actions.commands import CommandCall
@@ -36,6 +37,7 @@ BUILT_IN: tuple[Action, ...] = (
     WaitPeers(),
     Approval(),
     Notify(),
+    Ansible(),
     GetInstanceContext(),
     *LOGGING_ACTIONS,
     Provision("provisionVms"),

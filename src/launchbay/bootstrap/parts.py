@@ -47,6 +47,7 @@ from launchbay.observe.exposition import exposition
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.manifests import CompiledManifests
+from launchbay.programs.allowed import Programs
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.run import RetryPacing, Surroundings
 from launchbay.service_types.registry import ServiceTypes
@@ -183,6 +184,7 @@ def _assemble(
         approvals=approvals,
         notices=WebhookNotices(database),
         mail=mail_server(settings),
+        programs=Programs(settings.programs()),
     )
     calls = ServiceCalls(database, desk.service_types, secret)
     sender = WebhookSender(database, outgoing, secret)

@@ -20,10 +20,10 @@ shell of another kind (`shell.py`) uses `running.py`.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from launchbay.model.disguises import Disguises, Stream
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
+from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
 from launchbay.model.masking import MASK
 
 ENTRY_POINT_GROUP = "launchbay.machines"
@@ -204,4 +204,13 @@ class MachineProvider(Protocol):
 
     def stand_in(self, errand: Errand, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the outputs of a step's action in its place. None, the answer of most providers, lets it run."""
+        ...
+
+
+@runtime_checkable
+class GivesWayIn(Protocol):
+    """A provider whose machines other programs may reach by SSH, such as Ansible."""
+
+    async def way_in(self, errand: Errand, machine: Machine) -> WayIn:
+        """Return what gets into the machine; it has just answered, with the host key that it must show."""
         ...

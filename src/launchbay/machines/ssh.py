@@ -17,8 +17,8 @@ A provider makes, adopts and releases machines, and leaves the rest to an `Ssh`:
         async def run(self, errand, machine, command):
             return await self._ssh.run(errand, machine, command)
 
-and so for `stop`, `converge`, `put_file` and `get_file`. `Machine.login`, `port` and `key_name` (of a key pair; empty
-is the environment's choice) say how to get in. Every connection goes to an address that the rules allow
+and so for `stop`, `converge`, `way_in`, `put_file` and `get_file`. `Machine.login`, `port` and `key_name` (of a key
+pair; empty is the environment's choice) say how to get in. Every connection goes to an address that the rules allow
 (`Parts.reach`), with the private key that `Parts.keys` gives, to the host key that was pinned at first
 (`ssh_connection.py`). A machine that is made anew under an old address has a new host key: `forget` the old one when it
 is released.
@@ -38,9 +38,9 @@ from launchbay.machines.contract import Errand
 from launchbay.machines.parts import Parts
 from launchbay.machines.running import Run, job_prefix, stop_runs
 from launchbay.machines.shell import Shell, ShellLost
-from launchbay.machines.ssh_connection import connected, host_name
+from launchbay.machines.ssh_connection import DEFAULT_LOGIN, connected, host_name
 from launchbay.machines.ssh_shell import SshShell
-from launchbay.model.machine import ChefRun, CommandResult, Machine, RemoteCommand
+from launchbay.model.machine import ChefRun, CommandResult, Machine, RemoteCommand, WayIn
 
 _AGAIN_FIRST_S = 0.5
 _AGAIN_LONGEST_S = 5.0
@@ -87,6 +87,24 @@ class Ssh:
     async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run Chef and return the attributes of the node."""
         return await converge(errand, machine, chef, lambda: self.open(errand, machine), self._parts.outgoing)
+
+    async def way_in(self, errand: Errand, machine: Machine) -> WayIn:
+        """Return what another program needs to get in; the host shows its key first, and it must be the pinned one."""
+        private_key = await self._parts.keys.private_key(errand, machine.key_name)
+        try:
+            async with connected(self._parts, errand, machine) as connection:
+                shown = connection.get_server_host_key()
+                address, port, *_ = connection.get_extra_info("peername")
+        except ShellLost as error:
+            raise ActionFailed(f"{error}.") from error
+        assert shown is not None, "the connection is up"
+        return WayIn(
+            address=address,
+            port=port,
+            login=machine.login or DEFAULT_LOGIN,
+            private_key=private_key,
+            host_key=" ".join(shown.export_public_key("openssh").decode("ascii").split()[:2]),
+        )
 
     async def stop(self, errand: Errand, machine: Machine) -> None:
         """End every command that the errand's job left running on the machine."""

@@ -13,7 +13,7 @@ from launchbay.errors import ActionFailed, AddressRefused
 from launchbay.machines.contract import Errand, Pooled
 from launchbay.machines.parts import Parts
 from launchbay.machines.ssh import Ssh
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
+from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
 from launchbay.model.static_host import PORTS, SSH_PORT, StaticHost, read_host, read_resource
 
 NAME = "static"
@@ -87,6 +87,10 @@ class StaticMachines:
     async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run Chef and return the node's attributes."""
         return await self._ssh.converge(errand, machine, chef)
+
+    async def way_in(self, errand: Errand, machine: Machine) -> WayIn:
+        """Return what another program needs to get in."""
+        return await self._ssh.way_in(errand, machine)
 
     async def put_file(self, errand: Errand, machine: Machine, name: str, content: bytes) -> None:
         """Write a file."""

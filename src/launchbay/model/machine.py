@@ -97,6 +97,19 @@ class CommandResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WayIn:
+    """What another program needs to get into a machine by SSH: an address that the rules allow, the login, its private
+    key, and the key that the host has shown (`ssh-ed25519 AAAA…`).
+    """
+
+    address: str
+    port: int
+    login: str
+    private_key: str = field(repr=False)
+    host_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChefRun:
     """What Chef shall do on a machine: the recipes, where their archive is, and the attributes of the node.
 

@@ -15,6 +15,7 @@ from launchbay.model.machine import Machine
 from launchbay.model.step_path import attempt_path
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.outgoing.mail import MailServer
+from launchbay.programs.allowed import Programs
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands
 from launchbay.runtime.machines import ComponentMachines, errand, provider_of
@@ -137,6 +138,11 @@ class RunningStep:
         """The checked way to the network."""
         job = self._job
         return job.surroundings.outgoing.within(job.organization_id, job.environment_id, job.environment.policies)
+
+    @property
+    def programs(self) -> Programs:
+        """Which programs may be started on this server."""
+        return self._job.surroundings.programs
 
     @property
     def mail(self) -> MailServer:

@@ -12,12 +12,12 @@ from typing import Any
 from launchbay import limits
 from launchbay.actions.contract import idempotency_key
 from launchbay.errors import ActionFailed
-from launchbay.machines.contract import Errand, MachineProvider
+from launchbay.machines.contract import Errand, GivesWayIn, MachineProvider
 from launchbay.machines.registry import UnknownProvider
 from launchbay.manifest.component_types import COMPUTE
 from launchbay.manifest.graph import Peer
 from launchbay.model.job import StepStatus
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
+from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
 from launchbay.model.step_path import workflow_path
 from launchbay.runtime.peers import named_peers
 from launchbay.runtime.run import JobRun
@@ -120,6 +120,17 @@ class ComponentMachines:
     async def converge(self, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run Chef and return the node's attributes."""
         return await self._maker(machine).converge(self.errand, machine, chef)
+
+    async def way_in(self, machine: Machine) -> WayIn:
+        """Return what another program needs to get into the machine by SSH."""
+        provider = self._maker(machine)
+        if not isinstance(provider, GivesWayIn):
+            raise ActionFailed(
+                f"{machine.host} is a machine of {machine.provider!r}, and not reached by SSH.",
+                "Use execrun on it, or machines of a provider that uses SSH.",
+                retryable=False,
+            )
+        return await provider.way_in(self.errand, machine)
 
     async def put_file(self, machine: Machine, name: str, content: bytes) -> None:
         """Write a file."""

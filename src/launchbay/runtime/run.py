@@ -19,6 +19,7 @@ from launchbay.model.links import Link
 from launchbay.model.plan import Plan
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.outgoing.mail import MailServer
+from launchbay.programs.allowed import Programs
 from launchbay.runtime.graph import Graph
 from launchbay.runtime.journal import Journal
 from launchbay.runtime.secrets import Secrets
@@ -202,6 +203,7 @@ class Surroundings:
     approvals: Approvals = field(default_factory=NoApprovals)
     notices: Notices = field(default_factory=NoNotices)
     mail: MailServer | None = None
+    programs: Programs = field(default_factory=Programs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

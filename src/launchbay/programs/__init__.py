@@ -1,0 +1,1 @@
+"""Programs that actions start on this server."""

@@ -1,0 +1,70 @@
+"""Archives (tar.gz) that a manifest names: fetched from an address that the rules allow, unpacked within bounds."""
+
+import asyncio
+import io
+import tarfile
+import zlib
+from pathlib import Path
+
+import httpx
+
+from launchbay import limits
+from launchbay.errors import ActionFailed, OutgoingFailed
+from launchbay.outgoing.client import OutgoingHttp, shown_url
+
+
+async def fetched(outgoing: OutgoingHttp, url: str, *, accept: str = "*/*") -> bytes:
+    """Return what is at the URL. Raises ActionFailed."""
+    try:
+        answer = await outgoing.request(
+            "GET",
+            url,
+            headers={"Accept": accept},
+            timeout_s=limits.ARCHIVE_FETCH_S,
+            max_bytes=limits.ARCHIVE_BYTES,
+        )
+    except OutgoingFailed as error:
+        raise ActionFailed(*error.sentences, retryable=error.retryable) from error
+    if answer.status != 200:
+        raise ActionFailed(
+            f"{answer.url} answered {answer.status}; expected 200 with the file.", retryable=answer.status >= 500
+        )
+    return answer.body
+
+
+async def unpack_fetched(outgoing: OutgoingHttp, url: str, directory: Path) -> Path:
+    """Fetch an archive and unpack it; return the directory that its files are below.
+
+    That is the one top directory of an archive that has nothing beside it. Raises ActionFailed.
+    """
+    archive = await fetched(outgoing, url)
+    try:
+        return await asyncio.to_thread(unpack, archive, directory)
+    except ValueError as error:
+        where = shown_url(httpx.URL(url))
+        raise ActionFailed(f"The archive of {where} is refused: {error}.", retryable=False) from error
+
+
+def unpack(archive: bytes, directory: Path) -> Path:
+    """Unpack files and directories, nothing else; return the directory as `unpack_fetched` does.
+
+    Raises ValueError with what is wrong.
+    """
+    left, count = limits.ARCHIVE_UNPACKED_BYTES, 0
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as source:
+            for member in source:
+                count, left = count + 1, left - member.size
+                if left < 0 or count > limits.ARCHIVE_FILES:
+                    raise ValueError(
+                        f"it unpacks to more than {limits.ARCHIVE_UNPACKED_BYTES // limits.MIB} MiB or"
+                        f" {limits.ARCHIVE_FILES} files"
+                    )
+                if not (member.isfile() or member.isdir()):
+                    raise ValueError(f"{member.name[:80]!r} is neither a file nor a directory")
+                source.extract(member, directory, filter="data")
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise ValueError(f"it is no tar.gz that can be read ({error})") from error
+    entries = list(directory.iterdir())
+    return entries[0] if len(entries) == 1 and entries[0].is_dir() else directory

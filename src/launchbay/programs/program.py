@@ -1,0 +1,159 @@
+"""Starts a program on this server and reads what it writes (quality.md §3, "commands are argv arrays").
+
+It gets an argv array and no shell, an environment with nothing in it but what is given and what every program needs, a
+private directory as its home, and a guard that ends it with everything that it started (`guard.py`).
+"""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from launchbay import limits
+from launchbay.errors import ActionFailed
+from launchbay.programs import guard
+
+_GUARD = str(Path(guard.__file__))
+_READ_BYTES = 64 * limits.KIB
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_STOP_S = guard.GRACE_S + 5.0
+
+Line = Callable[[str, str], None]
+"""Takes what a program writes: `stdout` or `stderr`, and a line of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What to run. `directory` is the program's home and private to it; `work` is where it starts, if elsewhere.
+
+    `line_chars` bounds a line: what is longer is cut there, and the rest of the line is dropped.
+    """
+
+    argv: Sequence[str]
+    directory: Path
+    work: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = limits.PROGRAM_S
+    line_chars: int = limits.LOG_LINE_CHARS
+    keep_bytes: int = limits.PROGRAM_KEPT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a program ended. Of its output, the last bytes are kept, cut at `Command.keep_bytes`."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+async def run_program(command: Command, on_line: Line) -> Ended:
+    """Run a program to its end. Cancellation and time-out end it with everything that it started.
+
+    Raises ActionFailed when it takes too long.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", _GUARD, str(command.directory)),
+        *command.argv,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        cwd=command.work or command.directory,
+        env=_environment(command),
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(command.timeout_s):
+            out, err = _Reading("stdout", command, on_line), _Reading("stderr", command, on_line)
+            await asyncio.gather(out.read(process.stdout), err.read(process.stderr))
+            return Ended(await process.wait(), out.kept(), err.kept())
+    except TimeoutError:
+        raise ActionFailed(
+            f"{Path(command.argv[0]).name} took longer than {command.timeout_s:g} s and was ended."
+        ) from None
+    finally:
+        await asyncio.shield(_stop(process))
+
+
+async def answer_of(*argv: str) -> str | None:
+    """Return what a program says about itself, such as its version; None where it is missing or fails."""
+    try:
+        async with asyncio.timeout(limits.PROGRAM_ANSWER_S):
+            process = await asyncio.create_subprocess_exec(
+                *argv, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env={"PATH": search_path(), "HOME": "/nonexistent"}
+            )
+            try:
+                out, _ = await process.communicate()
+            finally:
+                if process.returncode is None:
+                    process.kill()
+    except (OSError, TimeoutError):
+        return None
+    return out.decode("utf-8", "replace") if process.returncode == 0 else None
+
+
+def search_path() -> str:
+    """Return where programs are looked for: where the server's own are, and where it was told to look."""
+    return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH") or _PATH))
+
+
+def _environment(command: Command) -> dict[str, str]:
+    home = str(command.directory)
+    return {"PATH": search_path(), "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", **command.environment}
+
+
+async def _stop(process: Process) -> None:
+    """End the program, if it has not ended: its guard does that when its standard input ends."""
+    if process.returncode is not None:
+        return
+    if process.stdin is not None:
+        process.stdin.close()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_STOP_S):
+            await process.wait()
+    if process.returncode is None:
+        process.kill()
+        await process.wait()
+
+
+class _Reading:
+    """Reads one stream: hands over lines and keeps the end, in bounded memory."""
+
+    def __init__(self, name: str, command: Command, on_line: Line) -> None:
+        self._name = name
+        self._on_line = on_line
+        self._line_bytes = command.line_chars * 4
+        self._line_chars = command.line_chars
+        self._keep = command.keep_bytes
+        self._kept = bytearray()
+        self._rest = bytearray()
+
+    async def read(self, stream: asyncio.StreamReader | None) -> None:
+        """Read to the end."""
+        assert stream is not None, "it was asked for"
+        while data := await stream.read(_READ_BYTES):
+            self._kept += data
+            del self._kept[: -self._keep or None]
+            *lines, rest = data.split(b"\n")
+            for line in lines:
+                self._add(line)
+                self._end_line()
+            self._add(rest)
+        if self._rest:
+            self._end_line()
+
+    def kept(self) -> str:
+        """Return the end of what was read."""
+        return self._kept.decode("utf-8", "replace")
+
+    def _add(self, part: bytes) -> None:
+        self._rest += part[: max(0, self._line_bytes - len(self._rest))]
+
+    def _end_line(self) -> None:
+        line = self._rest.decode("utf-8", "replace")
+        self._rest.clear()
+        self._on_line(self._name, line.rstrip("\r")[: self._line_chars])

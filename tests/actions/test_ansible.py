@@ -1,0 +1,344 @@
+"""`ansible`: a real ansible-playbook, on this host and on real OpenSSH servers."""
+
+import asyncio
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchbay.actions.ansible import Ansible
+from launchbay.actions.ansible_events import AnsibleEvents
+from launchbay.actions.contract import ActionCall
+from launchbay.errors import ActionFailed
+from launchbay.machines.ssh import Ssh
+from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
+from launchbay.programs.allowed import Programs
+from tests.actions.contexts import RecordingContext, run
+from tests.machines.errands import errand
+from tests.machines.hosts import LOGIN, Hosts, needs_sshd
+from tests.machines.provided import parts
+from tests.outgoing.loopback import answer, loopback_server
+from tests.programs.test_archive import packed
+from tests.programs.test_program import is_alive, pids, until
+
+ANSIBLE = Ansible()
+ALLOWED = Programs(["ansible"])
+PLAIN: dict[str, Any] = {"hosts": "all", "gather_facts": False}
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Private directories are made here, so that a test sees what is left of them."""
+    directory = Path(tempfile.mkdtemp(prefix="lb"))  # short: the sockets of SSH lie in it
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    return directory
+
+
+@dataclass
+class SshMachines:
+    """The machines of a component: those of a test, reached by the real SSH of the product."""
+
+    ssh: Ssh
+    machines: list[Machine]
+    asked: list[Sequence[str] | None] = field(default_factory=list)
+
+    def of_role(self, role: str) -> Sequence[Machine]:
+        return [machine for machine in self.machines if machine.role == role]
+
+    def own(self) -> Sequence[Machine]:
+        return self.machines
+
+    def to_reach(self, roles: Sequence[str] | None) -> Sequence[Machine]:
+        self.asked.append(roles)
+        return [machine for machine in self.machines if roles is None or machine.role in roles]
+
+    async def way_in(self, machine: Machine) -> WayIn:
+        return await self.ssh.way_in(errand(), machine)
+
+    async def provision(self, role: str, count: int, spec: MachineSpec) -> Sequence[Machine]:
+        return []
+
+    async def adopt(self, role: str, addresses: Sequence[str], spec: MachineSpec) -> Sequence[Machine]:
+        return []
+
+    async def release(self, machines: Sequence[Machine]) -> None:
+        return None
+
+    async def run(self, machine: Machine, command: RemoteCommand) -> CommandResult:
+        return await self.ssh.run(errand(), machine, command)
+
+    async def converge(self, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
+        return {}
+
+
+@dataclass
+class OnMachines(RecordingContext):
+    reached: SshMachines | None = None
+
+    @property
+    def machines(self) -> SshMachines:
+        assert self.reached is not None
+        return self.reached
+
+
+def here() -> RecordingContext:
+    return RecordingContext(programs=ALLOWED)
+
+
+def play(*tasks: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+    return [{**PLAIN, "tasks": list(tasks), **more}]
+
+
+def said(context: RecordingContext) -> str:
+    return "\n".join(text for _, text in context.lines)
+
+
+async def refusal(context: RecordingContext, **parameters: Any) -> ActionFailed:
+    with pytest.raises(ActionFailed) as caught:
+        await run(ANSIBLE, context, **parameters)
+    return caught.value
+
+
+async def test_a_playbook_runs_and_gives_its_statistics_and_data(places: Path) -> None:
+    context = here()
+    variables = {"who": "$(touch pwned) '\"; {{ 6 * 7 }}", "deep": {"list": [1, 2]}}
+
+    outputs = await run(
+        ANSIBLE,
+        context,
+        onServer=True,
+        variables=variables,
+        playbook=play(
+            {"name": "greet", "ansible.builtin.debug": {"msg": "hello {{ deep.list[1] }}"}},
+            {"ansible.builtin.command": {"argv": ["printf", "%s", "{{ who }}"]}, "register": "printed"},
+            {"ansible.builtin.set_stats": {"data": {"answer": 42, "printed": "{{ printed.stdout }}"}}},
+        ),
+    )
+
+    assert outputs["stats"]["localhost"] == {
+        "ok": 3,
+        "changed": 1,
+        "failed": 0,
+        "unreachable": 0,
+        "skipped": 0,
+        "rescued": 0,
+        "ignored": 0,
+    }
+    assert outputs["data"]["answer"] == 42
+    assert outputs["data"]["printed"].startswith("$(touch pwned) '\"; ")
+    assert "TASK [greet]" in said(context)
+    assert "hello 2" in said(context)
+    assert context.percents == sorted(context.percents)
+    assert list(places.iterdir()) == [], "nothing is left behind"
+
+
+async def test_a_text_is_a_playbook_too_and_tags_choose_tasks() -> None:
+    text = """
+    - hosts: all
+      gather_facts: false
+      tasks:
+        - ansible.builtin.set_stats: {data: {one: 1}}
+          tags: first
+        - ansible.builtin.set_stats: {data: {two: 2}}
+          tags: second
+    """
+
+    outputs = await run(ANSIBLE, here(), onServer=True, playbook=text, tags="second")
+
+    assert outputs["data"] == {"two": 2}
+
+
+async def test_a_failed_task_fails_the_step_with_its_host_and_words_and_an_ignored_one_does_not() -> None:
+    ignored = {"name": "shrug", "ansible.builtin.fail": {"msg": "not this"}, "ignore_errors": True}
+    failing = {"name": "deploy it", "ansible.builtin.fail": {"msg": "no room, password=hunter22"}}
+
+    error = await refusal(here(), onServer=True, playbook=play(ignored, failing))
+
+    assert "localhost: the task 'deploy it' failed: no room" in str(error)
+    assert "not this" not in str(error)
+    assert "hunter22" not in str(error)
+    assert error.retryable
+
+
+async def test_a_task_that_keeps_its_secrets_is_not_in_the_log() -> None:
+    context = here()
+    hidden = {
+        "name": "quiet",
+        "ansible.builtin.command": "echo very-secret-thing && false",
+        "no_log": True,
+        "ignore_errors": True,
+    }
+    loud = {"name": "loud", "ansible.builtin.debug": {"msg": "heard"}}
+
+    await run(ANSIBLE, context, onServer=True, playbook=play(hidden, loud))
+
+    assert "heard" in said(context)
+    assert "very-secret-thing" not in said(context)
+
+
+async def test_a_broken_playbook_says_what_ansible_says() -> None:
+    error = await refusal(here(), onServer=True, playbook="- hosts: all\n  tasks: [{no_such_module: {}}]\n")
+
+    assert "no_such_module" in str(error)
+
+
+async def test_a_role_and_a_playbook_come_from_an_archive() -> None:
+    files = {
+        "p/roles/web/tasks/main.yml": b"- ansible.builtin.set_stats: {data: {role: '{{ size }}'}}\n",
+        "p/plays/site.yml": b"- hosts: all\n  gather_facts: false\n  tasks:\n    - set_stats: {data: {site: true}}\n",
+    }
+    async with loopback_server() as server:
+        server.routes["/p.tar.gz"] = answer(body=packed(dict(files)))
+        url = server.url("/p.tar.gz")
+
+        of_role = await run(ANSIBLE, here(), onServer=True, url=url, role="web", variables={"size": 3})
+        of_site = await run(ANSIBLE, here(), onServer=True, url=url, playbook="plays/site.yml")
+
+    assert of_role["data"] == {"role": 3}
+    assert of_site["data"] == {"site": True}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({}, "'playbook' or 'role'"),
+        ({"playbook": "x", "role": "web"}, "'playbook' or 'role'"),
+        ({"role": "web"}, "'role' is wrong"),
+        ({"playbook": "x", "variables": [1]}, "'variables' is wrong"),
+        ({"playbook": "x", "timeout": "2 days"}, "'timeout' is wrong"),
+        ({"playbook": float("nan")}, "'playbook' is wrong"),
+    ],
+)
+async def test_a_wrong_parameter_is_named(parameters: dict[str, Any], named: str) -> None:
+    error = await refusal(here(), onServer=True, **parameters)
+
+    assert named in str(error)
+    assert not error.retryable
+
+
+@pytest.mark.parametrize("playbook", ["../../etc/site.yml", "/etc/site.yml", "--syntax-check", "", 7])
+async def test_a_playbook_of_an_archive_lies_in_it(playbook: object) -> None:
+    async with loopback_server() as server:
+        server.routes["/p"] = answer(body=packed({"p/a.yml": b""}))
+
+        error = await refusal(here(), onServer=True, url=server.url("/p"), playbook=playbook)
+
+    assert "'playbook' is wrong" in str(error)
+
+
+async def test_nothing_runs_where_the_operator_does_not_allow_it() -> None:
+    error = await refusal(RecordingContext(), onServer=True, playbook=play())
+
+    assert "LAUNCHBAY_SERVER_PROGRAMS=ansible" in str(error)
+    assert not error.retryable
+
+
+async def test_cancelling_ends_the_playbook_and_what_it_started(tmp_path: Path, places: Path) -> None:
+    file = tmp_path / "pids"
+    task = {"ansible.builtin.shell": f"echo $$ >> {file}; setsid sh -c 'echo $$ >> {file}; sleep 600'"}
+    running = asyncio.create_task(
+        ANSIBLE.run(ActionCall({"onServer": True, "playbook": play(task), "timeout": 600}, here()))
+    )
+    await until(lambda: len(pids(file)) == 2 or running.done())
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert not any(map(is_alive, pids(file)))
+    assert list(places.iterdir()) == []
+
+
+def test_lines_that_are_no_events_are_words_of_the_program() -> None:
+    lines: list[tuple[str, str]] = []
+    events = AnsibleEvents(lambda level, text: lines.append((level, text)), lambda _: None)
+
+    for line in ("", "\x1b[35m[WARNING]: old\x1b[0m", "[1, 2]", '{"event": 3}', '{"event": "x", "event_data": []}'):
+        events.take(line)
+
+    assert lines == [("warning", "[WARNING]: old"), ("warning", "[1, 2]"), ("warning", '{"event": 3}')]
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    with Hosts.start(2, network=4) as started:
+        yield started
+
+
+@needs_sshd
+class TestOnMachines:
+    def context(self, hosts: Hosts, tmp_path: Path) -> OnMachines:
+        machines = [
+            Machine(
+                id=host.address,
+                role=role,
+                provider="static",
+                number=number,
+                public_ip=host.address,
+                port=host.port,
+                login=LOGIN,
+            )
+            for number, (host, role) in enumerate(zip(hosts.hosts, ("web", "data base"), strict=True), 1)
+        ]
+        return OnMachines(programs=ALLOWED, reached=SshMachines(Ssh(parts(hosts, tmp_path)), machines))
+
+    async def test_the_hosts_are_the_machines_of_the_roles(self, hosts: Hosts, tmp_path: Path, places: Path) -> None:
+        context = self.context(hosts, tmp_path)
+        seen = {"ansible.builtin.set_stats": {"data": {"groups": "{{ groups }}"}}}
+        note = {"ansible.builtin.shell": "echo $SSH_CONNECTION > {{ place }}/{{ inventory_hostname }}"}
+        variables = {"place": str(hosts[0].work)}
+
+        outputs = await run(
+            ANSIBLE, context, playbook=play({"ansible.builtin.ping": {}}, note, seen), variables=variables
+        )
+
+        assert {host: stats["ok"] for host, stats in outputs["stats"].items()} == {
+            hosts[0].address: 3,
+            hosts[1].address: 3,
+        }
+        for host in hosts.hosts:
+            assert host.address in (hosts[0].work / host.address).read_text()
+        groups = outputs["data"]["groups"]
+        assert groups["web"] == [hosts[0].address]
+        assert groups["data_base"] == [hosts[1].address]
+        assert list(places.iterdir()) == []
+
+    async def test_only_the_roles_that_are_named_are_reached(self, hosts: Hosts, tmp_path: Path) -> None:
+        context = self.context(hosts, tmp_path)
+
+        outputs = await run(ANSIBLE, context, roles="web", playbook=play({"ansible.builtin.ping": {}}))
+
+        assert list(outputs["stats"]) == [hosts[0].address]
+
+    async def test_keys_are_readable_for_the_server_alone(self, hosts: Hosts, tmp_path: Path, places: Path) -> None:
+        context = self.context(hosts, tmp_path)
+        go_on = tmp_path / "go-on"
+        waiting = {"ansible.builtin.wait_for": {"path": str(go_on)}, "delegate_to": "localhost"}
+        running = asyncio.create_task(
+            ANSIBLE.run(ActionCall({"playbook": play(waiting, connection="local"), "roles": "web"}, context))
+        )
+        await until(lambda: bool(list(places.glob("*/keys/0"))) or running.done())
+        [key] = places.glob("*/keys/0")
+        await until(lambda: key.stat().st_size > 0)
+
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        assert stat.S_IMODE(key.parent.parent.stat().st_mode) == 0o700
+        assert key.read_text() == hosts.private_key
+        assert key.stat().st_uid == os.geteuid()
+        go_on.touch()
+        await running
+        assert not key.exists()
+
+    async def test_a_host_that_shows_another_key_is_not_let_near(self, hosts: Hosts, tmp_path: Path) -> None:
+        context = self.context(hosts, tmp_path)
+        await context.machines.way_in(context.machines.machines[0])
+        hosts[0].new_host_key()
+
+        error = await refusal(context, roles="web", playbook=play({"ansible.builtin.ping": {}}))
+
+        assert "key" in str(error)
