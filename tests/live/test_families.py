@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.api.running import Api, accepted, running_api
+from tests.api.running import Api, accepted, fresh_name, running_api
 from tests.databases import Databases
 from tests.live.families import CHILD, child_application, links, parent, reconfigured
 
@@ -237,7 +237,9 @@ async def test_children_whose_own_work_waits_for_a_place_do_not_stop_those_that_
 
 async def shared(api: Api, instance: str, application: str) -> str:
     """Put an instance into the catalog of the default environment, and return the revision that stands for it."""
-    made = accepted(await api.post(f"applications/{application}/revisions", {"name": "shared", "version": 2}))
+    made = accepted(
+        await api.post(f"applications/{application}/revisions", {"name": fresh_name("shared"), "version": 2})
+    )
     catalog = {"configuration.shared-instances": {made["id"]: instance}}
     body = {"name": f"catalog {made['id']}", "typeId": "builtin:shared_instances_catalog", "parameters": catalog}
     service = accepted(await api.post(f"organizations/{api.organization}/services", body))["id"]
@@ -271,6 +273,52 @@ async def test_an_instance_cannot_be_its_own_shared_child(api: Api) -> None:
     answer = await api.put(f"instances/{instance}/configuration", {"submodules": {"one": {"revisionId": made}}})
     assert answer.status_code == 400, answer.text
     assert (await api.document(instance))["status"] == "Running"
+
+
+BARE = """
+application:
+  components:
+    one: {type: reference.Submodule, configuration: {__locator.application-id: LOCATOR}, interfaces: {}}
+"""
+
+
+async def test_shared_instances_do_not_stand_on_each_other_in_a_circle(api: Api) -> None:
+    application = await api.application(BARE.replace("LOCATOR", await child_application(api)))
+    three = [await api.launch(application) for _ in range(3)]
+    revisions: list[str] = []
+    for instance in three:
+        await api.settled(instance)
+        revisions.append(await shared(api, instance, application))
+
+    def bodies(revision: str) -> dict[str, dict[str, dict[str, str]]]:
+        return {"submodules": {"one": {"revisionId": revision}}}
+
+    for place, other in ((0, 1), (1, 2)):
+        accepted(await api.put(f"instances/{three[place]}/configuration", bodies(revisions[other])))
+        document = await api.settled(three[place])
+        assert (document["status"], links(document)) == ("Running", {"one": three[other]})
+    for revision in revisions:  # its own, one that stands on it, one that stands on such a one
+        answer = await api.put(f"instances/{three[2]}/configuration", bodies(revision))
+        assert (answer.status_code, answer.json()["code"]) == (400, "EndlessSubmodules")
+    accepted(await api.put(f"instances/{three[0]}/configuration", bodies(revisions[1])))  # as it is
+    assert (await api.settled(three[0]))["status"] == "Running"
+
+
+async def test_two_configurations_at_the_same_moment_close_no_circle_of_shared_instances(api: Api) -> None:
+    application = await api.application(BARE.replace("LOCATOR", await child_application(api)))
+    pair = [await api.launch(application) for _ in range(2)]
+    revisions: list[str] = []
+    for instance in pair:
+        await api.settled(instance)
+        revisions.append(await shared(api, instance, application))
+    wanted = zip(pair, reversed(revisions), strict=True)
+    answers = await asyncio.gather(
+        *(
+            api.put(f"instances/{instance}/configuration", {"submodules": {"one": {"revisionId": revision}}})
+            for instance, revision in wanted
+        )
+    )
+    assert sorted(answer.status_code for answer in answers) == [200, 400]
 
 
 async def test_configurations_that_come_at_once_leave_one_child(api: Api) -> None:

@@ -18,10 +18,11 @@ from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.former_configuration import FormerConfiguration
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.instance_record import InstanceRecord
+from launchbay.model.links import LinkKind
 from launchbay.planning.accept import accept, may_accept
 from launchbay.planning.commands import plan_reconfigure
 from launchbay.planning.environment import view_of
-from launchbay.store import instances, manifests, revisions
+from launchbay.store import instances, manifests, offers, revisions
 from launchbay.store.pool import Connection
 from launchbay.usecases.configuration_request import ConfigurationRequest, read_configuration_request
 from launchbay.usecases.desk import Desk
@@ -114,7 +115,7 @@ async def plan_configuration(
     planner = TreePlanner(desk, connection, lookup, environment, await shared_instances(connection, environment))
     await planner.plant(root, read_submodules(target.submodules))
     unmet = await lead_to_services(desk, connection, environment, root)
-    _refuse_circles(root)
+    await _refuse_circles(connection, record.organization_id, root)
     for node in root.walk():
         refuse_what_cannot_run(node, view, desk.runnable_types, unmet)
     return PlannedConfiguration(record, root, view)
@@ -149,17 +150,29 @@ async def _target(connection: Connection, record: InstanceRecord, request: Confi
     return target
 
 
-def _refuse_circles(root: LaunchNode) -> None:
-    """Raise BadRequest for a shared instance that stands inside of itself: its jobs would wait for each other."""
+async def _refuse_circles(connection: Connection, organization_id: str, root: LaunchNode) -> None:
+    """Raise BadRequest for a shared instance that stands on one that would stand on it.
+
+    Over whatever others that be: their jobs would wait for each other.
+    """
     by_path = {node.path: node.instance_id for node in root.walk()}
     for node in root.walk():
-        around = {by_path[node.path[:length]] for length in range(len(node.path) + 1)}
-        for component, link in node.links.items():
-            if link.instance_id in around:
+        new = {
+            component: link.instance_id
+            for component, link in node.links.items()
+            if link.kind is LinkKind.SHARED and (node.former is None or node.former.link(component) != link)
+        }
+        if not new:
+            continue
+        around = [by_path[node.path[:length]] for length in range(len(node.path) + 1)]
+        await offers.lock_links(connection, organization_id=organization_id)
+        standing = {row.id for row in await offers.standing_on(connection, instance_ids=around)}
+        for component, instance_id in new.items():
+            if instance_id in standing:
                 where = ".".join((*node.path, component))
                 raise BadRequest(
-                    f"The submodule {where} would be the instance {link.instance_id}, which it is a part of; name "
-                    "another revision.",
+                    f"The submodule {where} would be the instance {instance_id}, which is, or stands on, what it would be "
+                    "a part of; name another revision.",
                     code="EndlessSubmodules",
                 )
 
