@@ -3,11 +3,14 @@
 import pytest
 
 from launchbay import limits
+from launchbay.access.key_file import KEY_BYTES
+from launchbay.access.secret_key import SecretKey
 from launchbay.clock import SystemClock
 from launchbay.engine import retention
 from launchbay.engine.retention import Keeping, Retention
 from tests.engine.bay import Bay
 
+KEY = SecretKey(bytes(KEY_BYTES))
 MANIFEST = "launch: {steps: []}\nact: {steps: []}"
 
 
@@ -17,7 +20,7 @@ def keeping(**days: int) -> Keeping:
 
 async def purge(bay: Bay, **days: int) -> int:
     """Purge to the end; return the number of rounds."""
-    duty, rounds = Retention(bay.database, keeping(**days), SystemClock()), 1
+    duty, rounds = Retention(bay.database, keeping(**days), SystemClock(), KEY), 1
     while await duty.purge():
         rounds += 1
     return rounds
@@ -53,6 +56,8 @@ async def test_a_destroyed_instance_goes_when_its_time_is_over_and_not_before(ba
     await ended_job(bay, living, 400)
     await purge(bay, destroyed_days=30)
     assert {row[0] for row in await bay.rows("SELECT id FROM instances")} == {young, living}
+    entries = await bay.rows("SELECT actor_email, operation, object_id, before FROM audit_entries")
+    assert entries == [("engine/retention", "delete_instance", old, '{"name":"live","status":"Destroyed"}')]
     assert await bay.one("SELECT count(*) FROM jobs") == 3
     assert await bay.one("SELECT count(*) FROM steps") == 3
     assert await bay.one("SELECT count(*) FROM log_lines WHERE instance_id = %s", old) == 0

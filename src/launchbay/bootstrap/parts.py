@@ -245,7 +245,7 @@ def _engine(
         is_alone=not settings.database_url,  # the embedded database serves one process, which holds its lock
         further_duties=(
             Duty("cleaner", CLEAN_S, Cleaner(database).clean),
-            Duty("retention", RETAIN_S, Retention(database, _keeping(settings), surroundings.clock).purge),
+            Duty("retention", RETAIN_S, Retention(database, _keeping(settings), surroundings.clock, secret).purge),
             Duty("webhooks", LOOK_S, sender.send_due),
             Duty("approvals", APPROVALS_S, approvals.look),
             Duty("sweep", settings.machines_sweep_interval_s, strays.sweep),

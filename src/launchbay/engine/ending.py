@@ -12,6 +12,7 @@ import structlog
 from launchbay import limits
 from launchbay.engine.aftermath import NOTHING_FOLLOWS, Aftermath
 from launchbay.engine.journal import NOTHING_TO_WRITE, PostgresJournal, patiently
+from launchbay.engine.recording import Recording
 from launchbay.errors import BadRequest, Fenced
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, status_after_job
@@ -48,12 +49,21 @@ class Outcome:
 class Ending:
     """Writes the end of one claim of a job."""
 
-    def __init__(self, database: Database, journal: PostgresJournal, job_id: str, claim: ClaimRow, plan: Plan) -> None:
+    def __init__(
+        self,
+        database: Database,
+        journal: PostgresJournal,
+        job_id: str,
+        claim: ClaimRow,
+        plan: Plan,
+        recording: Recording,
+    ) -> None:
         self._database = database
         self._journal = journal
         self._job_id = job_id
         self._claim = claim
         self._plan = plan
+        self._recording = recording
         self._began_s = time.monotonic()
 
     async def write(self, state: InstanceState, outcome: Outcome) -> None:
@@ -125,8 +135,23 @@ class Ending:
             if ended.work_waiting:
                 await schedules.unblock(lent, instance_id=self._claim.instance_id)
             if may_go_on and outcome.manifest is not None and status is not InstanceStatus.DESTROYED:
-                await _go_on(lent, self._claim.instance_id, outcome.manifest, status)
+                await self._go_on(lent, outcome.manifest, status)
         return True
+
+    async def _go_on(self, connection: Connection, manifest: CompiledManifest, status: InstanceStatus) -> None:
+        """Accept the triggered workflow whose turn it is, if it is one's. What else is due is the stager's."""
+        claim = self._claim
+        due = await schedules.next_turn(connection, instance_id=claim.instance_id)
+        if due is None or due.kind != "trigger":
+            return
+        try:
+            plan = plan_trigger(manifest, due.component, due.workflow, status)
+        except BadRequest:
+            return  # the stager refuses it where it shows
+        job_id = await accept(connection, claim.instance_id, due.owner_id, plan, manifest)
+        if job_id is not None:
+            await self._recording.fired(connection, due, job_id, claim.organization_id, claim.application_id)
+            await schedules.remove(connection, schedule_id=due.id)
 
     async def _delete_instance(self) -> bool:
         async with self._database.connection() as connection:
@@ -137,16 +162,3 @@ class Ending:
         """Tell whether an earlier attempt, whose answer was lost, has ended the job after all."""
         outcome = await jobs.outcome(connection, job_id=self._job_id)
         return outcome is None or (outcome.fence == self._claim.fence and outcome.status != JobStatus.EXECUTING)
-
-
-async def _go_on(connection: Connection, instance_id: str, manifest: CompiledManifest, status: InstanceStatus) -> None:
-    """Accept the triggered workflow whose turn it is, if it is one's. What else is due is the stager's."""
-    due = await schedules.next_turn(connection, instance_id=instance_id)
-    if due is None or due.kind != "trigger":
-        return
-    try:
-        plan = plan_trigger(manifest, due.component, due.workflow, status)
-    except BadRequest:
-        return  # the stager refuses it where it shows
-    if await accept(connection, instance_id, due.owner_id, plan, manifest) is not None:
-        await schedules.remove(connection, schedule_id=due.id)

@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 import structlog
 
 from launchbay import limits
+from launchbay.access.secret_key import SecretKey
 from launchbay.clock import Clock
+from launchbay.engine.recording import Recording
 from launchbay.store import retention
 from launchbay.store.pool import Connection, Database
 from launchbay.store.statements import Change
@@ -38,10 +40,11 @@ class Keeping:
 class Retention:
     """Throws away what is old; every process may run one, and they take turns."""
 
-    def __init__(self, database: Database, keeping: Keeping, clock: Clock) -> None:
+    def __init__(self, database: Database, keeping: Keeping, clock: Clock, secret_key: SecretKey) -> None:
         self._database = database
         self._keeping = keeping
         self._clock = clock
+        self._recording = Recording(secret_key)
         # Old jobs that stay, being among the last of their instance, are looked at again only a day later.
         self._place = _BEGINNING
         self._begun_s = clock.monotonic_s()
@@ -81,8 +84,10 @@ class Retention:
         for drop in (retention.drop_lines_of_destroyed, retention.drop_jobs_of_destroyed):
             if await drop(connection, days=days, count=BATCH, instances=INSTANCES) >= BATCH:
                 return 0, True
-        count = await retention.drop_destroyed(connection, days=days, instances=INSTANCES)
-        return count, count >= INSTANCES
+        dropped = await retention.drop_destroyed(connection, days=days, instances=INSTANCES)
+        for instance in dropped:
+            await self._recording.dropped(connection, instance)
+        return len(dropped), len(dropped) >= INSTANCES
 
     async def _jobs(self, connection: Connection) -> tuple[int, bool]:
         if not self._keeping.history_days:

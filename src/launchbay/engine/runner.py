@@ -18,6 +18,7 @@ from launchbay.engine.ending import BROKEN, Ending, Outcome
 from launchbay.engine.inner_jobs import InnerJobs
 from launchbay.engine.journal import PostgresJournal, patiently
 from launchbay.engine.recall import recall
+from launchbay.engine.recording import Recording
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import Fenced, LaunchbayError
 from launchbay.model.instance import InstanceEvent, InstanceStatus, move
@@ -58,6 +59,7 @@ class Runner:
         self._surroundings = surroundings
         self._manifests = manifests
         self._secret_key = secret_key
+        self._recording = Recording(secret_key)
         self._destroy_timeout_s = destroy_timeout_s
         self._held: dict[tuple[str, int], asyncio.Event] = {}
         self._assembly = Assembly(database, manifests, surroundings)
@@ -134,7 +136,7 @@ class Runner:
     async def _perform(
         self, job_id: str, claim: ClaimRow, journal: PostgresJournal, cancellation: str | None, goes_on: asyncio.Event
     ) -> None:
-        ending = Ending(self._database, journal, job_id, claim, read_plan(claim.plan))
+        ending = Ending(self._database, journal, job_id, claim, read_plan(claim.plan), self._recording)
         state = InstanceState.from_text(journal.secrets.opened_json(claim.state))
         try:
             job = await self._assembly.job(job_id, claim, journal, state, self._others)

@@ -11,6 +11,7 @@ import structlog
 from launchbay.access.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.engine.looking import look
+from launchbay.engine.recording import Recording
 from launchbay.errors import BadRequest, InvalidManifest, Unavailable
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import component_at
@@ -38,6 +39,7 @@ class Stager:
         self._manifests = manifests
         self._clock = clock
         self._secret_key = secret_key
+        self._recording = Recording(secret_key)
 
     async def fire_due(self) -> int:
         """Fire a batch of due schedules, oldest first, and return how many rows it dealt with."""
@@ -70,6 +72,7 @@ class Stager:
         manifest, plan = await self._plan(connection, schedule, target)
         job_id = await accept(connection, schedule.instance_id, schedule.owner_id, plan, manifest)
         assert job_id is not None, "the instance is locked, idle and not destroyed"
+        await self._recording.fired(connection, schedule, job_id, target.organization_id, target.application_id)
         await schedules.remove(connection, schedule_id=schedule.id)
         if schedule.kind == "cron":
             await self._come_again(connection, schedule, manifest)

@@ -16,6 +16,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.access.secret_key import SealBroken, SecretKey
+from launchbay.engine.recording import Recording
 from launchbay.errors import OutgoingFailed, Unavailable
 from launchbay.model.masking import Masking
 from launchbay.model.webhook import pause_s, secret_purpose, signature, url_purpose
@@ -37,6 +38,7 @@ class WebhookSender:
         self._database = database
         self._outgoing = outgoing
         self._secret = secret
+        self._recording = Recording(secret)
         self._under_way: dict[asyncio.Task[None], str] = {}
 
     async def send_due(self) -> bool:
@@ -131,6 +133,8 @@ class WebhookSender:
         days = limits.WEBHOOK_DISABLED_AFTER_S / 86_400
         reason = f"No delivery has succeeded for {days:g} days. The last error: {error}"
         async with self._database.transaction() as connection:
-            if await store.disable(connection, webhook_id=webhook_id, reason=reason):
+            disabled = await store.disable(connection, webhook_id=webhook_id, reason=reason)
+            if disabled is not None:
+                await self._recording.disabled(connection, disabled, reason)
                 await store.drop_pending(connection, webhook_id=webhook_id, reason=reason)
                 log.warning("webhook.disabled", webhook=webhook_id)

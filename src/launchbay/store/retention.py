@@ -14,6 +14,16 @@ class EndedJobRow(NamedTuple):
     may_go: bool
 
 
+class DroppedRow(NamedTuple):
+    """A destroyed instance that was deleted."""
+
+    id: str
+    organization_id: str
+    application_id: str
+    name: str
+    status: str
+
+
 _sql = load("retention")
 
 
@@ -24,4 +34,4 @@ look_at_jobs = _sql.rows("look_at_jobs", EndedJobRow)
 drop_jobs = _sql.change("drop_jobs")
 drop_lines_of_destroyed = _sql.change("drop_lines_of_destroyed")
 drop_jobs_of_destroyed = _sql.change("drop_jobs_of_destroyed")
-drop_destroyed = _sql.change("drop_destroyed")
+drop_destroyed = _sql.rows("drop_destroyed", DroppedRow)

@@ -24,6 +24,7 @@ class TargetRow(NamedTuple):
 
     status: str
     job_id: str | None
+    organization_id: str
     application_id: str
     version: int
     is_turn: bool

@@ -48,6 +48,13 @@ class ClaimedRow(NamedTuple):
     secret: bytes
 
 
+class DisabledRow(NamedTuple):
+    """A webhook that was switched off."""
+
+    id: str
+    organization_id: str
+
+
 class SecretsRow(NamedTuple):
     """What an instance was given."""
 
@@ -73,5 +80,5 @@ delivered = _sql.change("delivered")
 secrets_of = _sql.rows("secrets_of", SecretsRow)
 drop_excess = _sql.change("drop_excess")
 failed = _sql.value("failed", float)
-disable = _sql.change("disable")
+disable = _sql.row("disable", DisabledRow)
 forget_deliveries = _sql.change("forget_deliveries")

@@ -60,4 +60,5 @@ DELETE FROM instances WHERE id IN (
       AND NOT EXISTS (SELECT FROM instances child WHERE child.parent_id = instances.id AND child.status <> 'Destroyed')
     ORDER BY destroyed_at LIMIT %(instances)s
     FOR UPDATE SKIP LOCKED
-);
+)
+RETURNING id, organization_id, application_id, name, status;

@@ -11,7 +11,7 @@ FOR UPDATE SKIP LOCKED;
 -- name: lock_target
 -- The instance that a due schedule is for. The lock orders this against the end of its job. What was due before comes
 -- first, even if another process holds it or it still waits for the end of a job.
-SELECT status, job_id, application_id, version, NOT EXISTS (
+SELECT status, job_id, organization_id, application_id, version, NOT EXISTS (
            SELECT FROM schedules
            WHERE schedules.instance_id = instances.id AND schedules.due_at <= now()
              AND (schedules.due_at, schedules.id) < (%(due_at)s, %(schedule_id)s)

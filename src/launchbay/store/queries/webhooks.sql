@@ -112,7 +112,8 @@ UPDATE webhooks SET failing_since = coalesce(failing_since, now()) FROM delivery
 RETURNING extract(epoch FROM now() - failing_since)::double precision;
 
 -- name: disable
-UPDATE webhooks SET enabled = false, disabled_reason = %(reason)s WHERE id = %(webhook_id)s AND enabled;
+UPDATE webhooks SET enabled = false, disabled_reason = %(reason)s WHERE id = %(webhook_id)s AND enabled
+RETURNING id, organization_id;
 
 -- name: secrets_of
 -- What instances were given: its secrets are covered in what is sent.
