@@ -69,6 +69,7 @@ class Settings:
     log_retention_days: int = 90
     audit_retention_days: int = 0
     machines: str = "none"
+    local_environments: str = ""
     dry_run_answers: str = ""
     machines_sweep: str = "remove"
     machines_sweep_interval_s: float = 300.0

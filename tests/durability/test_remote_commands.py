@@ -92,7 +92,7 @@ class Bay:
         url = f"http://127.0.0.1:{self.server.port}/api/1/{path}"
         headers = {} if content is None else {"Content-Type": "application/x-yaml"}
         given = {"content": content} if content is not None else {} if body is None else {"json": body}
-        answer = self.http.request(method, url, headers=headers, **given)  # type: ignore[arg-type]  # one of two
+        answer = self.http.request(method, url, headers=headers, **given)
         assert answer.status_code == 200, (path, answer.text)
         return answer.json() if answer.content else None
 
@@ -171,7 +171,8 @@ def _runs(bay: Bay, hosts: Hosts, name: str, *, kills: int) -> dict[tuple[str, i
     chance = random.Random(20)
     ledger = hosts[0].work / f"ledger-{name}"
     addresses = ", ".join(f'"{host.address}"' for host in hosts.hosts)
-    text = f"launch:\n  steps:\n    - p0: {{action: provisionVms, parameters: {{roleName: web, staticIps: [{addresses}]}}}}\n"
+    adopt = f"{{action: provisionVms, parameters: {{roleName: web, staticIps: [{addresses}]}}}}"
+    text = f"launch:\n  steps:\n    - p0: {adopt}\n"
     text += "".join(STEP.format(step=step, phase=step + 1, ledger=ledger) for step in range(STEPS))
     instance = bay.launch(text)
     for _ in range(kills):

@@ -71,13 +71,13 @@ class Pools:
         return dict(self.held)
 
 
-def parts(hosts: Hosts, directory: Path, allowed: str = "127.0.0.0/8") -> Parts:
+def parts(hosts: Hosts, directory: Path, allowed: str = "127.0.0.0/8", outgoing: OutgoingHttp | None = None) -> Parts:
     allowlist = Allowlist.parse(allowed)
     return Parts(
         keys=Keys({"": hosts.private_key, "deploy": hosts.private_key}),
         host_keys=Pins(),
         pools=Pools(),
         reach=CheckedReach(allowlist),
-        outgoing=OutgoingHttp(allowlist),
+        outgoing=outgoing or OutgoingHttp(allowlist),
         directory=directory,
     )

@@ -35,7 +35,9 @@ def machine_providers(
         outgoing=outgoing,
         directory=Path(settings.data_dir) / _DIRECTORY,
     )
+    allowed_local = settings.local_environments.replace(",", " ").split()
     late: Late = {
+        "local": lambda: _loaded("launchbay.machines.local:LocalMachines")(parts, allowed_local),
         "static": lambda: _loaded("launchbay.machines.static:StaticMachines")(parts),
         **cloud_providers(settings, database, secret_key, parts),
     }

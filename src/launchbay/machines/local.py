@@ -1,0 +1,159 @@
+"""Machines that are directories on this server, for commands that need no machine of their own.
+
+Off unless the operator names the environment, or its organization, in the setting `local_environments`: what runs there
+runs as the server's own user. A policy that members may edit only narrows that (`machines.local: false`). Commands get
+a process group of their own and an environment without anything of the server's; the directory goes with the machine.
+"""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from launchbay import limits
+from launchbay.errors import ActionFailed
+from launchbay.machines.chef_solo import converge
+from launchbay.machines.contract import Errand
+from launchbay.machines.local_shell import LocalShell
+from launchbay.machines.parts import Parts
+from launchbay.machines.running import Run, job_prefix, stop_runs
+from launchbay.machines.shell import Shell
+from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
+
+NAME = "local"
+POLICY = "machines.local"
+EVERYBODY = "*"
+_NETWORK = 250  # addresses that are used of each 127.1.x.0/24
+_TAG_CHARS = 16
+
+
+class LocalMachines:
+    """The provider; one object serves all instances. `allowed` are ids of environments and organizations, or `*`."""
+
+    name = NAME
+
+    def __init__(self, parts: Parts, allowed: Collection[str]) -> None:
+        self._root = parts.directory / NAME
+        self._outgoing = parts.outgoing
+        self._allowed = frozenset(allowed)
+
+    async def provision(
+        self, errand: Errand, role: str, numbers: Sequence[int], spec: MachineSpec
+    ) -> Sequence[Machine]:
+        """Make a directory for each machine. Raises ActionFailed where the environment may not."""
+        self._check(errand)
+        machines = [_machine(errand, role, number, place, spec) for place, number in enumerate(numbers, 1)]
+        for machine in machines:
+            await asyncio.to_thread(self._place(machine).mkdir, mode=0o700, parents=True, exist_ok=True)
+        return machines
+
+    async def adopt(
+        self,
+        errand: Errand,  # noqa: ARG002 - contract
+        role: str,  # noqa: ARG002 - contract
+        addresses: Mapping[int, str],
+        spec: MachineSpec,  # noqa: ARG002 - contract
+    ) -> Sequence[Machine]:
+        """Refuse: there is nothing to adopt."""
+        raise ActionFailed(
+            f"Local machines are directories of this server, and {', '.join(addresses.values())} is none.",
+            "Leave staticIps out, or choose the provider static.",
+            retryable=False,
+        )
+
+    async def release(self, errand: Errand, machine: Machine) -> None:
+        """End what runs there and remove the directory."""
+        place = self._place(machine)
+        if await asyncio.to_thread(place.is_dir):
+            await stop_runs(errand, machine, lambda: self._open(machine), "")
+            await asyncio.to_thread(shutil.rmtree, place)
+
+    async def strays(self, errand: Errand) -> Sequence[Machine]:
+        """Return the directories of the instance."""
+        places = await asyncio.to_thread(lambda: sorted(self._root.glob(f"{errand.instance_id}-*")))
+        return [Machine(id=f"{NAME}:{place.name}", role="", provider=NAME, number=0) for place in places]
+
+    async def run(self, errand: Errand, machine: Machine, command: RemoteCommand) -> CommandResult:
+        """Run a command to its end. Raises ActionFailed where the environment may not, or it asks for sudo."""
+        self._check(errand)
+        if command.sudo:
+            raise ActionFailed("A local machine has no superuser; leave isSudo out.", retryable=False)
+        return await Run(errand, machine, lambda: self._open(machine)).command(command)
+
+    async def stop(self, errand: Errand, machine: Machine) -> None:
+        """End every command that the errand's job left running."""
+        await stop_runs(errand, machine, lambda: self._open(machine), job_prefix(errand))
+
+    async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
+        """Run Chef as the server's user, which needs `isSudo: false`, and return the node's attributes."""
+        self._check(errand)
+        if chef.sudo:
+            raise ActionFailed("A local machine has no superuser; set isSudo to false.", retryable=False)
+        return await converge(errand, machine, chef, lambda: self._open(machine), self._outgoing)
+
+    async def put_file(self, errand: Errand, machine: Machine, name: str, content: bytes) -> None:
+        """Write a file inside of the directory."""
+        self._check(errand)
+        if len(content) > limits.MACHINE_FILE_BYTES:
+            raise ActionFailed(f"A file may have {limits.MACHINE_FILE_BYTES} bytes at most.", retryable=False)
+        async with self._open(machine) as shell:
+            await shell.put(name, content)
+
+    async def get_file(self, errand: Errand, machine: Machine, name: str) -> bytes:
+        """Read a file inside of the directory."""
+        self._check(errand)
+        async with self._open(machine) as shell:
+            return await shell.get(name, limits.MACHINE_FILE_BYTES)
+
+    def stand_in(self, errand: Errand, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:  # noqa: ARG002 - contract
+        """Let every action run."""
+        return None
+
+    def _check(self, errand: Errand) -> None:
+        who = {EVERYBODY, errand.environment_id, errand.organization_id}
+        if not who & self._allowed or errand.policies.get(POLICY, True) is not True:
+            raise ActionFailed(
+                "Local machines are not allowed in this environment: what runs there runs as the server's own user.",
+                f"The operator may add {errand.environment_id} to the setting LOCAL_ENVIRONMENTS.",
+                retryable=False,
+            )
+
+    def _place(self, machine: Machine) -> Path:
+        name = machine.id.removeprefix(f"{NAME}:")
+        assert "/" not in name, "names are made here, of ids and numbers"
+        return self._root / name
+
+    def _open(self, machine: Machine) -> AbstractAsyncContextManager[Shell]:
+        return self._shell(machine)
+
+    @asynccontextmanager
+    async def _shell(self, machine: Machine) -> AsyncIterator[Shell]:
+        place = self._place(machine)
+        if not await asyncio.to_thread(place.is_dir):
+            raise ActionFailed(
+                f"The directory of the machine {machine.id} is not on this server: with several servers, local machines"
+                " need a data_dir that they share.",
+                retryable=False,
+            )
+        yield LocalShell(place)
+
+
+def _machine(errand: Errand, role: str, number: int, place: int, spec: MachineSpec) -> Machine:
+    """Return a machine. Its directory is named after the step, so that an interrupted one finds what it made.
+
+    Every address that begins with 127 leads to this server, so each machine has one that no other of its instance has.
+    """
+    block, rest = divmod(number - 1, _NETWORK)
+    address = f"127.1.{block}.{rest + 1}"
+    return Machine(
+        id=f"{NAME}:{errand.instance_id}-{errand.tag[:_TAG_CHARS]}-{place}",
+        role=role,
+        provider=NAME,
+        number=number,
+        public_ip=address,
+        private_ip=address,
+        host_name="localhost",
+        login=spec.login,
+    )

@@ -1,0 +1,152 @@
+"""Machines that are directories of this server."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchbay.errors import ActionFailed
+from launchbay.machines.local import LocalMachines
+from launchbay.machines.registry import Providers
+from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.machine import ChefRun, Machine, MachineSpec, RemoteCommand
+from launchbay.outgoing.addresses import Allowlist
+from launchbay.outgoing.client import OutgoingHttp
+from launchbay.planning.commands import plan_destroy, plan_launch
+from tests.machines.errands import errand
+from tests.machines.hosts import Hosts
+from tests.machines.instances import PACKAGE, workflow
+from tests.machines.provided import parts
+from tests.runtime.running import SUCCEEDED, Instance, instance
+
+ENVIRONMENT = errand().environment_id
+LAUNCH = plan_launch({}, InstanceStatus.REQUESTED)
+DESTROY = plan_destroy(InstanceStatus.RUNNING)
+OUTGOING = OutgoingHttp(Allowlist())
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> LocalMachines:
+    return LocalMachines(parts(Hosts(tmp_path, "", ""), tmp_path, outgoing=OUTGOING), [ENVIRONMENT])
+
+
+async def made(local: LocalMachines, **more: Any) -> Machine:
+    [machine] = await local.provision(errand(**more), "web", [1], MachineSpec())
+    return machine
+
+
+def on(local: LocalMachines, text: str, **policies: Any) -> Instance:
+    return instance(
+        text, machines=Providers([(PACKAGE, local)], local.name), environment=EnvironmentView(policies=policies)
+    )
+
+
+async def test_a_machine_is_a_directory_that_goes_with_its_instance(local: LocalMachines, tmp_path: Path) -> None:
+    live = on(
+        local,
+        workflow(
+            "web: {action: provisionVms, parameters: {roleName: web, quantity: 2}, output: {ips: ips}}",
+            "run: {action: execrun, parameters: {roles: [web], command: ['pwd; echo x > file']},"
+            " output: {out: stdout}}",
+            returns="{ips: {value: '{$.ips}'}, out: {value: '{$.out}'}}",
+        ),
+    )
+    assert await live.run(LAUNCH) == SUCCEEDED
+    results = {name.rpartition(".")[2]: value for name, value in live.results.items()}
+    assert results["ips"] == ["127.1.0.1", "127.1.0.2"]
+    places = [Path(place) for place in results["out"].values()]
+    assert [(place / "file").read_text() for place in places] == ["x\n", "x\n"]
+    assert all(place.is_relative_to(tmp_path) for place in places)
+    assert await live.run(DESTROY) == SUCCEEDED
+    assert not any(place.exists() for place in places)
+
+
+async def test_commands_have_nothing_of_the_servers_environment(
+    local: LocalMachines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAUNCHBAY_ADMIN_PASSWORD", "hidden")
+    machine = await made(local)
+    result = await local.run(errand(), machine, RemoteCommand(line="env | cut -d= -f1 | sort | tr '\\n' ' '"))
+    assert set(result.stdout.split()) <= {"HOME", "LANG", "PATH", "PWD", "SHELL", "SHLVL", "OLDPWD", "_"}
+    assert {"HOME", "PATH"} <= set(result.stdout.split())
+
+
+async def test_a_cancelled_command_dies_with_its_children(local: LocalMachines, tmp_path: Path) -> None:
+    machine, mark = await made(local), tmp_path / "mark"
+    line = f"(trap '' TERM; sleep 300 & echo $! >> {mark}; wait) & echo $! >> {mark}; wait"
+    task = asyncio.create_task(local.run(errand(), machine, RemoteCommand(line=line)))
+    async with asyncio.timeout(30):
+        while not mark.exists() or len(mark.read_text().split()) < 2:
+            await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not any(_runs(pid) for pid in mark.read_text().split())
+
+
+async def test_release_ends_what_still_runs(local: LocalMachines, tmp_path: Path) -> None:
+    machine, mark = await made(local), tmp_path / "mark"
+    step = errand(goes_on=lambda: True)
+    task = asyncio.create_task(local.run(step, machine, RemoteCommand(line=f"echo $$ > {mark}; sleep 300")))
+    async with asyncio.timeout(30):
+        while not mark.exists() or not mark.read_text().strip():
+            await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert _runs(mark.read_text().strip())
+    await local.release(errand(), machine)
+    assert not _runs(mark.read_text().strip())
+    await local.release(errand(), machine)
+    assert await local.strays(errand()) == []
+
+
+async def test_only_environments_that_the_operator_named_may(tmp_path: Path) -> None:
+    given = parts(Hosts(tmp_path, "", ""), tmp_path, outgoing=OUTGOING)
+    for allowed in ([], ["5f00000000000000000000ff"]):
+        with pytest.raises(ActionFailed, match="not allowed in this environment"):
+            await made(LocalMachines(given, allowed))
+    for allowed in (["*"], [errand().organization_id], [ENVIRONMENT]):
+        machine = await made(LocalMachines(given, allowed))
+    with pytest.raises(ActionFailed, match="not allowed in this environment"):
+        await made(LocalMachines(given, ["*"]), policies={"machines.local": False})
+    with pytest.raises(ActionFailed, match="not allowed in this environment"):
+        await LocalMachines(given, []).run(errand(), machine, RemoteCommand(line="true"))
+
+
+async def test_an_interrupted_provision_makes_no_second_directory(local: LocalMachines) -> None:
+    assert (await made(local)).id == (await made(local)).id
+    assert len(await local.strays(errand())) == 1
+
+
+async def test_files_stay_inside_of_the_directory(local: LocalMachines, tmp_path: Path) -> None:
+    machine = await made(local)
+    await local.put_file(errand(), machine, "a", b"one")
+    assert await local.get_file(errand(), machine, "a") == b"one"
+    await local.run(errand(), machine, RemoteCommand(line="ln -s / out"))
+    for name in ("../x", "/etc/passwd", "out/etc/passwd", "."):
+        with pytest.raises(ActionFailed, match="not in the directory"):
+            await local.get_file(errand(), machine, name)
+        with pytest.raises(ActionFailed, match="not in the directory"):
+            await local.put_file(errand(), machine, name, b"")
+    with pytest.raises(ActionFailed, match="nothing cannot be used: No such file"):
+        await local.get_file(errand(), machine, "nothing")
+
+
+async def test_there_is_no_superuser_and_nothing_to_adopt(local: LocalMachines) -> None:
+    machine = await made(local)
+    with pytest.raises(ActionFailed, match="no superuser"):
+        await local.run(errand(), machine, RemoteCommand(line="id", sudo=True))
+    with pytest.raises(ActionFailed, match="no superuser"):
+        await local.converge(errand(), machine, ChefRun(run_list=["x"]))
+    with pytest.raises(ActionFailed, match=r"127\.0\.0\.1 is none"):
+        await local.adopt(errand(), "web", {1: "127.0.0.1"}, MachineSpec())
+
+
+def _runs(pid: str) -> bool:
+    try:
+        return "Z (zombie)" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
