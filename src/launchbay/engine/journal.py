@@ -16,6 +16,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.clock import Clock
+from launchbay.engine.log_bounds import LogBounds
 from launchbay.engine.storable import storable
 from launchbay.errors import Fenced, Unavailable
 from launchbay.model.job import StepStatus, move_step, raise_percent
@@ -116,6 +117,7 @@ class PostgresJournal:
         self._on_fenced = on_fenced
         self.secrets = Secrets() if secrets is None else secrets
         self._steps: dict[str, _StepRow] = {}
+        self._log_bounds = LogBounds()
         self._next: _Batch | None = None
         self._writer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -186,9 +188,12 @@ class PostgresJournal:
             self._write_within(LAZY_S)
 
     def log(self, path: str | None, level: str, text: str) -> None:
-        """Add a line to the instance's log soon."""
-        line = (path, storable(level, _LEVEL_CHARS), self.covered(text, limits.LOG_LINE_CHARS), self._clock.now())
-        self._batch().lines.append(line)
+        """Add a line to the instance's log soon, as far as there is room for more of the step's."""
+        admitted = self._log_bounds.admitted(path, level, self.covered(text, limits.LOG_LINE_CHARS))
+        if admitted is None:
+            return
+        level, text = admitted
+        self._batch().lines.append((path, storable(level, _LEVEL_CHARS), text, self._clock.now()))
         self._write_within(LAZY_S)
 
     def covered(self, text: str, longest_chars: int) -> str:

@@ -171,8 +171,8 @@ async def _refuse_circles(connection: Connection, organization_id: str, root: La
             if instance_id in standing:
                 where = ".".join((*node.path, component))
                 raise BadRequest(
-                    f"The submodule {where} would be the instance {instance_id}, which is, or stands on, what it would be "
-                    "a part of; name another revision.",
+                    f"The submodule {where} would be the instance {instance_id}, which is, or stands on, what it would "
+                    "be a part of; name another revision.",
                     code="EndlessSubmodules",
                 )
 
