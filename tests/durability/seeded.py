@@ -15,6 +15,8 @@ from unittest.mock import patch
 from launchbay.bootstrap.main import main
 from launchbay.engine.journal import PostgresJournal
 from launchbay.machines import running
+from launchbay.machines.clouds.cloud import Node
+from launchbay.machines.clouds.making import Making
 from launchbay.model.job import StepStatus, move_step
 from launchbay.store import jobs, pool
 from launchbay.store.pool import Connection
@@ -118,12 +120,22 @@ def no_adoption() -> None:
     patch.object(running, "run_key", key).start()
 
 
+def no_take_over() -> None:
+    """Make the machines of a step anew after a crash, as if nobody had looked for those that it made."""
+
+    async def standing(self: Making) -> list[Node]:
+        return []
+
+    patch.object(Making, "standing", standing).start()
+
+
 DEFECTS: dict[str, Callable[[], None]] = {
     "answer-before-commit": answer_before_commit,
     "no-fence": no_fence,
     "next-step-before-the-record": next_step_before_the_record,
     "check-then-insert": check_then_insert,
     "no-adoption": no_adoption,
+    "no-take-over": no_take_over,
 }
 
 if __name__ == "__main__":

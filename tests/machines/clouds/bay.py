@@ -9,7 +9,7 @@ from typing import Any
 from launchbay.errors import ActionFailed
 from launchbay.machines.clouds.account import CloudAccount, Place
 from launchbay.machines.clouds.calls import CloudCalls
-from launchbay.machines.clouds.cloud import Cloud, Node
+from launchbay.machines.clouds.cloud import Node
 from launchbay.machines.clouds.provider import CloudMachines
 from launchbay.machines.contract import Errand, Pooled
 from launchbay.machines.dialling import CheckedReach
@@ -87,10 +87,11 @@ class Bay:
         return errand(self.log, **{"policies": UNWATCHED, "action": "provisionVms", **more})
 
     async def standing(self, installation: str = "installation-1") -> list[Node]:
-        def marked(cloud: Cloud) -> Sequence[Node]:
-            return cloud.marked({INSTALLATION: installation})
+        return await self.marked({INSTALLATION: installation})
 
-        return sorted(await self.calls.ask(self.errand(), self.account, REGION, marked), key=lambda node: node.id)
+    async def marked(self, marks: Mapping[str, str]) -> list[Node]:
+        found = await self.calls.ask(self.errand(), self.account, REGION, lambda cloud: cloud.marked(marks))
+        return sorted(found, key=lambda node: node.id)
 
 
 def account(url: str, **more: Any) -> CloudAccount:

@@ -1,9 +1,11 @@
 """An organization that makes its machines in a cloud of a test: account, key pair and policies, all through the API."""
 
 from textwrap import dedent
-from typing import Any
+from typing import Any, Protocol
 
-from tests.api.running import Api, accepted, fresh_name
+import httpx
+
+from tests.api.running import accepted, fresh_name
 from tests.machines.clouds.bay import REGION
 from tests.machines.clouds.moto import IMAGE, SIZE
 from tests.machines.hosts import LOGIN, Hosts
@@ -59,7 +61,17 @@ application:
 """
 
 
-async def cloud_environment(api: Api, endpoint: str, hosts: Hosts) -> str:
+class Organized(Protocol):
+    """Who may set an organization up: `Caller` has all of it, and `Api` both."""
+
+    @property
+    def organization(self) -> str: ...
+    async def post(self, path: str, body: Any = None) -> httpx.Response: ...
+    async def put(self, path: str, body: Any) -> httpx.Response: ...
+    async def put_yaml(self, path: str, text: str) -> httpx.Response: ...
+
+
+async def cloud_environment(api: Organized, endpoint: str, hosts: Hosts) -> str:
     """Make an environment with an account at the endpoint and the key pair of the hosts; return its id."""
     services = f"organizations/{api.organization}/services"
     parameters = {
@@ -87,6 +99,6 @@ async def cloud_environment(api: Api, endpoint: str, hosts: Hosts) -> str:
     return environment
 
 
-async def _created(api: Api, path: str, kind: str, parameters: dict[str, Any]) -> str:
+async def _created(api: Organized, path: str, kind: str, parameters: dict[str, Any]) -> str:
     body = {"name": fresh_name("service"), "typeId": kind, "parameters": parameters}
     return str(accepted(await api.post(path, body))["id"])

@@ -1,0 +1,142 @@
+"""The driver of EC2 before endpoints that lie, lead away, say too much or nothing."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from launchbay import limits
+from launchbay.machines.clouds.cloud import CloudFailed, Endpoint
+from launchbay.machines.clouds.ec2 import Ec2
+from tests.machines.clouds.bay import REGION, account
+
+MARKS = {"launchbay.installation": "here"}
+NOTHING = b'<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservationSet/></DescribeInstancesResponse>'
+LAUGHS = (
+    b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY x0 "ha">'
+    + b"".join(b'<!ENTITY x%d "%s">' % (n, b"&x%d;" % (n - 1) * 10) for n in range(1, 20))
+    + b"]><a>&x19;</a>"
+)
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+@contextmanager
+def endpoint(answer: Answer, host: str = "cloud.invalid") -> Iterator[tuple[Ec2, list[str]]]:
+    """Give a driver whose endpoint answers so, and the hosts that it was asked under."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.headers["Host"])
+            answer(self)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        place = Endpoint("http", host, server.server_port, "/", ("127.0.0.1",))
+        yield Ec2(account(""), REGION, place), asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def saying(content: bytes, status: int = 200, **headers: str) -> Answer:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        for name, value in {"Content-Length": str(len(content)), **headers}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    return answer
+
+
+def test_the_checked_address_is_dialled_whatever_the_name_leads_to() -> None:
+    """`cloud.invalid` has no address at all: only the one that was checked can have been dialled."""
+    with endpoint(saying(NOTHING)) as (cloud, asked):
+        assert cloud.marked(MARKS) == []
+        assert [host.partition(":")[0] for host in asked] == ["cloud.invalid"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed(status: int) -> None:
+    with (
+        endpoint(saying(NOTHING)) as (_, elsewhere),
+        endpoint(saying(b"", status, Location="http://127.0.0.1:1/")) as (cloud, asked),
+        pytest.raises(CloudFailed),
+    ):
+        cloud.marked(MARKS)
+    assert len(asked) == 1
+    assert elsewhere == []
+
+
+def test_proxies_of_this_machine_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    with endpoint(saying(NOTHING)) as (cloud, _):
+        assert cloud.marked(MARKS) == []
+
+
+def test_an_answer_that_is_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CLOUD_ANSWER_BYTES", 100_000)
+    with endpoint(saying(b" " * 200_000)) as (cloud, _), pytest.raises(CloudFailed, match="more than 100000 bytes"):
+        cloud.marked(MARKS)
+
+
+def test_an_answer_that_drips_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CLOUD_CALL_S", 0.3)
+    over = threading.Event()
+
+    def drip(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        try:
+            while not over.wait(0.05):
+                handler.wfile.write(b" " * 20_000)
+        except OSError:
+            return
+
+    with endpoint(drip) as (cloud, _), pytest.raises(CloudFailed, match=r"takes more than 0\.3 s"):
+        cloud.marked(MARKS)
+    over.set()
+
+
+@pytest.mark.parametrize("content", [b"", b"not XML", b"<a/>", LAUGHS, b"\xff\xfe\x00"])
+def test_an_answer_that_is_no_answer_is_told(content: bytes) -> None:
+    with endpoint(saying(content)) as (cloud, _), suppress(CloudFailed):
+        assert cloud.marked(MARKS) == []
+
+
+def test_a_refusal_without_a_body_is_told() -> None:
+    with endpoint(saying(b"", 503)) as (cloud, _), pytest.raises(CloudFailed) as failed:
+        cloud.marked(MARKS)
+    assert failed.value.retryable
+
+
+def test_nobody_at_the_endpoint_is_told_without_the_credentials() -> None:
+    cloud = Ec2(account(""), REGION, Endpoint("http", "cloud.invalid", 1, "/", ("127.0.0.1",)))
+    with pytest.raises(CloudFailed, match="did not answer") as failed:
+        cloud.marked(MARKS)
+    assert "AKIAIOSFODNN7EXAMPLE" not in str(failed.value)
+    assert "Signature" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    "namespace", ["http://ec2.amazonaws.com/doc/2016-11-15/", "http://ec2.amazonaws.com/doc/2009-11-30", ""]
+)
+def test_answers_are_read_in_every_version_of_the_namespace(namespace: str) -> None:
+    declared = f' xmlns="{namespace}"' if namespace else ""
+    content = (
+        f"<DescribeInstancesResponse{declared}><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId>"
+        "<instanceState><name>running</name></instanceState><privateIpAddress>10.0.0.9</privateIpAddress></item>"
+        "</instancesSet></item></reservationSet></DescribeInstancesResponse>"
+    )
+    with endpoint(saying(content.encode())) as (cloud, _):
+        [node] = cloud.marked(MARKS)
+    assert (node.id, node.private_ip, node.marks) == ("i-1", "10.0.0.9", None)
