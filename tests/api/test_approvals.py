@@ -99,7 +99,7 @@ async def test_a_step_goes_on_when_somebody_has_approved_and_knows_who_it_was(ap
     instance, approval = await asking(api)
     document = await api.document(instance)
     assert document["status"] == "Executing"
-    assert document["waitsFor"] == "Waits for approval by somebody who may approve: Deploy 1.4?"
+    assert document["waitingFor"] == "Waits for approval by somebody who may approve: Deploy 1.4?"
     ann = await approver(api)
 
     answered = accepted(await ann.post(f"approvals/{approval['id']}/approve", {"comment": "Seen in staging."}))
@@ -111,7 +111,7 @@ async def test_a_step_goes_on_when_somebody_has_approved_and_knows_who_it_was(ap
     assert document["returnValues"]["by"] == ann.email
     assert document["returnValues"]["said"] == "Seen in staging."
     assert document["returnValues"]["at"].startswith("20")
-    assert "waitsFor" not in document
+    assert "waitingFor" not in document
 
 
 async def test_a_refusal_fails_the_step_for_good_and_says_why(api: Api) -> None:
@@ -135,7 +135,7 @@ async def test_several_people_have_to_approve_where_the_manifest_says_so(api: Ap
 
     assert first == again, "the same person counts once"
     assert first["status"] == "pending"
-    assert "2 approvals (1 given)" in (await api.document(instance))["waitsFor"]
+    assert "2 approvals (1 given)" in (await api.document(instance))["waitingFor"]
     accepted(await ben.post(f"approvals/{approval['id']}/approve"))
     assert (await api.settled(instance))["returnValues"]["by"] == f"{ann.email}, {ben.email}"
 
@@ -317,7 +317,7 @@ async def test_a_secret_in_the_text_is_covered(api: Api) -> None:
     approval = await asked(api, instance)
 
     assert "correct-horse" not in approval["text"]
-    assert "correct-horse" not in (await api.document(instance))["waitsFor"]
+    assert "correct-horse" not in (await api.document(instance))["waitingFor"]
 
 
 async def test_many_that_wait_keep_nobody_else_from_running(api: Api) -> None:

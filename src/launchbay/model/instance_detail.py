@@ -8,7 +8,7 @@ import msgspec
 class InstanceDetail(msgspec.Struct, frozen=True):
     """One instance; documents are JSON texts. `history` holds the newest jobs, newest first (`store/instances.py`).
 
-    `approvals` are those that the running job waits for, `[[text, permission, role, needed, given], …]`; None without.
+    `waits` is what its work waits for (`model/waiting.py`); None where nothing runs or is due.
     A struct, unlike other records: this is the hot read, and a frozen dataclass takes a call for each field.
     """
 
@@ -29,4 +29,4 @@ class InstanceDetail(msgspec.Struct, frozen=True):
     destroy_at: datetime | None
     created_at: datetime
     history: str
-    approvals: str | None
+    waits: str | None

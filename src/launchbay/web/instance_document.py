@@ -5,8 +5,8 @@ from typing import Any, TypedDict
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.model.approval import waiting_sentence, who_sentence
 from launchbay.model.job import JobStatus, raise_percent
+from launchbay.model.waiting import Waits, waiting_for
 from launchbay.store.instances import JobRow, read_history
 from launchbay.usecases.instances import InstanceView
 
@@ -66,11 +66,11 @@ class _InstanceDocument(TypedDict):
 class InstanceDocument(_InstanceDocument, total=False):
     """An instance in detail; `workflow` is there while a job runs, `dryRun` where its machines are dry-run ones.
 
-    `waitsFor` is there while a step waits for people: a sentence that says what for.
+    `waitingFor` is there while its work does not go on: sentences that say what it waits for.
     """
 
     workflow: WorkflowDocument
-    waitsFor: str
+    waitingFor: str
     dryRun: bool
 
 
@@ -99,16 +99,12 @@ def instance_document(view: InstanceView) -> dict[str, Any]:
     running = next((job for job in history if job["status"] == JobStatus.EXECUTING), None)
     if running is not None:
         document["workflow"] = {name: running[name] for name in ("name", "status", "ownerId", "steps")}
-    if detail.approvals is not None:
-        document["waitsFor"] = " ".join(_waits_for(*each) for each in msgspec.json.decode(detail.approvals))
+    sentences = "" if detail.waits is None else waiting_for(msgspec.json.decode(detail.waits, type=Waits))
+    if sentences:
+        document["waitingFor"] = sentences
     if view.is_dry_run:
         document["dryRun"] = True
     return document
-
-
-def _waits_for(text: str, permission: str | None, role: str | None, needed: int, given: int) -> str:
-    who = who_sentence(permission=permission, role=role)
-    return waiting_sentence(text, who=who, needed=needed, given=given)
 
 
 def job_document(row: JobRow) -> dict[str, Any]:

@@ -50,9 +50,9 @@ def accept_invitation(token: str, *, password: str, repeated: str) -> Call[str]:
 
 
 @operation(Row(id="begin_sign_in", method="GET", path="/signIn/openid", answer="text/html", public=True))
-def begin_sign_in() -> Call[str]:
+def begin_sign_in(*, to: str | None = None) -> Call[str]:
     """Sends the browser to the OpenID Connect provider to sign in."""
-    return Call(str)
+    return Call(str, query={"to": to})
 
 
 @operation(Row(id="finish_sign_in", method="GET", path="/signIn/openid/callback", answer="text/html", public=True))

@@ -60,7 +60,7 @@ class WorkflowDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An instance in detail; `workflow` is there while a job runs, `dryRun` where its machines are dry-run ones.
-    `waitsFor` is there while a step waits for people: a sentence that says what for.
+    `waitingFor` is there while its work does not go on: sentences that say what it waits for.
     """
 
     application_id: str
@@ -79,7 +79,7 @@ class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     status: str
     user_data: dict[str, Any]
     version: int
-    waits_for: str | None = None
+    waiting_for: str | None = None
     workflow: WorkflowDocument | None = None
     workflow_history: list[JobDocument]
 

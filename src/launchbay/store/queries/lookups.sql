@@ -94,10 +94,39 @@ SELECT u.access_stamp AS caller_stamp, u.enabled AS caller_enabled, o.access_sta
         ) END
     ) ORDER BY created_at DESC), '[]')
     FROM (SELECT * FROM jobs WHERE instance_id = %(id)s ORDER BY created_at DESC LIMIT %(jobs)s) AS newest
-)::text AS history, CASE WHEN i.job_id IS NOT NULL THEN (
-    SELECT json_agg(json_build_array(text, permission, role, needed, json_array_length(answers::json)) ORDER BY id)
-    FROM approvals_shown WHERE job_id = i.job_id AND status = 'pending'
-) END::text AS approvals
+)::text AS history, CASE WHEN i.job_id IS NOT NULL OR i.work_waiting THEN (
+    -- What its work waits for, in the form of `model/waiting.py`.
+    SELECT json_build_object(
+        'job', job.name,
+        'owner', (SELECT name FROM users WHERE users.id = job.owner_id),
+        'queued', CASE WHEN job.started_at IS NULL AND job.created_at < now() - interval '1 second' THEN json_build_array(
+            launchbay_backlog(i.organization_id, 1000),
+            (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - interval '10 seconds')
+        ) END,
+        'approvals', (
+            SELECT json_agg(json_build_array(text, permission, role, needed, json_array_length(answers::json)) ORDER BY id)
+            FROM approvals_shown WHERE job_id = i.job_id AND status = 'pending'
+        ),
+        'inner', (
+            SELECT json_agg(json_build_array(inner_job.name, link.component, inner_job.instance_id) ORDER BY inner_job.created_at)
+            FROM jobs AS inner_job
+            LEFT JOIN instance_links AS link ON link.instance_id = i.id AND link.target_id = inner_job.instance_id
+            WHERE inner_job.parent_job_id = i.job_id AND inner_job.status = 'Executing'
+        ),
+        'launching', (
+            SELECT json_agg(json_build_array(link.component, link.target_id) ORDER BY link.component)
+            FROM instance_links AS link JOIN instances AS target ON target.id = link.target_id
+            WHERE link.instance_id = i.id AND link.kind <> 'own' AND job.name = 'launch'
+              AND EXISTS (SELECT FROM jobs AS its WHERE its.id = target.job_id AND its.name = 'launch')
+              AND NOT EXISTS (SELECT FROM steps WHERE steps.job_id = job.id AND steps.status = 'Executing')
+        ),
+        'due', (
+            SELECT json_agg(json_build_array(kind, workflow, component, extract(epoch FROM due_at)::float8) ORDER BY due_at, id)
+            FROM (SELECT * FROM schedules WHERE instance_id = i.id AND blocked ORDER BY due_at, id LIMIT 3) AS due
+        )
+    )
+    FROM (VALUES (i.job_id)) AS under_way (id) LEFT JOIN jobs AS job ON job.id = under_way.id
+) END::text AS waits
 FROM users u
 LEFT JOIN (instances i JOIN organizations o ON o.id = i.organization_id) ON i.id = %(id)s
 WHERE u.id = %(caller_id)s;

@@ -1,0 +1,68 @@
+"""An instance says what its work waits for (`waitingFor`)."""
+
+import asyncio
+from typing import Any
+
+from tests.api.running import Api, accepted, running_api
+from tests.databases import Databases
+
+HOLDING = """
+launch: {steps: []}
+hold: {steps: [{rest: {action: wait, parameters: {delay: 30 sec}}}]}
+go: {steps: []}
+"""
+CHILD = "launch: {steps: [{rest: {action: wait, parameters: {delay: 1.5}}}]}"
+PARENT = """
+application:
+  components:
+    db:
+      type: reference.Submodule
+      configuration: {__locator.application-id: "%s"}
+launch: {steps: []}
+"""
+
+
+async def waiting(api: Api, instance: str, wanted: str) -> Any:
+    """Wait until the instance says something with this in it, and return all that it says."""
+    async with asyncio.timeout(20):
+        while wanted not in (said := (await api.document(instance)).get("waitingFor", "")):
+            await asyncio.sleep(0.05)
+    return said
+
+
+async def test_an_instance_that_waits_for_nothing_says_nothing(api: Api) -> None:
+    instance = await api.running(HOLDING)
+    assert "waitingFor" not in await api.document(instance)
+    accepted(await api.post(f"instances/{instance}/hold", {}))
+    await asyncio.sleep(0.3)
+    assert "waitingFor" not in await api.document(instance)  # it does what it is told: it rests
+
+
+async def test_due_work_says_behind_whose_job_it_waits(api: Api) -> None:
+    instance = await api.running(HOLDING)
+    accepted(await api.post(f"instances/{instance}/hold", {}))
+    accepted(await api.post(f"instances/{instance}/go/schedule", {"interval": "1"}))
+    said = await waiting(api, instance, "'go'")
+    assert said.startswith("Scheduled 'go', due since 20")
+    assert said.endswith("waits for the end of 'hold', run by Administrator.")
+
+
+async def test_a_launch_names_the_submodule_that_it_waits_for(api: Api) -> None:
+    child = await api.application(CHILD)
+    instance = await api.launch(await api.application(PARENT % child))
+    said = await waiting(api, instance, "'launch' of 'db'")
+    inner = next(c for c in (await api.document(instance))["components"] if c["name"] == "db")["instanceId"]
+    assert said == f"Waits for 'launch' of 'db', instance {inner}."
+    assert "waitingFor" not in await api.settled(instance)
+
+
+async def test_a_job_that_has_not_begun_says_whether_there_is_anybody_to_run_it(databases: Databases) -> None:
+    async with running_api(databases.create(), engine=False) as api:
+        instance = await api.launch(await api.application(HOLDING))
+        said = await waiting(api, instance, "waits for")
+        assert said.startswith("'launch' waits for a worker: none has given a sign of life lately.")
+        async with api.database.connection() as connection:
+            await connection.execute("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now())")
+        await api.launch(await api.application(HOLDING))
+        said = await waiting(api, instance, "another")
+        assert said == "'launch' waits for a free place of a worker, as another job of the organization does."
