@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from launchbay.access.secret_key import SecretKey
 from launchbay.access.text_seal import TextSeal
@@ -91,7 +92,7 @@ class Runner:
         )
         self._held[job_id, claim.fence] = lost
         try:
-            with metrics.jobs_running.track_inprogress():
+            with metrics.jobs_running.track_inprogress(), bound_contextvars(job=job_id, instance=claim.instance_id):
                 await _while_held(self._perform(job_id, claim, journal, cancellation, goes_on), lost, goes_on)
         except Fenced:
             log.warning("job.lost", job=job_id, instance=claim.instance_id, fence=claim.fence)

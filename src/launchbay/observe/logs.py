@@ -8,7 +8,10 @@ from structlog.typing import Processor
 
 
 def configure_logs(level: str, form: str) -> None:
-    """Send structlog's and the libraries' logs to standard error, as JSON lines or for a console, from a level on."""
+    """Send structlog's and the libraries' logs to standard error, as JSON lines or for a console, from a level on.
+
+    Lines have `request_id` while a request is answered, `job` and `instance` while a job runs, and `step` in a step.
+    """
     number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -27,6 +30,12 @@ def configure_logs(level: str, form: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(
-        stream=sys.stderr, level=max(number, logging.WARNING), format="%(levelname)s %(name)s %(message)s"
+    # What libraries log has the same form, and the ids of the request, job and step that made them do so.
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
     )
+    logging.basicConfig(handlers=[handler], level=max(number, logging.WARNING))

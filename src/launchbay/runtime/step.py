@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from structlog.contextvars import bound_contextvars
+
 from launchbay import limits
 from launchbay.errors import ActionFailed, ExpressionError
 from launchbay.manifest.expressions import Template
@@ -104,7 +106,8 @@ class _Execution:
             self.running.attempt = attempt
             await self._begin(attempt)
             try:
-                outputs = await self._perform(self.workflow, self.running, parameters)
+                with bound_contextvars(step=self.path):
+                    outputs = await self._perform(self.workflow, self.running, parameters)
             except (ActionFailed, WorkflowFailed) as error:
                 is_final = attempt > retries or (isinstance(error, ActionFailed) and not error.retryable)
                 if is_final or self.workflow.is_over:
