@@ -98,7 +98,9 @@ class KeyRing:
             if new_key or not rows or rows[0].age_s > ROTATED_AFTER_S:
                 key_id = new_id()
                 private = Ed25519PrivateKey.generate().private_bytes_raw()
-                await session_keys.insert(connection, id=key_id, sealed=self._secret.seal(private, _purpose(key_id)))
+                await session_keys.insert(
+                    connection, id=key_id, sealed=self._secret.seal(private, session_key_purpose(key_id))
+                )
             await session_keys.delete(connection, ids=self._expired(rows))
             return await session_keys.all_keys(connection)
 
@@ -108,12 +110,13 @@ class KeyRing:
         return [row.id for successor, row in pairwise(rows) if successor.age_s > needed_s]
 
     def _opened(self, row: SessionKeyRow) -> SigningKey:
-        private = Ed25519PrivateKey.from_private_bytes(self._secret.open(row.sealed, _purpose(row.id)))
+        private = Ed25519PrivateKey.from_private_bytes(self._secret.open(row.sealed, session_key_purpose(row.id)))
         pem = private.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         return SigningKey(row.id, OKPKey.import_key(pem))
 
 
-def _purpose(key_id: str) -> str:
+def session_key_purpose(key_id: str) -> str:
+    """Return what a key that signs session tokens is sealed for."""
     return f"session key {key_id}"

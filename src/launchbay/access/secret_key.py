@@ -85,9 +85,14 @@ class SecretKey:
             )
         return plain
 
+    @property
+    def mark(self) -> bytes:
+        """What everything begins with that is sealed with the key that seals now."""
+        return _FORMAT + self._current().id
+
     def is_current(self, sealed: bytes) -> bool:
         """Tell whether the bytes were sealed with the key that seals now."""
-        return sealed.startswith(_FORMAT + self._current().id)
+        return sealed.startswith(self.mark)
 
     def fingerprint(self, plain: bytes, purpose: str) -> str:
         """Return a short text that is equal for equal bytes, and tells nobody without the key what they are."""

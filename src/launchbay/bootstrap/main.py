@@ -33,6 +33,9 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "serve": Entry("launchbay.bootstrap.server_commands:serve", "Run the API and the job engine."),
         "worker": Entry("launchbay.bootstrap.server_commands:worker", "Run jobs only, beside servers."),
         "migrate": Entry("launchbay.bootstrap.server_commands:migrate", "Bring the database to this version."),
+        "backup": Entry("launchbay.bootstrap.backup_commands:backup", "Write the database into a file."),
+        "restore": Entry("launchbay.bootstrap.backup_commands:restore", "Fill an empty database with a backup."),
+        "rotate-secret-key": Entry("launchbay.bootstrap.key_commands:rotate", "Seal everything with a new secret key."),
     },
 }
 

@@ -11,7 +11,7 @@ from launchbay.ids import new_id
 from launchbay.machines.clouds.account import GIVEN, CloudAccount, Place
 from launchbay.machines.contract import Errand
 from launchbay.service_types.cloud_account import CloudAccount as AccountType
-from launchbay.service_types.sealed import open_secrets
+from launchbay.service_types.sealed import open_secrets, sign_in_purpose
 from launchbay.store import clouds as store
 from launchbay.store.clouds import AccountRow
 from launchbay.store.pool import Connection, Database
@@ -57,7 +57,7 @@ class PostgresCloudBook:
                 id=new,
                 organization_id=organization,
                 fingerprint=fingerprint,
-                sealed=self._secret_key.seal(data, _purpose(new)),
+                sealed=self._secret_key.seal(data, sign_in_purpose(new)),
             )
             kept = await store.sign_in_id(connection, organization_id=organization, fingerprint=fingerprint)
         assert kept is not None, "it was kept, now or before"
@@ -72,7 +72,7 @@ class PostgresCloudBook:
             sealed = await store.sign_in(connection, account_id=account_id)
         if sealed is None:
             return None
-        parameters = msgspec.json.decode(self._secret_key.open(sealed, _purpose(account_id)))
+        parameters = msgspec.json.decode(self._secret_key.open(sealed, sign_in_purpose(account_id)))
         return _account(account_id, GIVEN, parameters)
 
     async def note(self, errand: Errand, account_id: str, region: str) -> None:
@@ -129,7 +129,3 @@ def _parameters(account: CloudAccount) -> dict[str, str]:
         f"{_PREFIX}credential": account.credential,
         f"{_PREFIX}endpoint-url": account.endpoint_url,
     }
-
-
-def _purpose(account_id: str) -> str:
-    return f"cloud sign-in {account_id}"

@@ -14,7 +14,7 @@ from launchbay.store.pool import Connection
 async def seal_parameters(key: SecretKey, connection: Connection, service_id: str, secrets: Mapping[str, Any]) -> None:
     """Store secret parameters of a service, sealed for it alone."""
     for name, value in secrets.items():
-        sealed = key.seal(msgspec.json.encode(value), _purpose(service_id, name))
+        sealed = key.seal(msgspec.json.encode(value), parameter_purpose(service_id, name))
         await store.put_secret(connection, service_id=service_id, name=name, sealed=sealed)
 
 
@@ -26,7 +26,10 @@ async def open_secrets(key: SecretKey, connection: Connection, service_id: str) 
 
 def opened(key: SecretKey, service_id: str, sealed: Mapping[str, bytes]) -> dict[str, Any]:
     """Return secret parameters of a service in the open. Raises SealBroken with another key than they had."""
-    return {name: msgspec.json.decode(key.open(value, _purpose(service_id, name))) for name, value in sealed.items()}
+    return {
+        name: msgspec.json.decode(key.open(value, parameter_purpose(service_id, name)))
+        for name, value in sealed.items()
+    }
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,15 +41,23 @@ class ServiceSeal:
 
     def seal(self, plain: bytes, name: str) -> bytes:
         """Return the sealed form; `name` says which of the service's things it is."""
-        return self.key.seal(plain, self._purpose(name))
+        return self.key.seal(plain, kept_purpose(self.service_id, name))
 
     def open(self, sealed: bytes, name: str) -> bytes:
         """Return what was sealed under the name. Raises SealBroken."""
-        return self.key.open(sealed, self._purpose(name))
-
-    def _purpose(self, name: str) -> str:
-        return f"service {self.service_id} keeps {name}"
+        return self.key.open(sealed, kept_purpose(self.service_id, name))
 
 
-def _purpose(service_id: str, name: str) -> str:
+def kept_purpose(service_id: str, name: str) -> str:
+    """Return what a thing that a service keeps is sealed for."""
+    return f"service {service_id} keeps {name}"
+
+
+def parameter_purpose(service_id: str, name: str) -> str:
+    """Return what a secret parameter of a service is sealed for."""
     return f"service {service_id} parameter {name}"
+
+
+def sign_in_purpose(account_id: str) -> str:
+    """Return what credentials for a cloud, which a manifest gave, are sealed for."""
+    return f"cloud sign-in {account_id}"

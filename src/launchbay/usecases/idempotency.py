@@ -62,7 +62,7 @@ class Idempotency:
                 return Outcome(await self._earlier(connection, actor, key, request), is_repeated=True)
             with self._database.joined(connection):
                 answer = await work()
-            sealed = self._secret.seal(answer, _sealed_for(actor, key))
+            sealed = self._secret.seal(answer, answer_purpose(actor.user_id, key))
             await store.finish(connection, user_id=actor.user_id, key=key, answer=sealed)
         return Outcome(answer, is_repeated=False)
 
@@ -75,7 +75,7 @@ class Idempotency:
                 "Send a new key with a new request, and the same one only with the same request.",
                 code="IdempotencyKeyReused",
             )
-        return self._secret.open(stored.answer, _sealed_for(actor, key))
+        return self._secret.open(stored.answer, answer_purpose(actor.user_id, key))
 
     @asynccontextmanager
     async def _turn(self, owner: tuple[str, str]) -> AsyncIterator[None]:
@@ -97,5 +97,6 @@ def _check(key: str) -> None:
         )
 
 
-def _sealed_for(actor: Actor, key: str) -> str:
-    return f"{_PURPOSE} {actor.user_id} {key}"
+def answer_purpose(user_id: str, key: str) -> str:
+    """Return what the answer that is kept under a key of a user is sealed for."""
+    return f"{_PURPOSE} {user_id} {key}"

@@ -26,12 +26,12 @@ def shown_source(url: str) -> str:
 
 def sealed_source(key: SecretKey, application_id: str, url: str) -> bytes:
     """Return the sealed form of the URL of an application's manifest."""
-    return key.seal(url.encode(), _source_purpose(application_id))
+    return key.seal(url.encode(), source_purpose(application_id))
 
 
 def opened_source(key: SecretKey, application_id: str, sealed: bytes) -> str:
     """Return the URL of an application's manifest. Raises SealBroken with another key than it had."""
-    return key.open(sealed, _source_purpose(application_id)).decode()
+    return key.open(sealed, source_purpose(application_id)).decode()
 
 
 def sealed_webhook(key: SecretKey, webhook_id: str, url: str) -> bytes:
@@ -56,5 +56,6 @@ async def seal_addresses(database: Database, key: SecretKey) -> None:
             await applications.set_source(connection, application_id=source.id, source_url=shown, sealed_source=sealed)
 
 
-def _source_purpose(application_id: str) -> str:
+def source_purpose(application_id: str) -> str:
+    """Return what the URL of an application's manifest is sealed for."""
     return f"application {application_id} source"

@@ -1,0 +1,117 @@
+-- What is sealed with the server's secret key, page by page, as far as it does not begin with the mark of the key that seals now.
+-- A new form is written only over the one that was read: somebody else may have sealed something new meanwhile.
+
+-- name: parameters
+SELECT service_id AS id, name AS part, sealed FROM service_secrets
+WHERE (service_id, name) > (%(id)s, %(part)s) AND substring(sealed FROM 1 FOR 5) <> %(mark)s
+ORDER BY service_id, name LIMIT %(count)s;
+
+-- name: put_parameter
+UPDATE service_secrets SET sealed = %(sealed)s WHERE service_id = %(id)s AND name = %(part)s AND sealed = %(before)s;
+
+-- name: vault
+SELECT service_id AS id, id AS part, sealed FROM vault_entries
+WHERE (service_id, id) > (%(id)s, %(part)s) AND substring(sealed FROM 1 FOR 5) <> %(mark)s
+ORDER BY service_id, id LIMIT %(count)s;
+
+-- name: put_vault
+UPDATE vault_entries SET sealed = %(sealed)s WHERE id = %(part)s AND sealed = %(before)s;
+
+-- name: webhook_secrets
+SELECT id, '' AS part, secret AS sealed FROM webhooks
+WHERE id > %(id)s AND substring(secret FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_webhook_secret
+UPDATE webhooks SET secret = %(sealed)s WHERE id = %(id)s AND secret = %(before)s;
+
+-- name: webhook_urls
+SELECT id, '' AS part, sealed_url AS sealed FROM webhooks
+WHERE id > %(id)s AND substring(sealed_url FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_webhook_url
+UPDATE webhooks SET sealed_url = %(sealed)s WHERE id = %(id)s AND sealed_url = %(before)s;
+
+-- name: sources
+SELECT id, '' AS part, sealed_source AS sealed FROM applications
+WHERE id > %(id)s AND substring(sealed_source FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_source
+UPDATE applications SET sealed_source = %(sealed)s WHERE id = %(id)s AND sealed_source = %(before)s;
+
+-- name: session_keys
+SELECT id, '' AS part, sealed FROM session_keys
+WHERE id > %(id)s AND substring(sealed FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_session_key
+UPDATE session_keys SET sealed = %(sealed)s WHERE id = %(id)s AND sealed = %(before)s;
+
+-- name: answers
+SELECT user_id AS id, key AS part, answer AS sealed FROM idempotency_keys
+WHERE (user_id, key) > (%(id)s, %(part)s) AND substring(answer FROM 1 FOR 5) <> %(mark)s
+ORDER BY user_id, key LIMIT %(count)s;
+
+-- name: put_answer
+UPDATE idempotency_keys SET answer = %(sealed)s WHERE user_id = %(id)s AND key = %(part)s AND answer = %(before)s;
+
+-- name: sign_ins
+SELECT id, '' AS part, sealed FROM cloud_sign_ins
+WHERE id > %(id)s AND substring(sealed FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_sign_in
+UPDATE cloud_sign_ins SET sealed = %(sealed)s WHERE id = %(id)s AND sealed = %(before)s;
+
+-- name: bindings
+-- What instances keep of the services that they are connected to has sealed parameters in it.
+SELECT instance_id AS id, component AS part, target_id AS owner_id, binding AS text FROM instance_links
+WHERE (instance_id, component) > (%(id)s, %(part)s) AND kind = 'service-instance' AND binding IS NOT NULL
+ORDER BY instance_id, component LIMIT %(count)s;
+
+-- name: put_binding
+UPDATE instance_links SET binding = %(text)s
+WHERE instance_id = %(id)s AND component = %(part)s AND binding = %(before)s;
+
+-- name: outputs
+SELECT steps.job_id AS id, steps.path AS part, instances.organization_id AS owner_id, steps.outputs AS text
+FROM steps JOIN jobs ON jobs.id = steps.job_id JOIN instances ON instances.id = jobs.instance_id
+WHERE (steps.job_id, steps.path) > (%(id)s, %(part)s) AND steps.outputs LIKE '%%launchbay:sealed:%%'
+ORDER BY steps.job_id, steps.path LIMIT %(count)s;
+
+-- name: put_output
+UPDATE steps SET outputs = %(text)s WHERE job_id = %(id)s AND path = %(part)s AND outputs = %(before)s;
+
+-- name: plans
+SELECT jobs.id, '' AS part, instances.organization_id AS owner_id, jobs.plan AS text
+FROM jobs JOIN instances ON instances.id = jobs.instance_id
+WHERE jobs.id > %(id)s AND jobs.plan LIKE '%%launchbay:sealed:%%' ORDER BY jobs.id LIMIT %(count)s;
+
+-- name: put_plan
+UPDATE jobs SET plan = %(text)s WHERE id = %(id)s AND plan = %(before)s;
+
+-- name: results
+SELECT jobs.id, '' AS part, instances.organization_id AS owner_id, jobs.results AS text
+FROM jobs JOIN instances ON instances.id = jobs.instance_id
+WHERE jobs.id > %(id)s AND jobs.results LIKE '%%launchbay:sealed:%%' ORDER BY jobs.id LIMIT %(count)s;
+
+-- name: put_result
+UPDATE jobs SET results = %(text)s WHERE id = %(id)s AND results = %(before)s;
+
+-- name: states
+SELECT id, '' AS part, organization_id AS owner_id, state AS text FROM instances
+WHERE id > %(id)s AND state LIKE '%%launchbay:sealed:%%' ORDER BY id LIMIT %(count)s;
+
+-- name: put_state
+UPDATE instances SET state = %(text)s WHERE id = %(id)s AND state = %(before)s;
+
+-- name: values
+SELECT id, '' AS part, organization_id AS owner_id, return_values AS text FROM instances
+WHERE id > %(id)s AND return_values LIKE '%%launchbay:sealed:%%' ORDER BY id LIMIT %(count)s;
+
+-- name: put_value
+UPDATE instances SET return_values = %(text)s WHERE id = %(id)s AND return_values = %(before)s;
+
+-- name: fed
+SELECT id, '' AS part, organization_id AS owner_id, fed_signals AS text FROM instances
+WHERE id > %(id)s AND fed_signals LIKE '%%launchbay:sealed:%%' ORDER BY id LIMIT %(count)s;
+
+-- name: put_fed
+UPDATE instances SET fed_signals = %(text)s WHERE id = %(id)s AND fed_signals = %(before)s;

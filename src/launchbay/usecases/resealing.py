@@ -1,0 +1,125 @@
+"""After a new secret key: everything that is sealed with a former one is sealed with the new one.
+
+Servers go on working meanwhile. What is sealed is read page by page and written back only where it is as it was read,
+so that nothing newer is overwritten; who runs it again finds what is left.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+
+from launchbay.access.key_ring import session_key_purpose
+from launchbay.access.secret_key import SealBroken, SecretKey
+from launchbay.access.text_seal import TextSeal
+from launchbay.model import sealed_text
+from launchbay.model.links import Binding
+from launchbay.model.webhook import secret_purpose, url_purpose
+from launchbay.service_types.sealed import kept_purpose, parameter_purpose, sign_in_purpose
+from launchbay.store import resealing as store
+from launchbay.store.pool import Database
+from launchbay.store.resealing import SealedColumn, TextColumn, TextRow
+from launchbay.usecases.idempotency import answer_purpose
+from launchbay.usecases.sealed_addresses import source_purpose
+
+PAGE = 200
+
+# By column, what the bytes at an id and part are sealed for.
+SEALED: Mapping[SealedColumn, Callable[[str, str], str]] = {
+    store.parameters: parameter_purpose,
+    store.vault: kept_purpose,
+    store.webhook_secrets: lambda webhook_id, _: secret_purpose(webhook_id),
+    store.webhook_urls: lambda webhook_id, _: url_purpose(webhook_id),
+    store.sources: lambda application_id, _: source_purpose(application_id),
+    store.session_keys: lambda key_id, _: session_key_purpose(key_id),
+    store.answers: answer_purpose,
+    store.sign_ins: lambda account_id, _: sign_in_purpose(account_id),
+}
+
+
+@dataclass(slots=True)
+class Resealed:
+    """How much was sealed anew, and what no key opened, by the name of its column."""
+
+    count: int = 0
+    broken: Counter[str] = field(default_factory=Counter)
+
+
+async def reseal(database: Database, key: SecretKey) -> Resealed:
+    """Seal everything with the key that seals now. What no key opens stays as it is, and is counted."""
+    done = Resealed()
+    for column, purpose in SEALED.items():
+        await _reseal_column(database, key, column, purpose, done)
+    await _reseal_texts(database, store.bindings, partial(_new_binding, key, done), done)
+    for document in store.documents:
+        await _reseal_texts(database, document, partial(_new_text, key, done, document.name), done)
+    return done
+
+
+async def _reseal_column(
+    database: Database, key: SecretKey, column: SealedColumn, purpose: Callable[[str, str], str], done: Resealed
+) -> None:
+    after = ("", "")
+    while True:
+        async with database.transaction() as connection:
+            rows = await column.rows(connection, id=after[0], part=after[1], mark=key.mark, count=PAGE)
+            for row in rows:
+                sealed = _new_seal(key, row.sealed, purpose(row.id, row.part))
+                if sealed is None:
+                    done.broken[column.name] += 1
+                    continue
+                done.count += await column.put(
+                    connection, id=row.id, part=row.part, sealed=sealed, before=bytes(row.sealed)
+                )
+        if len(rows) < PAGE:
+            return
+        after = (rows[-1].id, rows[-1].part)
+
+
+async def _reseal_texts(
+    database: Database, column: TextColumn, renew: Callable[[TextRow], str], done: Resealed
+) -> None:
+    after = ("", "")
+    while True:
+        async with database.transaction() as connection:
+            rows = await column.rows(connection, id=after[0], part=after[1], count=PAGE)
+            for row in rows:
+                text = renew(row)
+                if text != row.text:
+                    done.count += await column.put(connection, id=row.id, part=row.part, text=text, before=row.text)
+        if len(rows) < PAGE:
+            return
+        after = (rows[-1].id, rows[-1].part)
+
+
+def _new_seal(key: SecretKey, sealed: bytes, purpose: str) -> bytes | None:
+    try:
+        return key.seal(key.open(bytes(sealed), purpose), purpose)
+    except SealBroken:
+        return None
+
+
+def _new_binding(key: SecretKey, done: Resealed, row: TextRow) -> str:
+    binding = msgspec.json.decode(row.text, type=Binding)
+    if binding.service is None or all(map(key.is_current, binding.service.secrets.values())):
+        return row.text
+    secrets: dict[str, bytes] = {}
+    for name, sealed in binding.service.secrets.items():
+        new = sealed if key.is_current(sealed) else _new_seal(key, sealed, parameter_purpose(row.owner_id, name))
+        done.broken[store.bindings.name] += new is None
+        secrets[name] = sealed if new is None else new
+    service = msgspec.structs.replace(binding.service, secrets=secrets)
+    return msgspec.json.encode(msgspec.structs.replace(binding, service=service)).decode()
+
+
+def _new_text(key: SecretKey, done: Resealed, name: str, row: TextRow) -> str:
+    seal = TextSeal(key, row.owner_id)
+
+    def renewed(token: str) -> str:
+        opened = seal.open(token)
+        done.broken[name] += opened is None
+        return token if opened is None else seal.token(*opened)
+
+    return sealed_text.replaced(row.text, renewed)

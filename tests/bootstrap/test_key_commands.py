@@ -1,0 +1,158 @@
+"""The secret key is replaced while a server works: everything is sealed anew, and nothing is lost on the way."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from launchbay.access.key_file import FILE_NAME, KeyFile
+from launchbay.access.secret_key import SecretKey, read_secret_key
+from launchbay.actions import registry
+from launchbay.bootstrap.main import main
+from launchbay.store import resealing
+from launchbay.usecases.resealing import SEALED
+from tests.api.running import Api, accepted, running_api
+from tests.api.test_vault_secrets import LEAK, SECRET, USER, assert_covered, everything_stored
+from tests.api.vaults import made_vault, told
+from tests.databases import Databases
+
+# Columns of bytes that are no sealed secrets.
+NOT_SEALED = {("server_keys", "value"), ("refresh_tokens", "token_hash"), ("invitations", "token_hash")}
+
+
+@pytest.fixture
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, LEAK))
+        async with running_api(url) as api:
+            vault = await made_vault(api, offered_by=api.environment)
+            await told(api, vault, "set-secret", name="db", value=SECRET)
+            await told(api, vault, "generate-keypair", name="web")
+            yield api
+    databases.drop(url)
+
+
+async def rotate(api: Api, *options: str) -> str:
+    """Run the command, beside the server."""
+    where = ["--data-dir", str(api.settings.data_dir), "--database-url", api.settings.database_url]
+    result = await asyncio.to_thread(CliRunner().invoke, main, ["rotate-secret-key", *where, *options])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def file_of(api: Api) -> KeyFile:
+    return KeyFile(api.settings.data_dir / FILE_NAME)
+
+
+async def sealed_marks(api: Api) -> set[bytes]:
+    """Return what everything begins with that is sealed in the database."""
+    nothing = b"nothing begins so"
+    async with api.database.connection() as connection:
+        rows = [
+            row for column in SEALED for row in await column.rows(connection, id="", part="", mark=nothing, count=999)
+        ]
+    return {bytes(row.sealed[:5]) for row in rows}
+
+
+async def use_all(api: Api, instance: str) -> None:
+    """Check that everything sealed opens."""
+    services = accepted(await api.get(f"environments/{api.environment}/services"))["services"]
+    [vault] = [row["id"] for row in services if row["typeId"] == "builtin:cobalt_secure_store"]
+    assert await told(api, vault, "get-secret", name="db") == {"value": SECRET}
+    assert "PRIVATE KEY" in (await told(api, vault, "get-keypair", id="web"))["privateKey"]
+    document = await api.run(instance, "actions.again")
+    assert document["workflowHistory"][0]["status"] == "Succeeded", document["errorMessage"]
+    assert LEAK.used[0] == SECRET
+
+
+async def test_everything_is_sealed_with_the_new_key_while_the_server_works(api: Api) -> None:
+    instance = await api.running(USER)
+    await api.run(instance, "actions.use")
+    body = {"url": "https://hooks.example/x", "events": ["job"]}
+    accepted(await api.post(f"organizations/{api.organization}/webhooks", body))
+    account = {"configuration.provider": "aws-ec2", "configuration.identity": "A", "configuration.credential": "secret"}
+    parameters = {"name": "Cloud", "typeId": "builtin:cloud_account", "parameters": account}
+    accepted(await api.post(f"organizations/{api.organization}/services", parameters))
+    old = read_secret_key(file_of(api).path).mark
+    assert await sealed_marks(api) == {old}
+
+    output = await rotate(api)
+    new = read_secret_key(file_of(api).path).mark
+    assert new != old
+    assert "values anew" in output
+    assert await sealed_marks(api) == {new}
+    assert [word for word, _ in file_of(api).lines()] == ["", "former"]
+    await use_all(api, instance)  # by the server that runs all the time
+
+    await rotate(api, "--finish")
+    assert [word for word, _ in file_of(api).lines()] == [""]
+    await use_all(api, instance)
+    assert await sealed_marks(api) == {new}
+    assert_covered(await everything_stored(api))
+
+
+async def test_what_a_server_with_the_former_key_sealed_meanwhile_is_sealed_anew_at_the_end(api: Api) -> None:
+    instance = await api.running(USER)
+    await api.run(instance, "actions.use")
+    former = file_of(api).lines()[0][1]
+    await rotate(api)
+    # Another server, whose copy of the file is still the old one.
+    async with api.database.transaction() as connection:
+        column, purpose = resealing.vault, SEALED[resealing.vault]
+        key = read_secret_key(file_of(api).path)
+        for row in await column.rows(connection, id="", part="", mark=b"-----", count=99):
+            sealed = SecretKey(former).seal(key.open(row.sealed, purpose(row.id, row.part)), purpose(row.id, row.part))
+            assert await column.put(connection, id=row.id, part=row.part, sealed=sealed, before=row.sealed)
+    assert await sealed_marks(api) == {SecretKey(former).mark}
+    await rotate(api, "--finish")
+    assert await sealed_marks(api) == {read_secret_key(file_of(api).path).mark}
+    await use_all(api, instance)
+
+
+async def test_a_prepared_key_opens_everywhere_before_anybody_seals_with_it(api: Api, tmp_path: Path) -> None:
+    await rotate(api, "--prepare")
+    assert [word for word, _ in file_of(api).lines()] == ["", "next"]
+    before = file_of(api).lines()
+    copy = tmp_path / "copy.key"
+    copy.write_text(file_of(api).path.read_text())
+    copy.chmod(0o600)
+    other = read_secret_key(copy)
+    await rotate(api)
+    assert file_of(api).lines() == [("", before[1][1]), ("former", before[0][1])]
+    assert other.open(read_secret_key(file_of(api).path).seal(b"x", "p"), "p") == b"x"
+
+
+def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+    runner = CliRunner()
+    missing = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path)])
+    assert (missing.exit_code, "cannot be read" in missing.output) == (1, True)
+    read_secret_key(tmp_path / FILE_NAME)
+    nothing = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path), "--finish"])
+    assert (nothing.exit_code, "no former key" in nothing.output) == (1, True)
+    empty = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path)])
+    assert (empty.exit_code, "There is no database" in empty.output) == (1, True)
+    both = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path), "--prepare", "--finish"])
+    assert both.exit_code == 2
+    assert len(KeyFile(tmp_path / FILE_NAME).lines()) == 1
+
+
+async def test_every_sealed_column_is_among_those_that_are_sealed_anew(api: Api) -> None:
+    """A new column of bytes must be sealed anew too, or be named above as one that is not sealed."""
+    statement = "SELECT table_name, column_name FROM information_schema.columns WHERE data_type = 'bytea'"
+    async with api.database.connection() as connection:
+        found = await (await connection.execute(f"{statement} AND table_schema = 'public'".encode())).fetchall()
+    sealed = {
+        ("service_secrets", "sealed"),
+        ("vault_entries", "sealed"),
+        ("webhooks", "secret"),
+        ("webhooks", "sealed_url"),
+        ("applications", "sealed_source"),
+        ("session_keys", "sealed"),
+        ("idempotency_keys", "answer"),
+        ("cloud_sign_ins", "sealed"),
+    }
+    assert {tuple(row) for row in found} - NOT_SEALED == sealed
+    assert len(SEALED) == len(sealed)
