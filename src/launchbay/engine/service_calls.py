@@ -15,6 +15,7 @@ from launchbay.service_types.contract import ServiceCall, ServiceType
 from launchbay.service_types.parameters import checked_arguments
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.service_types.sealed import ServiceSeal, opened
+from launchbay.service_types.vault_references import is_reference, resolved
 from launchbay.store import services
 from launchbay.store.pool import Database
 
@@ -57,7 +58,7 @@ class ServiceCalls:
         if declared is None:
             raise ActionFailed(f"The service {bound.name!r} has no command {command!r} any more.", retryable=False)
         try:
-            opened_parameters = opened(self._secret_key, link.instance_id, bound.secrets)
+            opened_parameters = await patiently(partial(self._open, link.instance_id, bound))
             job.secrets.learn(opened_parameters)
             call = ServiceCall(
                 service_id=link.instance_id,
@@ -84,6 +85,13 @@ class ServiceCalls:
                 retryable=False,
             )
         return kind
+
+    async def _open(self, service_id: str, bound: BoundService) -> Mapping[str, Any]:
+        stored = opened(self._secret_key, service_id, bound.secrets)
+        if not any(map(is_reference, stored.values())):
+            return stored
+        async with self._database.connection() as connection:
+            return await resolved(self._secret_key, connection, stored)
 
     async def _exists(self, service_id: str) -> bool:
         async with self._database.connection() as connection:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from launchbay.access.secret_key import SecretKey
+from launchbay.service_types.vault_references import kept_purpose, resolved
 from launchbay.store import services as store
 from launchbay.store.pool import Connection
 
@@ -19,13 +20,21 @@ async def seal_parameters(key: SecretKey, connection: Connection, service_id: st
 
 
 async def open_secrets(key: SecretKey, connection: Connection, service_id: str) -> dict[str, Any]:
-    """Return the secret parameters of a service in the open. Raises SealBroken with another key than they had."""
+    """Return the secret parameters of a service in the open, those that a vault keeps looked up.
+
+    Raises SealBroken with another key than they had, and Conflict for a secret that the vault does not have any more.
+    """
+    return await resolved(key, connection, await open_stored(key, connection, service_id))
+
+
+async def open_stored(key: SecretKey, connection: Connection, service_id: str) -> dict[str, Any]:
+    """Return the secret parameters of a service as they are stored. Raises SealBroken with another key."""
     rows = await store.secrets(connection, service_id=service_id)
     return opened(key, service_id, {row.name: row.sealed for row in rows})
 
 
 def opened(key: SecretKey, service_id: str, sealed: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return secret parameters of a service in the open. Raises SealBroken with another key than they had."""
+    """Return secret parameters of a service as they are stored. Raises SealBroken with another key than they had."""
     return {
         name: msgspec.json.decode(key.open(value, parameter_purpose(service_id, name)))
         for name, value in sealed.items()
@@ -46,11 +55,6 @@ class ServiceSeal:
     def open(self, sealed: bytes, name: str) -> bytes:
         """Return what was sealed under the name. Raises SealBroken."""
         return self.key.open(sealed, kept_purpose(self.service_id, name))
-
-
-def kept_purpose(service_id: str, name: str) -> str:
-    """Return what a thing that a service keeps is sealed for."""
-    return f"service {service_id} keeps {name}"
 
 
 def parameter_purpose(service_id: str, name: str) -> str:

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.store.rows import NamedRow
 from launchbay.store.statements import load
 
 
@@ -46,3 +47,4 @@ insert = _sql.change("insert")
 replace = _sql.change("replace")
 delete = _sql.change("delete")
 in_environment = _sql.rows("in_environment", OfferedEntry)
+vaults_with = _sql.rows("vaults_with", NamedRow)

@@ -17,7 +17,8 @@ from launchbay.access.text_seal import TextSeal
 from launchbay.model import sealed_text
 from launchbay.model.links import Binding
 from launchbay.model.webhook import secret_purpose, url_purpose
-from launchbay.service_types.sealed import kept_purpose, parameter_purpose, sign_in_purpose
+from launchbay.service_types.sealed import parameter_purpose, sign_in_purpose
+from launchbay.service_types.vault_references import kept_purpose
 from launchbay.store import resealing as store
 from launchbay.store.pool import Database
 from launchbay.store.resealing import SealedColumn, TextColumn, TextRow

@@ -8,20 +8,22 @@ import msgspec
 
 from launchbay.access import resources
 from launchbay.access.actor import Actor
+from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import new_id
 from launchbay.model.service import Service
 from launchbay.observe.audit import Document
-from launchbay.service_types.contract import ParameterScope, ServiceType
-from launchbay.service_types.parameters import MASK, ServiceParameters, changed_parameters
-from launchbay.service_types.sealed import open_secrets, seal_parameters
+from launchbay.service_types.contract import ServiceType
+from launchbay.service_types.parameters import MASK, ServiceParameters
+from launchbay.service_types.sealed import open_stored, seal_parameters
 from launchbay.store import services as store
 from launchbay.store.environments import OfferedService
 from launchbay.store.pool import Connection
 from launchbay.store.rows import NamedRow
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.names import checked_name
+from launchbay.usecases.service_parameters import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,8 @@ async def create_service(
     """
     service_id = new_id()
     async with desk.database.transaction() as connection:
-        organization = await desk.lookups.on(connection, actor).organization(
+        lookup = desk.lookups.on(connection, actor)
+        organization = await lookup.organization(
             organization_id, Permission.CREATE_SERVICE, resources.service(service_id)
         )
         name = checked_name(name)
@@ -84,9 +87,8 @@ async def create_service(
             known = ", ".join(known.id for known in desk.service_types.all())
             raise BadRequest(f"There is no service type {type_id[:80]!r}. Types: {known}.", code="UnknownServiceType")
         zone_id = await _zone(connection, organization.id, zone_id)
-        scope = ParameterScope(connection=connection, organization_id=organization.id, previous={})
         try:
-            checked = await changed_parameters(kind, scope, ServiceParameters(), parameters)
+            checked = await _change(desk, connection, lookup, organization.id, kind).checked(parameters)
         except FieldErrors as error:
             # Only update and command answer by field (reference §7).
             raise BadRequest(*error.sentences, code="InvalidParameters") from error
@@ -121,12 +123,13 @@ async def update_service(
     Raises FieldErrors with everything that is wrong, by field.
     """
     async with desk.database.transaction() as connection:
-        service = await desk.lookups.on(connection, actor).service(service_id, Permission.EDIT_SERVICE)
+        lookup = desk.lookups.on(connection, actor)
+        service = await lookup.service(service_id, Permission.EDIT_SERVICE)
         row = await store.lock(connection, service_id=service.id)
         if row is None:
             raise Conflict("The service was deleted at the same moment.")
         old = ServiceParameters(
-            msgspec.json.decode(row.parameters), await open_secrets(desk.secret_key, connection, service.id)
+            msgspec.json.decode(row.parameters), await open_stored(desk.secret_key, connection, service.id)
         )
         problems: dict[str, Sequence[str]] = {}
         new_name, new = row.name, old
@@ -135,7 +138,7 @@ async def update_service(
         except BadRequest as error:
             problems["name"] = error.sentences
         try:
-            new = await _changed(desk, connection, service, old, parameters) if parameters else old
+            new = await _changed(desk, connection, lookup, service, old, parameters) if parameters else old
         except FieldErrors as error:
             problems.update(error.fields)
         if problems:
@@ -211,7 +214,12 @@ async def _view(
 
 
 async def _changed(
-    desk: Desk, connection: Connection, service: Service, old: ServiceParameters, given: Mapping[str, Any]
+    desk: Desk,
+    connection: Connection,
+    lookup: Lookup,
+    service: Service,
+    old: ServiceParameters,
+    given: Mapping[str, Any],
 ) -> ServiceParameters:
     kind = desk.service_types.find(service.type_id)
     if kind is None:
@@ -220,8 +228,11 @@ async def _changed(
             "Install the package that brings it.",
             code="UnknownServiceType",
         )
-    scope = ParameterScope(connection=connection, organization_id=service.organization_id, previous=old.everything())
-    return await changed_parameters(kind, scope, old, given)
+    return await _change(desk, connection, lookup, service.organization_id, kind).checked(given, old)
+
+
+def _change(desk: Desk, connection: Connection, lookup: Lookup, organization_id: str, kind: ServiceType) -> Change:
+    return Change(desk=desk, connection=connection, lookup=lookup, organization_id=organization_id, kind=kind)
 
 
 def _text(value: Any) -> str:

@@ -39,3 +39,11 @@ WHERE environments.id = %(environment_id)s AND environments.organization_id = %(
     AND vault_entries.kind = %(kind)s
     AND (%(name)s::text IS NULL OR vault_entries.name = %(name)s OR vault_entries.id = %(name)s)
 ORDER BY vault_entries.name = %(name)s DESC, vault_entries.name, services.name, services.id;
+
+-- name: vaults_with
+-- The vaults of an organization that have a secret of this name, or the one that is meant.
+SELECT services.id, services.name
+FROM vault_entries JOIN services ON services.id = vault_entries.service_id
+WHERE services.organization_id = %(organization_id)s AND vault_entries.kind = 'secret' AND vault_entries.name = %(name)s
+    AND (%(vault_id)s::text IS NULL OR services.id = %(vault_id)s)
+ORDER BY services.name, services.id;

@@ -1,0 +1,114 @@
+"""Secret parameters of services may stand for secrets of a vault."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from launchbay.service_types import registry
+from tests.api.running import UNKNOWN, Api, accepted, fresh_name, running_api
+from tests.api.vaults import made_vault, told
+from tests.databases import Databases
+from tests.service_types.samples import Oracle
+
+MASK = "********"
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    """A running service with a type whose command tells its secrets."""
+    url = databases.create()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, Oracle()))
+        async with running_api(url) as api:
+            yield api
+    databases.drop(url)
+
+
+async def oracle(api: Api, **parameters: Any) -> str:
+    body = {"name": fresh_name("oracle"), "typeId": "test:oracle", "parameters": {"place": "Delphi", **parameters}}
+    return str(accepted(await api.post(f"organizations/{api.organization}/services", body))["id"])
+
+
+async def vault_with(api: Api, **secrets: str) -> str:
+    vault = await made_vault(api)
+    for name, value in secrets.items():
+        await told(api, vault, "set-secret", name=name, value=value)
+    return vault
+
+
+async def revealed(api: Api, service: str) -> Any:
+    return (await told(api, service, "reveal"))["parameters"]
+
+
+async def test_a_parameter_has_the_secret_that_the_vault_has_at_each_use(api: Api) -> None:
+    vault = await vault_with(api, riddle="first riddle")
+    service = await oracle(api, riddle={"fromVault": "riddle"})
+    assert (await revealed(api, service))["riddle"] == "first riddle"
+    await told(api, vault, "set-secret", name="riddle", value="second riddle")
+    assert (await revealed(api, service))["riddle"] == "second riddle"
+    assert accepted(await api.get(f"services/{service}"))["parameters"]["riddle"] == MASK
+    await told(api, vault, "delete-secret", name="riddle")
+    answer = await api.post(f"services/{service}/reveal", {})
+    assert (answer.status_code, "no secret 'riddle' any more" in answer.text) == (409, True)
+
+
+async def test_other_parameters_change_and_the_reference_stays(api: Api) -> None:
+    vault = await vault_with(api, other="first riddle")
+    service = await oracle(api, riddle={"fromVault": "other", "vault": vault})
+    accepted(await api.put(f"services/{service}", {"parameters": {"place": "Dodona", "riddle": MASK}}))
+    await told(api, vault, "set-secret", name="other", value="second riddle")
+    assert await revealed(api, service) == {"place": "Dodona", "riddle": "second riddle"}
+    accepted(await api.put(f"services/{service}", {"parameters": {"riddle": "plain one"}}))
+    await told(api, vault, "set-secret", name="other", value="third riddle")
+    assert (await revealed(api, service))["riddle"] == "plain one"
+    accepted(await api.put(f"services/{service}", {"parameters": {"riddle": {"fromVault": "other"}}}))
+    accepted(await api.put(f"services/{service}", {"parameters": {"riddle": None}}))
+    assert "riddle" not in await revealed(api, service)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "field", "says"),
+    [
+        ({"riddle": {"fromVault": "nowhere"}}, "riddle", "No vault of the organization has a secret 'nowhere'"),
+        ({"riddle": {"fromVault": "twice"}}, "riddle", "name one with `vault`"),
+        ({"riddle": {"fromVault": "twice", "vault": UNKNOWN}}, "riddle", "No vault"),
+        ({"place": {"fromVault": "twice"}}, "place", "Only a secret parameter"),
+        ({"riddle": {"fromVault": "twice", "other": 1}}, "riddle", "expected"),
+    ],
+)
+async def test_what_stands_for_no_secret_is_refused(
+    api: Api, parameters: dict[str, Any], field: str, says: str
+) -> None:
+    await vault_with(api, twice="a riddle")
+    await vault_with(api, twice="a riddle")
+    service = await oracle(api)
+    answer = await api.put(f"services/{service}", {"parameters": parameters})
+    assert answer.status_code == 400, answer.text
+    assert list(answer.json()) == [field]
+    assert says in answer.text or says == "expected"
+
+
+async def test_nobody_reads_a_vault_through_a_service_of_theirs(api: Api) -> None:
+    vault = await vault_with(api, guarded="the riddle")
+    service = await oracle(api)
+    editor = await api.member(f"EditService: [/services/{service}]", "Read: [/*]")
+    answer = await editor.put(f"services/{service}", {"parameters": {"riddle": {"fromVault": "guarded"}}})
+    assert (answer.status_code, "RunServiceCommand" in answer.text) == (403, True)
+    outsider, organization, _ = await api.outsider()
+    body = {
+        "name": "theirs",
+        "typeId": "test:oracle",
+        "parameters": {"place": "Delphi", "riddle": {"fromVault": "guarded", "vault": vault}},
+    }
+    answer = await outsider.post(f"organizations/{organization}/services", body)
+    assert (answer.status_code, "No vault of the organization" in answer.text) == (400, True)
+
+
+async def test_nothing_of_the_secret_lies_in_the_service(api: Api) -> None:
+    await vault_with(api, hidden="the hidden riddle")
+    await oracle(api, riddle={"fromVault": "hidden"})
+    async with api.database.connection() as connection:
+        rows = await (await connection.execute("SELECT * FROM services")).fetchall()
+        rows += await (await connection.execute("SELECT * FROM audit_entries")).fetchall()
+    assert "hidden" not in repr(rows)
