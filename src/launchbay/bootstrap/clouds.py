@@ -20,6 +20,7 @@ from launchbay.store.pool import Database
 CLOUD, CONTAINER = "cloud", "container"
 _EVERY = "*"
 _FILES = 65_536
+_PROCESSES = 16_384  # of one login on the whole machine; a container has a lower bound of its own
 
 
 def cloud_providers(settings: Settings, database: Database, secret_key: SecretKey, parts: Parts) -> Late:
@@ -61,8 +62,8 @@ def _containers(settings: Settings, book: PostgresCloudBook, parts: Parts) -> Ma
         cpus=settings.container_cpus,
         networks=_listed(settings.container_networks),
         # What this server may, its engine may in all likelihood: more would keep containers from starting.
-        files=_own_limit(resource.RLIMIT_NOFILE),
-        processes=_own_limit(resource.RLIMIT_NPROC),
+        files=_own_limit(resource.RLIMIT_NOFILE, _FILES),
+        processes=_own_limit(resource.RLIMIT_NPROC, _PROCESSES),
     )
     environments = _listed(settings.container_environments)
 
@@ -75,9 +76,9 @@ def _containers(settings: Settings, book: PostgresCloudBook, parts: Parts) -> Ma
     return made
 
 
-def _own_limit(which: int) -> int:
+def _own_limit(which: int, wanted: int) -> int:
     _, most = resource.getrlimit(which)
-    return _FILES if most == resource.RLIM_INFINITY else min(_FILES, most)
+    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
 
 
 def _listed(text: str) -> tuple[str, ...]:

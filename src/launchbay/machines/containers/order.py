@@ -30,7 +30,7 @@ class Allowed:
     cpus: float
     networks: tuple[str, ...]
     files: int = 65_536
-    processes: int = 65_536
+    processes: int = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
