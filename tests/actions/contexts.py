@@ -17,6 +17,7 @@ from launchbay.actions.contract import (
 )
 from launchbay.errors import ActionFailed
 from launchbay.model.approval import Question, Verdict
+from launchbay.model.machine import CommandResult, ImageRun
 from launchbay.model.masking import Masking
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
@@ -71,6 +72,8 @@ class RecordingContext:
     programs: Programs = field(default_factory=Programs)
     mail_server: MailServer | None = None
     told: list[Mapping[str, Any]] = field(default_factory=list)
+    images: list[ImageRun] = field(default_factory=list)
+    image_result: CommandResult = field(default_factory=lambda: CommandResult("", "", 0))
     questions: list[Question] = field(default_factory=list)
     verdict: Verdict | None = None
     commands: list[tuple[str, str, dict[str, Any], float | None]] = field(default_factory=list)
@@ -105,6 +108,10 @@ class RecordingContext:
     async def tell_webhooks(self, told: Mapping[str, Any]) -> int:
         self.told.append(told)
         return 1
+
+    async def run_image(self, run: ImageRun) -> CommandResult:
+        self.images.append(run)
+        return self.image_result
 
     async def ask(self, question: Question) -> Verdict:
         self.questions.append(question)

@@ -255,13 +255,13 @@ async def test_cancelling_ends_the_playbook_and_what_it_started(tmp_path: Path, 
 
 
 def test_lines_that_are_no_events_are_words_of_the_program() -> None:
-    lines: list[tuple[str, str]] = []
-    events = AnsibleEvents(lambda level, text: lines.append((level, text)), lambda _: None)
+    lines: list[str] = []
+    events = AnsibleEvents(lines.append, lambda _: None)
 
     for line in ("", "\x1b[35m[WARNING]: old\x1b[0m", "[1, 2]", '{"event": 3}', '{"event": "x", "event_data": []}'):
         events.take(line)
 
-    assert lines == [("warning", "[WARNING]: old"), ("warning", "[1, 2]"), ("warning", '{"event": 3}')]
+    assert lines == ["[WARNING]: old", "[1, 2]", '{"event": 3}']
 
 
 @pytest.fixture(scope="module")

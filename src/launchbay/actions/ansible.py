@@ -10,6 +10,7 @@ from typing import Any
 from launchbay import limits
 from launchbay.actions.ansible_events import AnsibleEvents
 from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.actions.live_log import LiveLog
 from launchbay.actions.parameters import (
     flag,
     optional_duration_s,
@@ -21,7 +22,6 @@ from launchbay.actions.parameters import (
 from launchbay.actions.reports import Reports
 from launchbay.errors import ActionFailed
 from launchbay.model.machine import Machine, WayIn
-from launchbay.model.masking import Masking
 from launchbay.programs.archive import unpack_fetched
 from launchbay.programs.program import Command, Ended, run_program
 from launchbay.programs.workplace import workplace, write_private
@@ -29,8 +29,8 @@ from launchbay.programs.workplace import workplace, write_private
 _REMEDY = "The operator installs Launchbay with its extra 'ansible', or ansible-runner and ansible-core."
 _ROLE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _GROUP = re.compile(r"[^A-Za-z0-9_]")
+_TOLD_CHARS = 500
 _INLINE = "launchbay-playbook.yml"
-_MASKING = Masking()
 
 
 class Ansible:
@@ -73,10 +73,14 @@ class Ansible:
                 timeout_s=limits.PROGRAM_S if timeout_s is None else timeout_s,
                 line_chars=limits.PROGRAM_EVENT_CHARS,
             )
+            live = LiveLog(call.context.log, call.context.clock)
             async with Reports(call.context) as reports:
-                events = AnsibleEvents(call.context.log, reports.progress)
-                ended = await run_program(command, lambda _, line: events.take(line))
-        _judge(events, ended)
+                events = AnsibleEvents(live.write, reports.progress)
+                try:
+                    ended = await run_program(command, lambda _, line: events.take(line))
+                finally:
+                    live.end()
+        _judge(call, events, ended)
         return {"stats": events.stats, "data": events.data}
 
 
@@ -176,13 +180,12 @@ def _environment(call: ActionCall, directory: Path) -> dict[str, str]:
     }
 
 
-def _judge(events: AnsibleEvents, ended: Ended) -> None:
+def _judge(call: ActionCall, events: AnsibleEvents, ended: Ended) -> None:
     if ended.exit_code == 0:
         return
-    told = events.failures or [
-        f"Ansible ended with exit code {ended.exit_code}: {' '.join(events.words) or ended.stderr[-500:].strip()}"
-    ]
-    raise ActionFailed(*(_MASKING.text(sentence) for sentence in told))
+    words = " ".join(events.words) or call.context.covered(ended.stderr)[-_TOLD_CHARS:].strip()
+    told = events.failures or [f"Ansible ended with exit code {ended.exit_code}: {words}"]
+    raise ActionFailed(*(call.context.covered(sentence) for sentence in told))
 
 
 def _write(file: Path, value: Mapping[str, Any] | Sequence[Any]) -> None:

@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 
-from launchbay.actions.contract import LogLevel
-
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _COUNTS = {
     "ok": "ok",
@@ -23,13 +21,11 @@ _TASKS_TO_HALF = 10  # the number of tasks is not known before: this many count 
 _TOLD_CHARS = 500
 _FAILURES_TOLD = 20
 
-Log = Callable[[LogLevel, str], None]
-
 
 class AnsibleEvents:
     """Takes the lines of a run. What a task with `no_log` gives is not in them: Ansible leaves it out."""
 
-    def __init__(self, log: Log, progress: Callable[[int], None]) -> None:
+    def __init__(self, log: Callable[[str], None], progress: Callable[[int], None]) -> None:
         self._log = log
         self._progress = progress
         self._tasks = 0
@@ -52,7 +48,7 @@ class AnsibleEvents:
         text = event.get("stdout")
         for each in _COLOURS.sub("", text if isinstance(text, str) else "").splitlines():
             if each.strip():
-                self._log("info", each.rstrip())
+                self._log(each.rstrip())
 
     def _take(self, kind: str, told: Mapping[str, Any]) -> None:
         if kind == "playbook_on_task_start":
@@ -69,7 +65,7 @@ class AnsibleEvents:
         text = _COLOURS.sub("", line).strip()
         if text:
             self.words = [*self.words[-4:], text[:_TOLD_CHARS]]
-            self._log("warning", text)
+            self._log(text)
 
 
 def _failure(told: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from launchbay.clock import Clock
 from launchbay.model.approval import Question, Verdict
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
+from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, WayIn
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.outgoing.mail import MailServer
 from launchbay.programs.allowed import Programs
@@ -193,6 +193,10 @@ class StepContext(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Wait; a cancelled job ends the waiting."""
+        ...
+
+    async def run_image(self, run: ImageRun) -> CommandResult:
+        """Run a command in an image to its end, with this server's container engine. Raises `ActionFailed`."""
         ...
 
     async def ask(self, question: Question) -> Verdict:

@@ -31,7 +31,7 @@ class LiveLog:
         """Return what takes the output of a command on this host."""
 
         def take(stream: str, line: str) -> None:
-            self._write(f"[{host}{' stderr' if stream == _STDERR else ''}] {line}")
+            self.write(f"[{host}{' stderr' if stream == _STDERR else ''}] {line}")
 
         return take
 
@@ -42,7 +42,8 @@ class LiveLog:
             self._log("info", f"({count} of output left out of this log)")
             self._left_out = 0
 
-    def _write(self, line: str) -> None:
+    def write(self, line: str) -> None:
+        """Write a line, if there is room for it."""
         now_s = self._clock.monotonic_s()
         passed_s, self._looked_at_s = now_s - self._looked_at_s, now_s
         self._room = min(limits.STEP_LOG_LINES_AT_ONCE, self._room + passed_s * limits.STEP_LOG_LINES_PER_S)

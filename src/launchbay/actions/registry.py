@@ -10,6 +10,7 @@ from launchbay.actions.ansible import Ansible
 from launchbay.actions.approval import Approval
 from launchbay.actions.chef import Chef
 from launchbay.actions.commands import CommandCall
+from launchbay.actions.container_run import ContainerRun
 from launchbay.actions.contract import ENTRY_POINT_GROUP, Action, ActionParameter
 from launchbay.actions.execrun import ExecRun
 from launchbay.actions.instance_context import GetInstanceContext
@@ -38,6 +39,7 @@ BUILT_IN: tuple[Action, ...] = (
     Approval(),
     Notify(),
     Ansible(),
+    ContainerRun(),
     GetInstanceContext(),
     *LOGGING_ACTIONS,
     Provision("provisionVms"),

@@ -8,8 +8,6 @@ import asyncio
 from functools import partial
 from typing import NamedTuple
 
-import msgspec
-
 from launchbay import limits
 from launchbay.access.permissions import permission_named
 from launchbay.clock import Clock
@@ -18,7 +16,6 @@ from launchbay.engine.storable import storable
 from launchbay.errors import ActionFailed, Fenced
 from launchbay.ids import new_id
 from launchbay.model.approval import Answer, ApprovalStatus, Question, Verdict, who_sentence
-from launchbay.model.masking import Masking
 from launchbay.runtime.run import JobRun
 from launchbay.runtime.slot import lent_slot
 from launchbay.store import approvals as store
@@ -90,7 +87,6 @@ class PendingApprovals:
         return _Who(role_id=role_id, role=question.who)
 
     async def _ask(self, job: JobRun, path: str, question: Question, who: _Who) -> str:
-        masking = Masking([job.configuration, msgspec.to_builtins(job.environment), job.plan.arguments])
         async with self._database.transaction() as connection:
             pending = await store.count_pending(connection, organization_id=job.organization_id) or 0
             if pending >= limits.APPROVALS_PENDING:
@@ -104,7 +100,7 @@ class PendingApprovals:
                 job_id=job.job_id,
                 fence=job.fence,
                 step=path,
-                text=storable(masking.text(question.text), limits.APPROVAL_TEXT_CHARS),
+                text=storable(job.secrets.covered(question.text), limits.APPROVAL_TEXT_CHARS),
                 permission=who.permission,
                 role_id=who.role_id,
                 needed=question.needed,

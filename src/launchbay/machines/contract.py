@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from launchbay.model.disguises import Disguises, Stream
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
+from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, WayIn
 from launchbay.model.masking import MASK
 
 ENTRY_POINT_GROUP = "launchbay.machines"
@@ -213,4 +213,13 @@ class GivesWayIn(Protocol):
 
     async def way_in(self, errand: Errand, machine: Machine) -> WayIn:
         """Return what gets into the machine; it has just answered, with the host key that it must show."""
+        ...
+
+
+@runtime_checkable
+class RunsImages(Protocol):
+    """A provider that can run a command in an image to its end."""
+
+    async def run_image(self, errand: Errand, run: ImageRun) -> CommandResult:
+        """Run it once for each attempt of a step: a recovery after a crash goes on with what is there."""
         ...

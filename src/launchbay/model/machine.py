@@ -97,6 +97,23 @@ class CommandResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRun:
+    """A command to run in an image. Without a command it is the image's own; the empty `size` is the operator's bound,
+    the empty `network` the first of those that the operator allows. The rest is as in `RemoteCommand`.
+    """
+
+    image: str
+    command: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    directory: str = ""
+    size: str = ""
+    network: str = ""
+    timeout_s: float | None = None
+    sink: Sink | None = None
+    keep_bytes: int = limits.COMMAND_KEPT_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WayIn:
     """What another program needs to get into a machine by SSH: an address that the rules allow, the login, its private
     key, and the key that the host has shown (`ssh-ed25519 AAAA…`).

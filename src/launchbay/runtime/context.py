@@ -11,14 +11,14 @@ from launchbay.clock import Clock
 from launchbay.errors import ActionFailed, Fenced
 from launchbay.machines.contract import Errand
 from launchbay.model.approval import Question, Verdict
-from launchbay.model.machine import Machine
+from launchbay.model.machine import CommandResult, ImageRun, Machine
 from launchbay.model.step_path import attempt_path
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.outgoing.mail import MailServer
 from launchbay.programs.allowed import Programs
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands
-from launchbay.runtime.machines import ComponentMachines, errand, provider_of
+from launchbay.runtime.machines import ComponentMachines, errand, image_runner, provider_of
 from launchbay.runtime.run import WorkflowFailed
 from launchbay.runtime.slot import lent_slot
 
@@ -186,6 +186,10 @@ class RunningStep:
             return
         with lent_slot():
             await asyncio.sleep(seconds)
+
+    async def run_image(self, run: ImageRun) -> CommandResult:
+        """Run a command in an image to its end, with this server's container engine."""
+        return await image_runner(self._job).run_image(self._errand(), run)
 
     async def ask(self, question: Question) -> Verdict:
         """Ask people for their approval and wait until it is decided."""

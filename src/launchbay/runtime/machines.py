@@ -12,7 +12,7 @@ from typing import Any
 from launchbay import limits
 from launchbay.actions.contract import idempotency_key
 from launchbay.errors import ActionFailed
-from launchbay.machines.contract import Errand, GivesWayIn, MachineProvider
+from launchbay.machines.contract import Errand, GivesWayIn, MachineProvider, RunsImages
 from launchbay.machines.registry import UnknownProvider
 from launchbay.manifest.component_types import COMPUTE
 from launchbay.manifest.graph import Peer
@@ -25,6 +25,7 @@ from launchbay.runtime.run import JobRun
 NETWORKS = "networks"
 _PUBLIC, _PRIVATE, _IP = "public", "eth0", "ip"
 _RELEASE = "release"
+_CONTAINERS = "container"
 
 
 def provider_of(job: JobRun) -> MachineProvider | None:
@@ -33,6 +34,21 @@ def provider_of(job: JobRun) -> MachineProvider | None:
         return job.surroundings.machines.chosen_for(job.environment.policies)
     except UnknownProvider as error:
         raise ActionFailed(str(error), retryable=False) from None
+
+
+def image_runner(job: JobRun) -> RunsImages:
+    """Return what runs commands in images, whatever makes the instance's machines. Raises ActionFailed."""
+    try:
+        provider = job.surroundings.machines.named(_CONTAINERS)
+    except UnknownProvider:
+        provider = None
+    if not isinstance(provider, RunsImages):
+        raise ActionFailed(
+            "This installation has no container engine.",
+            "The operator sets LAUNCHBAY_CONTAINER_SOCKET to the socket of Podman or Docker.",
+            retryable=False,
+        )
+    return provider
 
 
 def errand(

@@ -34,12 +34,20 @@ class Configuration(msgspec.Struct, frozen=True, rename="pascal"):
     labels: dict[str, str] | None = None
 
 
+class State(msgspec.Struct, frozen=True):
+    """Whether a container runs: `created`, `running`, `exited`, and others that engines have."""
+
+    status: str = msgspec.field(default="", name="Status")
+    oom_killed: bool = msgspec.field(default=False, name="OOMKilled")
+
+
 class Container(msgspec.Struct, frozen=True):
     """One container, in detail."""
 
     id: str = msgspec.field(name="Id")
     configuration: Configuration = msgspec.field(default=Configuration(), name="Config")
     networks: Networks = msgspec.field(default=Networks(), name="NetworkSettings")
+    state: State = msgspec.field(default=State(), name="State")
 
 
 class ListedContainer(msgspec.Struct, frozen=True):
@@ -55,6 +63,12 @@ class Made(msgspec.Struct, frozen=True):
     """Something that was made."""
 
     id: str = msgspec.field(name="Id")
+
+
+class Waited(msgspec.Struct, frozen=True):
+    """How a container ended."""
+
+    exit_code: int = msgspec.field(name="StatusCode")
 
 
 class Execution(msgspec.Struct, frozen=True):

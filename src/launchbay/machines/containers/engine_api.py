@@ -14,7 +14,7 @@ import msgspec
 
 from launchbay import limits
 from launchbay.errors import ActionFailed
-from launchbay.machines.containers.answers import Container, Execution, ListedContainer, Made, Refusal
+from launchbay.machines.containers.answers import Container, Execution, ListedContainer, Made, Refusal, Waited
 from launchbay.machines.containers.frames import Frames
 from launchbay.machines.shell import ShellLost, Taker
 
@@ -23,6 +23,8 @@ T = TypeVar("T")
 _VERSION = "/v1.41"  # of Docker 20.10; Podman 4 and 5 speak it
 _ANY_HOST = "http://engine"
 _READ_BYTES = 64 * limits.KIB
+# For what takes as long as a container runs; whoever asks has a bound of their own.
+_PATIENT = httpx.Timeout(limits.ENGINE_CALL_S, read=None)
 _CONTENT = {"Content-Type": "application/json"}
 
 
@@ -74,6 +76,20 @@ class EngineApi:
         await self._ask(
             "DELETE", f"/containers/{_segment(container)}", params={"force": "true", "v": "true"}, also=(404,)
         )
+
+    async def logs(self, container: str, stdout: Taker, stderr: Taker) -> None:
+        """Hand over what a container writes, from its first byte on; returns when it has ended."""
+        frames = Frames(stdout, stderr)
+        params = {"follow": "true", "stdout": "true", "stderr": "true"}
+        path = f"/containers/{_segment(container)}/logs"
+        async with self._stream("GET", path, params=params, timeout=_PATIENT) as answer:
+            async for part in answer.aiter_raw():  # as it comes; pieces of a given size would be waited for
+                frames.take(part)
+
+    async def wait(self, container: str) -> int:
+        """Return the exit code of a container when it has ended."""
+        path = f"/containers/{_segment(container)}/wait"
+        return (await self._read(Waited, "POST", path, timeout=_PATIENT)).exit_code
 
     async def execute(
         self, container: str, command: Sequence[str], given: bytes, stdout: Taker, stderr: Taker, user: str = ""

@@ -19,7 +19,9 @@ from launchbay.errors import ActionFailed
 from launchbay.machines.chef_solo import converge
 from launchbay.machines.containers.container_shell import ContainerShell
 from launchbay.machines.containers.engine_api import EngineApi, EngineRefused
+from launchbay.machines.containers.explained import explained
 from launchbay.machines.containers.order import Allowed, ContainerOrder, read_container_order
+from launchbay.machines.containers.runs import run_image
 from launchbay.machines.contract import Errand
 from launchbay.machines.live_output import Kept
 from launchbay.machines.marks import INSTALLATION, INSTANCE, ORGANIZATION, TAG, Marks
@@ -27,7 +29,7 @@ from launchbay.machines.outcomes import settled
 from launchbay.machines.running import Run, job_prefix, stop_runs
 from launchbay.machines.shell import Shell, ShellLost
 from launchbay.machines.sweep import Found
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
+from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand
 from launchbay.outgoing.client import OutgoingHttp
 
 NAME = "container"
@@ -141,6 +143,11 @@ class ContainerMachines:
         """Run a command to its end, or go on with the one that this attempt began."""
         return await Run(errand, machine, lambda: self._open(machine)).command(command)
 
+    async def run_image(self, errand: Errand, run: ImageRun) -> CommandResult:
+        """Run a command in an image to its end, or go on with the container that this attempt began."""
+        self._check(errand)
+        return await run_image(self._engine, await self._book.installation(), self._allowed, errand, run)
+
     async def stop(self, errand: Errand, machine: Machine) -> None:
         """End every command that the errand's job left running, with its process group."""
         await stop_runs(errand, machine, lambda: self._open(machine), job_prefix(errand))
@@ -181,12 +188,12 @@ class ContainerMachines:
             container = await self._engine.create(name, order.body(marks, order.host_name(role, marks.number)))
         except EngineRefused as error:
             if not await self._is_there(name, marks):
-                raise _explained(error, order) from None
+                raise explained(error, order.image) from None
             container = name
         try:
             await self._engine.start(container)
         except EngineRefused as error:
-            raise _explained(error, order) from None
+            raise explained(error, order.image) from None
         known = await self._engine.inspect(container)
         address = known.networks.address()
         machine = Machine(
@@ -271,17 +278,6 @@ def _reached(machine: Machine) -> Iterator[None]:
 def _name(marks: Marks) -> str:
     """Return the name of a container: the same for the same errand and number, and no other's."""
     return f"launchbay-{hashlib.sha256(f'{marks.installation}/{marks.tag}'.encode()).hexdigest()[:20]}-{marks.number}"
-
-
-def _explained(error: EngineRefused, order: ContainerOrder) -> ActionFailed:
-    told = str(error).lower()
-    if error.status == httpx.codes.NOT_FOUND and ("image" in told or order.image.lower() in told):
-        return ActionFailed(
-            f"The container engine has no image {order.image!r}.",
-            "An administrator brings it there, as with 'podman pull' or 'docker pull'; nothing is pulled by itself.",
-            retryable=False,
-        )
-    return error
 
 
 def _replaced(machine: Machine, **more: Any) -> Machine:

@@ -1,0 +1,75 @@
+"""`container.run` as the manifest sees it; a real engine runs it in tests/machines/containers/test_runs.py."""
+
+from typing import Any
+
+import pytest
+
+from launchbay.actions.container_run import ContainerRun
+from launchbay.errors import ActionFailed
+from launchbay.model.machine import CommandResult
+from tests.actions.contexts import RecordingContext, run
+from tests.machines.instances import on_lab, workflow
+from tests.machines.lab import Lab
+
+RUN = ContainerRun()
+
+
+async def test_the_parameters_become_the_run_and_its_end_the_outputs() -> None:
+    context = RecordingContext(image_result=CommandResult('{"a": 1}\n', "warned\n", 0))
+
+    outputs = await run(
+        RUN,
+        context,
+        image="debian:12",
+        command=["sh", "-c", "echo $A", 7],
+        environment={"A": 1, "B": True},
+        directory="/srv",
+        size="1x64m",
+        network="build",
+        timeout="2 minutes",
+    )
+
+    [asked] = context.images
+    assert asked.command == ("sh", "-c", "echo $A", "7")
+    assert asked.environment == {"A": "1", "B": "true"}
+    assert (asked.image, asked.directory, asked.size, asked.network) == ("debian:12", "/srv", "1x64m", "build")
+    assert asked.timeout_s == 120
+    assert outputs == {"stdout": {"a": 1}, "stderr": "warned", "exitCode": 0}
+    assert asked.sink is not None
+    asked.sink("stdout", "a line")
+    assert context.lines == [("info", "[debian:12] a line")]
+
+
+async def test_a_failed_command_fails_the_step_unless_any_exit_code_is_welcome() -> None:
+    context = RecordingContext(image_result=CommandResult("", "no room, password=hunter22\n", 4))
+
+    with pytest.raises(ActionFailed) as caught:
+        await run(RUN, context, image="a")
+
+    assert "exit code 4: no room" in str(caught.value)
+    assert "hunter22" not in str(caught.value)
+    assert (await run(RUN, context, image="a", failOnExitCode=False))["exitCode"] == 4
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({}, "'image' is missing"),
+        ({"image": "a", "command": [["x"]]}, "'command' is wrong"),
+        ({"image": "a", "environment": {"A=B": "c"}}, "'environment.A=B' is wrong"),
+        ({"image": "a", "environment": {"A": ["c"]}}, "'environment.A' is wrong"),
+        ({"image": "a", "failOnExitCode": "perhaps"}, "'failOnExitCode' is wrong"),
+    ],
+)
+async def test_a_wrong_parameter_is_named(parameters: dict[str, Any], named: str) -> None:
+    with pytest.raises(ActionFailed) as caught:
+        await run(RUN, RecordingContext(), **parameters)
+
+    assert named in str(caught.value)
+    assert not caught.value.retryable
+
+
+async def test_without_an_engine_the_operator_is_named() -> None:
+    live = on_lab(workflow("go: {action: container.run, parameters: {image: a}}"), Lab())
+
+    assert "LAUNCHBAY_CONTAINER_SOCKET" in str(await live.launch())

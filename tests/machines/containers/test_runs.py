@@ -1,0 +1,165 @@
+"""Commands in images, in a real Podman."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from launchbay.errors import ActionFailed
+from launchbay.machines.containers.engine_api import EngineApi
+from launchbay.machines.containers.provider import ContainerMachines
+from launchbay.machines.contract import RunsImages
+from launchbay.model.machine import ImageRun
+from tests.machines.containers.podman import IMAGE
+from tests.machines.containers.test_provider import ALLOWED, OUTGOING, Here, asked, standing
+
+
+@pytest.fixture
+def provider(engine: EngineApi) -> ContainerMachines:
+    return ContainerMachines(engine, Here(), ALLOWED, OUTGOING)
+
+
+def shell(line: str, **more: object) -> ImageRun:
+    return ImageRun(image=IMAGE, command=("sh", "-c", line), **more)  # type: ignore[arg-type] # what tests give fits
+
+
+async def until(check: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not check():
+            await asyncio.sleep(0.02)
+
+
+async def test_a_command_gives_its_output_its_lines_and_its_exit_code(
+    provider: ContainerMachines, engine: EngineApi
+) -> None:
+    assert isinstance(provider, RunsImages)
+    lines: list[tuple[str, str]] = []
+    run = shell("echo one; echo two >&2; printf three; exit 7", sink=lambda *line: lines.append(line))
+
+    result = await provider.run_image(asked(), run)
+
+    assert (result.stdout, result.stderr, result.exit_code) == ("one\nthree", "two\n", 7)
+    assert sorted(lines) == [("stderr", "two"), ("stdout", "one"), ("stdout", "three")]
+    assert await standing(engine) == 0
+
+
+async def test_arguments_environment_and_directory_reach_the_command_as_they_are(provider: ContainerMachines) -> None:
+    hostile = "$(reboot); `id` '\" * a\nb"
+    command = ("sh", "-c", 'printf "%s|%s|%s" "$1" "$MINE" "$PWD"', "sh", hostile)
+
+    result = await provider.run_image(
+        asked(), ImageRun(image=IMAGE, command=command, environment={"MINE": hostile}, directory="/tmp")
+    )
+
+    assert result.stdout == f"{hostile}|{hostile}|/tmp"
+
+
+async def test_of_much_output_a_part_is_kept(provider: ContainerMachines) -> None:
+    result = await provider.run_image(asked(), shell("yes | head -c 100000", keep_bytes=1_000))
+
+    assert len(result.stdout) == 1_000
+
+
+async def test_a_server_that_comes_back_follows_the_command_that_it_began(
+    provider: ContainerMachines, engine: EngineApi
+) -> None:
+    lines: list[str] = []
+    run = shell(
+        "echo $$-$(cat /proc/sys/kernel/random/uuid); sleep 2; echo end", sink=lambda _, line: lines.append(line)
+    )
+    first = asyncio.create_task(provider.run_image(asked(goes_on=lambda: True), run))
+    await until(lambda: len(lines) == 1)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert await standing(engine) == 1
+
+    result = await provider.run_image(asked(), run)
+
+    begun = lines[0]
+    assert result.stdout == f"{begun}\nend\n"
+    assert await standing(engine) == 0
+
+
+async def test_a_command_that_ended_meanwhile_is_not_run_again_but_another_attempt_is(
+    provider: ContainerMachines, engine: EngineApi
+) -> None:
+    lines: list[str] = []
+    run = shell("cat /proc/sys/kernel/random/uuid; sleep 0.3; exit 3", sink=lambda _, line: lines.append(line))
+    first = asyncio.create_task(provider.run_image(asked(goes_on=lambda: True), run))
+    await until(lambda: len(lines) == 1)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await asyncio.sleep(1)
+
+    again = await provider.run_image(asked(), run)
+    other = await provider.run_image(asked(attempt=2), run)
+
+    assert again.stdout == f"{lines[0]}\n"
+    assert again.exit_code == 3
+    assert other.stdout != again.stdout
+
+
+async def test_cancelling_removes_the_container(provider: ContainerMachines, engine: EngineApi) -> None:
+    lines: list[str] = []
+    run = shell("echo up; sleep 600", sink=lambda _, line: lines.append(line))
+    running = asyncio.create_task(provider.run_image(asked(), run))
+    await until(lambda: lines == ["up"])
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert await standing(engine) == 0
+
+
+async def test_too_long_is_ended(provider: ContainerMachines, engine: EngineApi) -> None:
+    with pytest.raises(ActionFailed, match="took longer than 2 s"):
+        await provider.run_image(asked(), shell("sleep 600", timeout_s=2.0))
+
+    assert await standing(engine) == 0
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (ImageRun(image="localhost/no-such-image", command=("true",)), "has no image"),
+        (ImageRun(image=IMAGE, command=("no-such-program",)), "no-such-program"),
+        (shell("true", size="2g"), "more than a container may have"),
+        (shell("true", size="large"), "'size' is wrong"),
+        (shell("true", network="secret"), "not one that containers may be in"),
+    ],
+)
+async def test_what_cannot_be_is_told_and_nothing_is_left(
+    provider: ContainerMachines, engine: EngineApi, run: ImageRun, said: str
+) -> None:
+    with pytest.raises(ActionFailed) as caught:
+        await provider.run_image(asked(), run)
+
+    assert said in str(caught.value)
+    assert await standing(engine) == 0
+
+
+async def test_an_environment_that_may_make_no_containers_runs_none(engine: EngineApi) -> None:
+    provider = ContainerMachines(engine, Here(), ALLOWED, OUTGOING, lambda _: False)
+
+    with pytest.raises(ActionFailed, match="does not let this environment"):
+        await provider.run_image(asked(), shell("true"))
+
+
+async def test_what_a_dead_server_left_is_found_as_a_machine_of_the_instance(
+    provider: ContainerMachines, engine: EngineApi
+) -> None:
+    lines: list[str] = []
+    run = shell("echo up; sleep 600", sink=lambda _, line: lines.append(line))
+    running = asyncio.create_task(provider.run_image(asked(goes_on=lambda: True), run))
+    await until(lambda: lines == ["up"])
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    [stray] = await provider.strays(asked())
+    await provider.release(asked(), stray)
+
+    assert await standing(engine) == 0
