@@ -1,6 +1,7 @@
 """`python -m generators` writes every generated file."""
 
-from generators.output import ROOT, folders, outputs
+from generators.output import folders, outputs
+from generators.words import ROOT
 
 
 def main() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from generators.client_operations import operation_modules
 from generators.client_types import types_modules
-from generators.words import described
+from generators.pages import pages
+from generators.words import ROOT, described
 
-ROOT = Path(__file__).parents[1]
 CLIENT = Path("src/launchbay/client")
 
 
@@ -17,7 +17,7 @@ def outputs() -> dict[Path, str]:
     document = described()
     modules = {CLIENT / "types" / name: text for name, text in types_modules(document).items()}
     modules |= {CLIENT / "operations" / name: text for name, text in operation_modules(document).items()}
-    return {path: _formatted(path, text) for path, text in modules.items()}
+    return {path: _formatted(path, text) for path, text in modules.items()} | pages(document)
 
 
 def folders() -> list[Path]:

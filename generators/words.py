@@ -6,12 +6,14 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.openapi import document
 
 Schema = Mapping[str, Any]
+ROOT = Path(__file__).parents[1]
 WIDTH = 110  # the formatter does not break texts, so they are broken here
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from generators.output import ROOT, folders, outputs
+from generators.output import folders, outputs
+from generators.words import ROOT
 from launchbay.client import Operations
 from launchbay.client.operation import EventOperation, ListOperation, Operation
 from launchbay.web.endpoint import Endpoint

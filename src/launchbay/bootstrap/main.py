@@ -20,6 +20,8 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "launch": Entry("launchbay.cli.shortcuts:launch", "Launch an application; --wait shows its steps."),
         "run": Entry("launchbay.cli.shortcuts:run", "Run a workflow of an instance."),
         "logs": Entry("launchbay.cli.shortcuts:logs", "The log of an instance; --follow goes on."),
+        "apply": Entry("launchbay.cli.directories:apply", "Make the organization what a directory says."),
+        "export": Entry("launchbay.cli.directories:export", "Write the organization as a directory."),
     },
     "Manifests, offline": {
         "validate": Entry("launchbay.cli.manifests:validate", "Check manifests, with line and column."),

@@ -1,0 +1,149 @@
+"""The reference of the API: every operation, from the OpenAPI document."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from generators.client_operations import JSON, Operation, operations
+from generators.schemas import annotation, named
+from generators.words import Schema
+
+_ALWAYS = {"200", "429", "500", "503"}
+
+
+def api_reference(document: Schema) -> str:
+    """Return the operations by family, and the types that they speak of."""
+    lines: list[str] = []
+    found = operations(document)
+    for tag in document["tags"]:
+        lines += [f"## {tag['name']}", ""]
+        for operation in found:
+            if operation.tag == tag["name"]:
+                lines += [*_operation(operation), ""]
+    lines += ["## Types", ""]
+    for name, schema in document["components"]["schemas"].items():
+        lines += [*_type(name, schema), ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _operation(operation: Operation) -> Iterator[str]:
+    entry = operation.document
+    yield f"### {operation.id}"
+    yield ""
+    yield f"`{operation.method} {operation.path}`"
+    yield ""
+    marks = ["An addition to the reference."] if entry.get("x-addition") else []
+    marks += ["Without credentials."] if entry.get("security") == [] else []
+    needs = entry.get("description", "")
+    yield " ".join([entry["summary"], *([f"{needs.rstrip('.')}."] if needs else []), *marks])
+    yield ""
+    yield from _parameters(entry)
+    yield from _body(operation)
+    yield from _answer(operation)
+
+
+def _parameters(entry: Mapping[str, Any]) -> Iterator[str]:
+    found = [each for each in entry.get("parameters", ()) if each["in"] != "path"]
+    if not found:
+        return
+    yield "| parameter | in | type | |"
+    yield "|---|---|---|---|"
+    for each in found:
+        about = each.get("description") or _about(each["schema"])
+        needed = "Required. " if each.get("required") else ""
+        yield f"| `{each['name']}` | {each['in']} | {_shown(each['schema'])} | {needed}{about} |"
+    yield ""
+
+
+def _body(operation: Operation) -> Iterator[str]:
+    content = operation.document.get("requestBody", {}).get("content", {})
+    for media_type, entry in content.items():
+        optional = "" if operation.document["requestBody"]["required"] else ", may be left out"
+        kind = "" if media_type != JSON else f": {_shown(entry['schema'])}"
+        yield f"Body `{media_type}`{kind}{optional}."
+        yield ""
+        properties = entry["schema"].get("properties")
+        if properties:
+            yield from _fields(properties, set())
+            yield ""
+        if "example" in entry:
+            yield from _example(media_type, entry["example"])
+
+
+def _answer(operation: Operation) -> Iterator[str]:
+    answer = operation.document["responses"]["200"]
+    ((media_type, content),) = answer["content"].items()
+    _, kind = operation.answer()
+    shown = _shown(content["schema"]) if media_type == JSON and kind != "None" else ""
+    if kind == "None":
+        shown = "`{}`"
+    about = answer["description"] if answer["description"] != "Success." else ""
+    told = " ".join(part for part in (f"Answers `{media_type}`", shown and f"{shown}") if part)
+    yield f"{told}. {about}".strip()
+    yield ""
+    if "example" in content:
+        yield from _example(media_type, content["example"])
+    refusals = [status for status in operation.document["responses"] if status not in _ALWAYS]
+    if refusals:
+        yield f"Refusals: {', '.join(refusals)}."
+    else:
+        yield "Refuses nothing by itself."
+
+
+def _example(media_type: str, example: Any) -> Iterator[str]:
+    is_text = isinstance(example, str)
+    text = example if is_text else json.dumps(example, indent=2, ensure_ascii=False)
+    yield f"```{'yaml' if 'yaml' in media_type else 'json' if not is_text else 'text'}"
+    yield text.rstrip("\n")
+    yield "```"
+    yield ""
+
+
+def _type(name: str, schema: Schema) -> Iterator[str]:
+    yield f"### {name}"
+    yield ""
+    about = " ".join(str(schema.get("description", "")).split())
+    if about:
+        yield about
+        yield ""
+    yield from _fields(schema.get("properties", {}), set(schema.get("required", ())))
+
+
+def _fields(properties: Mapping[str, Any], required: set[str]) -> Iterator[str]:
+    if not properties:
+        return
+    yield "| field | type | |"
+    yield "|---|---|---|"
+    for name, field in properties.items():
+        needed = "Always. " if name in required else ""
+        yield f"| `{name}` | {_shown(field)} | {needed}{_about(field)} |"
+
+
+def _about(schema: Schema) -> str:
+    about = schema.get("description", "")
+    if not about:
+        about = next((each["description"] for each in schema.get("anyOf", ()) if "description" in each), "")
+    return " ".join(str(about).split()).replace("|", "\\|")
+
+
+def _shown(schema: Schema) -> str:
+    """Return a type as a reader of JSON calls it, with a link where it has a section of its own."""
+    name = named(schema)
+    if name is not None:
+        return f"[{name}](#{name.lower()})"
+    if schema.get("type") == "array":
+        return f"list of {_shown(schema.get('items', {}))}"
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_shown(each) for each in schema["anyOf"]))
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    text = annotation(schema, sent=False)
+    words = {
+        "str": "text",
+        "int": "integer",
+        "bool": "boolean",
+        "dict[str, Any]": "object",
+        "Any": "any",
+        "None": "null",
+    }
+    return " or ".join(words.get(part, part) for part in text.split(" | "))

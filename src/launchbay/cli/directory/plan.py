@@ -1,0 +1,267 @@
+"""From what is and what a directory says to changes, each with how it is done. Nothing changes before it is done."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from launchbay.cli.directory.contents import Application, Contents, Environment, NamedRevision, Revision
+from launchbay.cli.directory.current import Organization
+from launchbay.cli.directory.yaml_text import yaml_text
+from launchbay.cli.failures import Missing
+from launchbay.client.types import Marker, Property, RevisionDocument
+
+CREATE, CHANGE, DELETE = "+", "~", "-"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change. `before` and `after` are texts to be compared, where there are such."""
+
+    sign: str
+    what: str
+    do: Callable[[], object]
+    detail: str = ""
+    before: str = ""
+    after: str = ""
+
+
+class Plan:
+    """The changes that make an organization what contents say, in an order in which they can be done."""
+
+    def __init__(self, organization: Organization, wanted: Contents) -> None:
+        self._organization = organization
+        self._client = organization.client
+        self._wanted = wanted
+
+    def changes(self) -> list[Change]:
+        """Return them. Raises Missing for a name that nothing has, and ApiError for a manifest that is refused."""
+        wanted = self._wanted
+        found = [change for name, text in (wanted.roles or {}).items() for change in self._role(name, text)]
+        for name, environment in (wanted.environments or {}).items():
+            found += self._environment(name, environment)
+        applications = wanted.applications or {}
+        for name, application in applications.items():
+            found += self._application(name, application)
+        for owner, name in self._revisions_in_order():
+            revision = (applications[owner].revisions or {})[name]
+            found += self._revision(owner, name, revision)
+        return found
+
+    def superfluous(self) -> list[Change]:
+        """Return the deletions of what is there and not in the directory: only of kinds that it has a folder for."""
+        organization, wanted, client = self._organization, self._wanted, self._client
+        found: list[Change] = []
+        for name, application in (wanted.applications or {}).items():
+            if name in organization.applications and application.revisions is not None:
+                for revision, document in organization.revisions(name).items():
+                    if revision not in application.revisions:
+                        delete = partial(client.delete_revision, document.id)
+                        found.append(Change(DELETE, f"revision {name}/{revision}", delete))
+        kinds: tuple[tuple[str, Mapping[str, Any] | None, dict[str, str], Callable[[str], object]], ...] = (
+            ("application", wanted.applications, organization.applications, client.delete_application),
+            ("environment", wanted.environments, organization.environments, client.delete_environment),
+            ("role", wanted.roles, organization.roles, client.delete_role),
+        )
+        for kind, names, present, delete_one in kinds:
+            if names is not None:
+                gone = sorted(set(present) - set(names))
+                found += [Change(DELETE, f"{kind} {name}", partial(delete_one, present[name])) for name in gone]
+        return found
+
+    def _role(self, name: str, text: str) -> Iterator[Change]:
+        organization, client = self._organization, self._client
+        if name in organization.fixed_roles:
+            raise Missing(f"The role '{name}' cannot be changed. Take roles/{name}.yaml away.")
+        if name not in organization.roles:
+            create = partial(client.create_role, organization.id, name=name, permissions=text)
+            yield Change(CREATE, f"role {name}", create, after=text)
+            return
+        now = organization.role_text(name)
+        if now != text:
+            update = partial(client.update_role, organization.roles[name], name=name, permissions=text)
+            yield Change(CHANGE, f"role {name}", update, before=now, after=text)
+
+    def _environment(self, name: str, wanted: Environment) -> Iterator[Change]:
+        organization = self._organization
+        for service in wanted.services or ():
+            if service not in organization.services:
+                raise Missing(f"There is no service '{service}', which the environment '{name}' shall offer.")
+        is_new = name not in organization.environments
+        now = Environment(policies={}, markers=[], properties=[], services=[])
+        if is_new:
+            yield Change(CREATE, f"environment {name}", partial(self._create_environment, name))
+        else:
+            now = organization.environment(name)
+        for part in ("policies", "markers", "properties", "services"):
+            value, present = getattr(wanted, part), getattr(now, part)
+            if value is not None and not _same(part, value, present):
+                set_part = partial(getattr(self, f"_set_{part}"), name, value)
+                before, after = (yaml_text({part: msgspec.to_builtins(each)}) for each in (present, value))
+                sign = CREATE if is_new else CHANGE
+                yield Change(sign, f"{part} of environment {name}", set_part, before=before, after=after)
+        if wanted.default and not now.default:
+            yield Change(CHANGE, f"environment {name}", partial(self._set_default, name), "becomes the default one")
+
+    def _create_environment(self, name: str) -> None:
+        created = self._client.create_environment(self._organization.id, name=name)
+        self._organization.environments[name] = created.id
+
+    def _set_policies(self, name: str, value: dict[str, Any]) -> None:
+        self._client.replace_policies(self._organization.environments[name], yaml_text({"policies": value}))
+
+    def _set_markers(self, name: str, value: list[str]) -> None:
+        markers = [Marker(name=each) for each in value]
+        self._client.replace_markers(self._organization.environments[name], markers=markers)
+
+    def _set_properties(self, name: str, value: list[Any]) -> None:
+        properties = [Property(name=each.name, value=each.value, type=each.type) for each in value]
+        self._client.replace_properties(self._organization.environments[name], properties=properties)
+
+    def _set_services(self, name: str, value: list[str]) -> None:
+        services = [self._organization.services[each] for each in value]
+        self._client.replace_environment_services(self._organization.environments[name], services=services)
+
+    def _set_default(self, name: str) -> None:
+        environment = self._organization.environments[name]
+        self._client.set_default_environment(self._organization.id, environment_id=environment)
+
+    def _application(self, name: str, wanted: Application) -> Iterator[Change]:
+        """Yield the application and its manifests: those of revisions first, so that its own is the newest."""
+        organization = self._organization
+        is_new = name not in organization.applications
+        document = None if is_new else organization.application(name)
+        if is_new:
+            yield Change(CREATE, f"application {name}", partial(self._create_application, name))
+        if wanted.source is not None:
+            if document is None or document.source_url != wanted.source.url:
+                yield Change(
+                    CREATE if is_new else CHANGE,
+                    f"manifest of application {name}",
+                    partial(self._set_source, name, wanted.source.url),
+                    f"loaded from {wanted.source.url}",
+                )
+            return
+        if document is not None and document.source_url is not None and wanted.manifest is not None:
+            raise Missing(
+                f"The manifest of '{name}' is loaded from {document.source_url}, and cannot be replaced by a file. "
+                f"Write applications/{name}/source.yaml with that url."
+            )
+        others = dict.fromkeys(
+            each.manifest for each in (wanted.revisions or {}).values() if each.manifest not in {None, wanted.manifest}
+        )
+        missing = [text for text in others if text and (is_new or organization.version_of(name, text) is None)]
+        for text in missing:
+            yield self._upload(name, text, CREATE, f"older manifest of application {name}", "")
+        now = None if document is None else organization.manifest(name, document.version)
+        newest = wanted.manifest if wanted.manifest is not None else now
+        if newest is not None and (missing or newest != now):
+            sign = CREATE if is_new else CHANGE
+            yield self._upload(name, newest, sign, f"manifest of application {name}", now or "")
+
+    def _upload(self, name: str, text: str, sign: str, what: str, before: str) -> Change:
+        """Return an upload, once the server has said that it would take it."""
+        for error in self._client.validate_manifest(text).errors[:1]:
+            raise Missing(f"The {what} is refused: line {error.line}, column {error.column}: {error.message}")
+        return Change(sign, what, partial(self._replace_manifest, name, text), before=before, after=text)
+
+    def _create_application(self, name: str) -> None:
+        created = self._client.create_application(self._organization.id, name=name)
+        self._organization.applications[name] = created.id
+
+    def _replace_manifest(self, name: str, text: str) -> None:
+        self._client.replace_manifest(self._organization.applications[name], text)
+
+    def _set_source(self, name: str, url: str) -> None:
+        self._client.set_manifest_source(self._organization.applications[name], url=url)
+
+    def _revisions_in_order(self) -> list[tuple[str, str]]:
+        """Return the wanted revisions, each after those that its submodules name."""
+        applications = self._wanted.applications or {}
+        done: dict[tuple[str, str], None] = {}
+        begun: set[tuple[str, str]] = set()
+
+        def take(application: str, name: str) -> None:
+            key = (application, name)
+            revisions = applications[application].revisions if application in applications else None
+            if key in begun or revisions is None or name not in revisions:
+                return
+            begun.add(key)
+            for reference in _references(revisions[name].content.submodules):
+                inner, _, revision = reference.rpartition("/")
+                take(inner, revision)
+            done[key] = None
+
+        for application, entry in applications.items():
+            for name in entry.revisions or {}:
+                take(application, name)
+        return list(done)
+
+    def _revision(self, application: str, name: str, wanted: NamedRevision) -> Iterator[Change]:
+        organization, content = self._organization, wanted.content
+        planned = self._wanted.environments or {}
+        if content.environment is not None and content.environment not in {*organization.environments, *planned}:
+            raise Missing(
+                f"There is no environment '{content.environment}', which the revision {application}/{name} names."
+            )
+        now = organization.revisions(application).get(name) if application in organization.applications else None
+        what, do = f"revision {application}/{name}", partial(self._put_revision, application, name, wanted)
+        if now is None:
+            yield Change(CREATE, what, do)
+            return
+        before = organization.revision(now)
+        text = self._text_of(application, wanted)
+        has_other_text = text is not None and organization.manifest(application, now.version) != text
+        if before != content or has_other_text:
+            detail = "another manifest" if has_other_text else ""
+            yield Change(CHANGE, what, do, detail, _shown(before), _shown(content))
+
+    def _text_of(self, application: str, revision: NamedRevision) -> str | None:
+        """Return the manifest that a revision shall have; None where the directory does not say."""
+        return revision.manifest or (self._wanted.applications or {})[application].manifest
+
+    def _put_revision(self, application: str, name: str, wanted: NamedRevision) -> None:
+        organization, content = self._organization, wanted.content
+        text = self._text_of(application, wanted)
+        version = None if text is None else organization.version_of(application, text)
+        environment = None if content.environment is None else organization.environments[content.environment]
+        submodules = organization.with_ids(content.submodules)
+        revisions: Mapping[str, RevisionDocument] = organization.revisions(application)
+        if name in revisions:
+            self._client.change_revision(
+                revisions[name].id,
+                version=version,
+                parameters=content.parameters,
+                environment_id=environment,
+                submodules=submodules,
+            )
+            return
+        created = self._client.create_revision(
+            organization.applications[application],
+            name=name,
+            version=organization.application(application).version if version is None else version,
+            parameters=content.parameters,
+            environment_id=environment,
+            submodules=submodules,
+        )
+        organization.revision_ids[application, name] = created.id
+
+
+def _same(part: str, wanted: Any, present: Any) -> bool:
+    """Tell whether two values are the same; markers and services have no order."""
+    return sorted(wanted) == sorted(present) if part in {"markers", "services"} else bool(wanted == present)
+
+
+def _references(submodules: Mapping[str, Any]) -> Iterator[str]:
+    for content in submodules.values():
+        if isinstance(content, Mapping):
+            if isinstance(content.get("revision"), str):
+                yield content["revision"]
+            if isinstance(content.get("submodules"), Mapping):
+                yield from _references(content["submodules"])
+
+
+def _shown(revision: Revision) -> str:
+    return yaml_text(msgspec.to_builtins(revision))

@@ -1,0 +1,67 @@
+"""The pages of the reference that follow from the code have everything that there is."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from generators.words import ROOT
+from launchbay import limits
+from launchbay.access.permissions import OTHER_SPELLINGS, Permission
+from launchbay.bootstrap.main import SECTIONS
+from launchbay.cli.exit_codes import MEANINGS, ExitCode
+from launchbay.cli.verbs import nouns
+from launchbay.web.endpoints import ENDPOINTS
+from tests.docs.pages import DOCS
+
+REFERENCE = DOCS / "reference"
+
+
+def text(page: str) -> str:
+    return (REFERENCE / page).read_text("utf-8")
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: str(endpoint.operation_id))
+def test_every_operation_is_on_the_page_of_the_api(endpoint: object) -> None:
+    row = next(each for each in ENDPOINTS if each is endpoint)
+    assert f"### {row.operation_id}\n\n`{row.method} {row.path}`\n" in text("api.md")
+
+
+def commands() -> Iterator[str]:
+    for entries in SECTIONS.values():
+        for name in entries:
+            verbs = nouns().get(name)
+            yield from [f"{name} {verb}" for verb in verbs] if verbs else [name]
+
+
+def test_every_command_is_on_the_page_of_the_command_line() -> None:
+    page = text("cli.md")
+    assert [name for name in commands() if f"### launchbay {name}" not in page] == []
+
+
+def test_every_limit_is_on_its_page_with_its_value() -> None:
+    page = text("limits.md")
+    names = [name for name in vars(limits) if name.isupper() and name not in {"KIB", "MIB"}]
+    assert len(names) > 100
+    assert [name for name in names if f"| `{name}` | " not in page] == []
+    assert f"| `LIST_LIMIT_MAX` | {limits.LIST_LIMIT_MAX:,} |" in page
+
+
+def test_every_permission_is_on_its_page_in_all_spellings() -> None:
+    page = text("permissions.md")
+    assert [each for each in [*Permission, *OTHER_SPELLINGS] if f"`{each}`" not in page] == []
+
+
+def test_every_exit_code_is_on_its_page_and_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(ExitCode)
+    page = text("exit-codes.md")
+    assert [code for code in ExitCode if f"| `{int(code)}` | {code.name} |" not in page] == []
+
+
+def test_the_variables_of_the_command_line_are_on_its_page() -> None:
+    folder = ROOT / "src" / "launchbay" / "cli"
+    source = "".join(path.read_text("utf-8") for path in folder.rglob("*.py"))
+    page = text("cli.md")
+    names = set(re.findall(r'"(LAUNCHBAY_[A-Z_]+)"', source))
+    assert len(names) > 5
+    assert [name for name in names if f"`{name}" not in page] == []
