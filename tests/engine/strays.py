@@ -1,5 +1,6 @@
 """A cloud of a test: machines that stand until somebody takes them down, each with its marks."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,10 @@ class Yard:
     stuck: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
     looks: int = 0
+    open: asyncio.Event = field(default_factory=asyncio.Event)  # nothing is taken down until it is set
+
+    def __post_init__(self) -> None:
+        self.open.set()
 
     def add(self, instance_id: str, *, organization_id: str = "", made_at: datetime | None = LONG_AGO) -> Machine:
         asked = errand(instance_id=instance_id, organization_id=organization_id or new_id())
@@ -40,6 +45,7 @@ class Yard:
         return machine.id in self.standing and machine.id not in self.gone
 
     async def release(self, errand: Errand, machine: Machine) -> None:
+        await self.open.wait()
         if machine.id in self.stuck:
             raise ActionFailed("the yard keeps it.")
         del self.standing[machine.id]

@@ -1,5 +1,6 @@
 """The sweep takes strays down, leaves every other machine alone, and is told of in the log and the audit log."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -107,6 +108,21 @@ async def test_what_is_taken_down_stands_in_the_audit_log_of_its_organization(ba
         "address": "192.0.2.1",
         "reason": "its instance is unknown",
     }
+
+
+async def test_no_job_begins_while_a_machine_of_its_instance_is_taken_down(bay: Bay, yard: Yard) -> None:
+    """The job might take the machine over: it finds it before the sweep decides, or after it has gone."""
+    instance_id = await bay.instance(NOTHING)
+    yard.add(instance_id)
+    yard.open.clear()
+    sweeping = asyncio.create_task(sweeper(bay, yard).sweep())
+    await bay.until("SELECT count(*) > 0 FROM pg_stat_activity WHERE state = 'idle in transaction'")
+    launching = asyncio.create_task(bay.launch(instance_id))
+    await bay.until("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
+    assert not launching.done()
+    yard.open.set()
+    await asyncio.gather(sweeping, launching)
+    assert yard.standing == {}
 
 
 async def test_one_that_went_by_itself_since_it_was_found_is_not_told_of(bay: Bay, yard: Yard) -> None:

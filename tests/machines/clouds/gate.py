@@ -23,6 +23,7 @@ class Gate:
     upstream: str
     url: str = ""
     actions: list[str] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
     refusals: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
     held: dict[tuple[str, int], threading.Event] = field(default_factory=dict)
     reached: dict[tuple[str, int], threading.Event] = field(default_factory=dict)
@@ -77,13 +78,13 @@ def standing_before(upstream: str) -> Iterator[Gate]:
 
 def _pass(gate: Gate, handler: BaseHTTPRequestHandler) -> None:
     body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-    action = (
-        parse_qs(urlsplit(handler.path).query).get("Action", [""])[0] or parse_qs(body.decode()).get("Action", [""])[0]
-    )
+    query = parse_qs(urlsplit(handler.path).query)
+    action = query.get("Action", [""])[0] or parse_qs(body.decode()).get("Action", [""])[0]
     with gate.lock:
         gate.counts[action] += 1
         place = (action, gate.counts[action])
         gate.actions.append(action)
+        gate.tokens.extend(query.get("ClientToken", []))
     if place in gate.refusals:
         status, code = gate.refusals[place]
         _answer(handler, status, _REFUSAL.format(code=code, message=f"refused by the test: {code}").encode())

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from launchbay.errors import ActionFailed
+from tests.machines.clouds import moto
 from tests.machines.clouds.bay import REGION, Bay, bay, spec
 from tests.machines.clouds.gate import Gate
 
@@ -42,6 +43,15 @@ async def test_the_same_errand_again_makes_only_what_is_missing(lab: Bay) -> Non
     both = await lab.provider.provision(lab.errand(), "web", [1, 2], spec())
     assert both[0].id == first[0].id
     assert len(await lab.standing()) == 2
+
+
+async def test_a_repeated_request_has_the_same_client_token_and_another_attempt_another(lab: Bay, gate: Gate) -> None:
+    for attempt in (1, 1, 2):
+        await lab.provider.provision(lab.errand(attempt=attempt), "web", [1], spec())
+        moto.reset(gate.upstream)
+    first, again, retried = gate.tokens
+    assert first == again != retried
+    assert len(first) <= 64
 
 
 async def test_another_step_makes_machines_of_its_own(lab: Bay) -> None:
