@@ -22,7 +22,8 @@ const colours = HighlightStyle.define([
 
 const look = EditorView.theme({
   "&": { color: "var(--text)", backgroundColor: "var(--surface)", fontSize: "13.5px" },
-  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55", minHeight: "var(--editor-least)", maxHeight: "70vh" },
+  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55", maxHeight: "70vh" },
+  ".cm-content, .cm-gutter": { minHeight: "var(--editor-least)" },
   ".cm-content": { caretColor: "var(--text)", padding: "10px 0" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   "&.cm-focused": { outline: "2px solid var(--focus)", outlineOffset: "-2px" },
@@ -132,7 +133,7 @@ function mount(host) {
         words ? autocompletion({ override: [completing(words)] }) : [],
         check,
         EditorState.readOnly.of(area.readOnly),
-        EditorView.contentAttributes.of({ "aria-label": host.dataset.label || "YAML text", spellcheck: "false" }),
+        EditorView.contentAttributes.of({ "aria-label": host.dataset.label || "YAML text", spellcheck: "false", tabindex: "0" }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) area.value = update.state.doc.toString();
         }),

@@ -1,7 +1,9 @@
 """One server and one browser for all of these tests; each test has a browser profile of its own."""
 
 import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,10 +28,15 @@ expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site() -> Iterator[Site]:
     """The server."""
-    with running_site(tmp_path_factory.mktemp("site")) as running:
-        yield running
+    # Outside of pytest's own directory: every pytest that starts closes that to PostgreSQL's account.
+    directory = Path(tempfile.mkdtemp(prefix="launchbay-browser-"))
+    try:
+        with running_site(directory) as running:
+            yield running
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +67,7 @@ def sign_in(page: Page, email: str = EMAIL, password: str = PASSWORD) -> None:
     page.get_by_label("E-mail address").fill(email)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in", exact=True).click()
-    page.wait_for_url("**/console/**")
+    page.wait_for_url(lambda url: "/console" in url and "/signIn" not in url)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from tests.browser.site import Site, fresh_name
 def test_from_a_broken_manifest_to_a_destroyed_instance(stranger: Page, site: Site) -> None:
     page, name = stranger, fresh_name("Greeter")
     sign_in(page)
+    page.goto(f"/console/organizations/{site.organization}")
     page.get_by_role("link", name="Applications", exact=True).click()
     page.get_by_label("Name").fill(name)
     page.get_by_role("button", name="Create application").click()

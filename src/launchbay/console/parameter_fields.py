@@ -30,6 +30,7 @@ class Field:
     value: str = ""
     is_kept: bool = False  # a secret that is there already, and stays where the field is left empty
     error: str = ""
+    is_sealed: bool = False  # declared to be a secret, whatever its name
 
     @property
     def type(self) -> str:
@@ -47,8 +48,8 @@ class Field:
 
     @property
     def is_secret(self) -> bool:
-        """Whether the name says that the value is nobody's business."""
-        return is_secret_name(self.name)
+        """Whether the value is nobody's business: declared so, or by its name."""
+        return self.is_sealed or is_secret_name(self.name)
 
     @property
     def default_text(self) -> str:

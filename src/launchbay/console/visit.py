@@ -28,6 +28,12 @@ SIGN_IN = "/console/signIn"
 SECTIONS: tuple[tuple[str, str], ...] = (
     ("instances", "Instances"),
     ("applications", "Applications"),
+    ("environments", "Environments"),
+    ("services", "Services"),
+    ("roles", "Roles"),
+    ("users", "Users"),
+    ("webhooks", "Webhooks"),
+    ("audit", "Audit"),
 )
 
 

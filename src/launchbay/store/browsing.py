@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.store.audit import AuditRow
 from launchbay.store.events import LogRow
 from launchbay.store.statements import load
 
@@ -39,3 +40,4 @@ _sql = load("browsing")
 page = _sql.rows("page", BrowsedRow)
 family = _sql.rows("family", RelativeRow)
 log_tail = _sql.rows("log_tail", LogRow)
+audit_page = _sql.rows("audit_page", AuditRow)

@@ -14,6 +14,7 @@ from launchbay.model.environment import Environment
 from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.masking import Masking
 from launchbay.store import browsing as store
+from launchbay.store.audit import AuditRow
 from launchbay.store.browsing import BrowsedRow, RelativeRow
 from launchbay.store.events import LogRow
 from launchbay.usecases.desk import Desk
@@ -23,6 +24,7 @@ _FIRST = "g"  # stands behind every id, in every order of texts
 _LOOK_ROWS = 200
 _LOOKS = 25  # who may read nearly nothing gets a page that is not full, and a link that goes on
 _FAMILY_ROWS = 500
+_NEWEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,3 +133,26 @@ async def read_log_tail(desk: Desk, actor: Actor, instance_id: str, job_id: str 
 def masking_of(record: InstanceRecord) -> Masking:
     """Return what covers the secrets of an instance, wherever they are written."""
     return Masking([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])
+
+
+async def read_audit_page(
+    desk: Desk,
+    actor: Actor,
+    organization_id: str,
+    *,
+    before: int | None,
+    by: str | None,
+    about: str | None,
+    count: int,
+) -> list[AuditRow]:
+    """Return entries of the audit log, the newest first, so many at once: by an actor, about an id or a path."""
+    async with desk.database.connection() as connection:
+        await desk.lookups.on(connection, actor).organization(organization_id, Permission.VIEW_AUDIT)
+        return await store.audit_page(
+            connection,
+            organization_id=organization_id,
+            before=_NEWEST if before is None else before,
+            actor=by,
+            object=about,
+            count=count,
+        )

@@ -2,8 +2,11 @@
 
 from launchbay.console.page import Page
 from launchbay.console.pages import (
+    account,
     applications,
+    audit,
     configuration,
+    environments,
     instance_acts,
     instances,
     jobs,
@@ -11,20 +14,31 @@ from launchbay.console.pages import (
     live,
     manifests,
     organizations,
+    roles,
+    services,
     sign_in,
+    users,
+    webhooks,
 )
 
-_FAMILIES = (
-    sign_in,
-    organizations,
-    applications,
-    manifests,
-    launch,
-    instances,
-    instance_acts,
-    jobs,
-    live,
-    configuration,
+_FAMILIES: tuple[tuple[Page, ...], ...] = (
+    sign_in.PAGES,
+    organizations.PAGES,
+    applications.PAGES,
+    manifests.PAGES,
+    launch.PAGES,
+    instances.PAGES,
+    instance_acts.PAGES,
+    jobs.PAGES,
+    live.PAGES,
+    configuration.PAGES,
+    environments.PAGES,
+    services.PAGES,
+    roles.PAGES,
+    users.PAGES,
+    account.PAGES,
+    audit.PAGES,
+    webhooks.PAGES,
 )
 
-PAGES: tuple[Page, ...] = tuple(page for family in _FAMILIES for page in family.PAGES)
+PAGES: tuple[Page, ...] = tuple(page for family in _FAMILIES for page in family)

@@ -1,0 +1,192 @@
+"""Service instances: their types, parameters and commands (reference §4, Service instances)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from launchbay.console.page import Page
+from launchbay.console.parameter_fields import Field, filled, values, with_errors
+from launchbay.console.visit import HOME, Visit
+from launchbay.console.wording import compact, pretty
+from launchbay.errors import BadRequest, Conflict, FieldErrors, LaunchbayError
+from launchbay.service_types.contract import CommandArgument, ServiceCommand, ServiceParameter
+from launchbay.service_types.parameters import MASK
+from launchbay.usecases import service_commands, services
+
+_PARAMETER = "parameter:"
+_ARGUMENT = "argument:"
+
+
+async def list_all(visit: Visit) -> Response:
+    """Show the services of an organization, and the form for a new one of the chosen type."""
+    return await _list(visit, visit.query("type") or "", None, None)
+
+
+async def create(visit: Visit) -> Response:
+    """Create a service."""
+    form, type_id = visit.form, visit.form.text("type")
+    kind = visit.desk.service_types.find(type_id)
+    fields = filled(_fields({} if kind is None else kind.parameters), form, _PARAMETER)
+    problem: LaunchbayError = BadRequest("Mend the fields that are marked below.")
+    try:
+        if not any(field.error for field in fields):
+            created = await services.create_service(
+                visit.desk,
+                visit.actor,
+                visit.path("id"),
+                name=form.text("name"),
+                type_id=type_id,
+                zone_id=None,
+                parameters=values(fields),
+            )
+            return visit.go(f"{HOME}/services/{created}", "The service is there. Offer it in an environment to use it.")
+    except BadRequest as error:
+        fields, rest = with_errors(fields, error.sentences)
+        problem = BadRequest(*rest) if rest else problem
+    return await _list(visit, type_id, fields, problem)
+
+
+async def show(visit: Visit) -> Response:
+    """Show a service."""
+    return await _show(visit)
+
+
+async def update(visit: Visit) -> Response:
+    """Change name and parameters; an empty field takes its parameter away, but a secret stays then."""
+    view = await services.read_service(visit.desk, visit.actor, visit.path("id"))
+    kind = visit.desk.service_types.find(view.record.type_id)
+    declared = {} if kind is None else kind.parameters
+    fields = filled(_fields(declared, view.parameters), visit.form, _PARAMETER)
+    problem: LaunchbayError = BadRequest("Mend the fields that are marked below.")
+    try:
+        if not any(field.error for field in fields):
+            changed: dict[str, Any] = dict(values(fields))
+            changed |= {field.name: None for field in fields if not field.value and not field.is_kept}
+            name = visit.form.text("name")
+            await services.update_service(visit.desk, visit.actor, view.record.id, name, changed)
+            return visit.go(f"{HOME}/services/{view.record.id}", "The service is changed.")
+    except (BadRequest, Conflict) as error:
+        fields, rest = with_errors(fields, error.sentences)
+        problem = BadRequest(*rest) if rest else problem
+    return await _show(visit, fields=fields, problem=problem)
+
+
+async def run(visit: Visit) -> Response:
+    """Carry out a command and show its results."""
+    view = await services.read_service(visit.desk, visit.actor, visit.path("id"))
+    name = visit.form.text("command")
+    kind = visit.desk.service_types.find(view.record.type_id)
+    command = None if kind is None else kind.commands.get(name)
+    fields = filled(_fields({} if command is None else command.arguments), visit.form, f"{_ARGUMENT}{name}:")
+    problem: LaunchbayError = BadRequest("Mend the fields that are marked below.")
+    try:
+        if not any(field.error for field in fields):
+            results = await service_commands.run_command(
+                visit.desk, visit.actor, view.record.id, name, values(fields), include_intermediate=False
+            )
+            return await _show(visit, ran=name, results=results[-1])
+    except (FieldErrors, BadRequest, Conflict) as error:
+        fields, rest = with_errors(fields, error.sentences)
+        problem = BadRequest(*rest) if rest else problem
+    return await _show(visit, ran=name, arguments=fields, problem=problem)
+
+
+async def delete(visit: Visit) -> Response:
+    """Delete a service."""
+    view = await services.read_service(visit.desk, visit.actor, visit.path("id"))
+    try:
+        await services.delete_service(visit.desk, visit.actor, view.record.id)
+    except (BadRequest, Conflict) as error:
+        return await _show(visit, problem=error)
+    target = f"{HOME}/organizations/{view.record.organization_id}/services"
+    return visit.go(target, f"{view.name} is deleted.")
+
+
+async def _list(visit: Visit, type_id: str, fields: Sequence[Field] | None, problem: LaunchbayError | None) -> Response:
+    organization_id = visit.path("id")
+    types = await services.list_service_types(visit.desk, visit.actor, organization_id)
+    chosen = next((kind for kind in types if kind.id == type_id), None)
+    if fields is None:
+        fields = _fields({} if chosen is None else chosen.parameters)
+    return await visit.page(
+        "services.html",
+        section="services",
+        organization_id=organization_id,
+        problem=problem,
+        rows=await services.list_services(visit.desk, visit.actor, organization_id),
+        types=types,
+        type_names={kind.id: kind.name for kind in types},
+        chosen=chosen,
+        fields=fields,
+        name=visit.form.text("name"),
+    )
+
+
+async def _show(
+    visit: Visit,
+    *,
+    fields: Sequence[Field] | None = None,
+    ran: str = "",
+    results: Mapping[str, Any] | None = None,
+    arguments: Sequence[Field] | None = None,
+    problem: LaunchbayError | None = None,
+) -> Response:
+    view = await services.read_service(visit.desk, visit.actor, visit.path("id"))
+    kind = visit.desk.service_types.find(view.record.type_id)
+    known: Mapping[str, ServiceCommand] = {} if kind is None else kind.commands
+    commands = [
+        (name, command, arguments if arguments is not None and name == ran else _fields(command.arguments))
+        for name, command in known.items()
+    ]
+    return await visit.page(
+        "service.html",
+        section="services",
+        organization_id=view.record.organization_id,
+        problem=problem,
+        view=view,
+        name=visit.form.text("name", view.name),
+        fields=_fields({} if kind is None else kind.parameters, view.parameters) if fields is None else fields,
+        commands=commands,
+        ran=ran,
+        results=results,
+    )
+
+
+def _fields(
+    declared: Mapping[str, ServiceParameter] | Mapping[str, CommandArgument], given: Mapping[str, Any] | None = None
+) -> list[Field]:
+    given = given or {}
+    fields: list[Field] = []
+    for name, parameter in declared.items():
+        is_sealed = isinstance(parameter, ServiceParameter) and parameter.secret
+        is_kept = is_sealed and name in given
+        value = given.get(name)
+        text = "" if is_kept or name not in given or value == MASK else _text(value)
+        fields.append(
+            Field(
+                name=name,
+                label=name,
+                declared=parameter.type,
+                required=parameter.required,
+                description=parameter.description,
+                value=text,
+                is_kept=is_kept,
+                is_sealed=is_sealed,
+            )
+        )
+    return fields
+
+
+def _text(value: Any) -> str:
+    return pretty(value) if isinstance(value, dict | list) else compact(value)
+
+
+PAGES = (
+    Page("GET", "/console/organizations/{id}/services", list_all),
+    Page("POST", "/console/organizations/{id}/services", create),
+    Page("GET", "/console/services/{id}", show),
+    Page("POST", "/console/services/{id}", update),
+    Page("POST", "/console/services/{id}/command", run),
+    Page("POST", "/console/services/{id}/delete", delete),
+)

@@ -1,0 +1,103 @@
+"""What holds on every page: nothing stored runs, everybody can use it, secrets are covered, a phone shows it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.site import Site
+from tests.browser.world import World, made
+
+AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"
+NARROW_PX = 360
+# What the corpus would have put into a page.
+_PLANTED = "a[href^='javascript' i], iframe, main img[src=x], main svg, main [onload]"
+_FOCUSED = """() => {
+    const control = document.activeElement;
+    if (control === document.body) return ['', ''];
+    return [control.id || control.textContent.trim().slice(0, 30), getComputedStyle(control).outlineStyle];
+}"""
+# Rules of WCAG 2.2 A and AA, and axe's own good practices.
+_RUN_AXE = """async options => {
+    const found = await axe.run(document, {resultTypes: ['violations'], ...options});
+    return found.violations.map(each => ({rule: each.id, nodes: each.nodes.slice(0, 4).map(node => node.html + ' ' +
+        node.failureSummary)}));
+}"""
+
+
+@pytest.fixture(scope="module")
+def world(site: Site) -> World:
+    """One of everything, with hostile texts in it."""
+    return made(site)
+
+
+def opened(page: Page, path: str) -> None:
+    """Open a page and wait until its scripts have done their work."""
+    page.goto(path)
+    page.wait_for_load_state("load")
+    for host in page.locator("[data-editor], [data-graph]").all():
+        host.and_(page.locator("[data-ready]")).wait_for(state="attached")
+
+
+def test_nothing_that_was_stored_runs_on_any_page(page: Page, world: World) -> None:
+    outside: list[str] = []
+    page.context.on("request", lambda request: outside.append(request.url) if "evil.example" in request.url else None)
+    for name, path in world.paths.items():
+        opened(page, path)
+        page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true; })")
+        page.wait_for_timeout(50)
+        assert page.evaluate("window.__ran") is None, name
+        assert page.locator("a[href^='javascript' i], iframe, main img[src=x], main svg, main [onload]").count() == 0, (
+            name
+        )
+        text = page.inner_text("body")
+        assert "1337" not in text, name
+        assert "the-hidden-word" not in text or name == "manifest", name
+    assert outside == []
+
+
+def test_axe_finds_nothing_on_any_page_in_light_and_dark(page: Page, world: World) -> None:
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed; frontend/packages installs it.")
+    axe = AXE.read_text("utf-8")
+    found: dict[str, Any] = {}
+    for name, path in world.paths.items():
+        page.emulate_media(color_scheme="light", reduced_motion="reduce")
+        opened(page, path)
+        page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true; })")
+        page.evaluate(axe)
+        violations = page.evaluate(_RUN_AXE, {})
+        # The two differ in their colours alone.
+        page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+        violations += page.evaluate(_RUN_AXE, {"runOnly": ["color-contrast"]})
+        if violations:
+            found[name] = violations
+    assert found == {}, json.dumps(found, indent=1)
+
+
+def test_no_page_is_wider_than_a_phone(page: Page, world: World) -> None:
+    page.set_viewport_size({"width": NARROW_PX, "height": 740})
+    wide = {}
+    for name, path in world.paths.items():
+        opened(page, path)
+        page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true; })")
+        width = page.evaluate("document.documentElement.scrollWidth")
+        if width > NARROW_PX:
+            wide[name] = width
+    assert wide == {}
+
+
+def test_every_control_is_reached_by_keyboard_and_shows_it(page: Page, world: World) -> None:
+    opened(page, world.paths["launch"])
+    seen: set[str] = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        control, outline = page.evaluate(_FOCUSED)
+        if not control:
+            break  # the last control was left
+        assert outline != "none", control
+        seen.add(control)
+    for control in ("Launch", "Preview", "environmentId", "lifetime", "parameter:input.who"):
+        assert control in seen

@@ -1,0 +1,199 @@
+"""Environments, services, roles, users, tokens, webhooks and the audit log."""
+
+import re
+import time
+
+import httpx
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import sign_in
+from tests.browser.editor import paste, ready
+from tests.browser.site import EMAIL, PASSWORD, Site, fresh_name
+
+
+def test_an_environment_is_filled(page: Page, site: Site) -> None:
+    page.goto(f"/console/organizations/{site.organization}/environments")
+    page.get_by_label("Name").fill(fresh_name("Staging"))
+    page.get_by_role("button", name="Create environment").click()
+    page.wait_for_url("**/console/environments/*")
+    environment = page.url.rpartition("/")[2]
+    ready(page)
+    paste(page, "policies: [broken")
+    page.get_by_role("button", name="Keep policies").click()
+    expect(page.get_by_role("alert")).to_contain_text(re.compile("line", re.IGNORECASE))
+    ready(page)
+    paste(page, "policies:\n  wait.delay: 0\n")
+    page.get_by_role("button", name="Keep policies").click()
+    expect(page.get_by_role("status")).to_contain_text("policies are kept")
+    page.get_by_label("Markers", exact=True).fill("gpu\nfast disk\n")
+    page.get_by_role("button", name="Keep markers").click()
+    expect(page.get_by_role("status")).to_contain_text("markers are kept")
+    page.get_by_label("Name of property 1").fill("hosts")
+    page.get_by_label("Type of property 1").fill("list<string>")
+    page.get_by_label("Value of property 1").fill('["a", "b"]')
+    page.get_by_label("Name of property 2").fill("password")
+    page.get_by_label("Value of property 2").fill("hidden")
+    page.get_by_role("button", name="Keep properties").click()
+    expect(page.get_by_label("Name of property 4")).to_be_visible()
+    expect(page.locator("main")).not_to_contain_text("hidden")
+    # What is not shown stays as it is when the rest is kept again.
+    page.get_by_role("button", name="Keep properties").click()
+    expect(page.get_by_role("status")).to_contain_text("properties are kept")
+    page.get_by_label("Default credentials service").check()
+    page.get_by_role("button", name="Keep services").click()
+    expect(page.get_by_role("status")).to_contain_text("services are kept")
+    assert [row["name"] for row in site.ask("GET", f"environments/{environment}/markers")["markers"]] == [
+        "gpu",
+        "fast disk",
+    ]
+    kept = site.ask("GET", f"environments/{environment}/properties")["properties"]
+    assert {row["name"]: row["value"] for row in kept} == {"hosts": ["a", "b"], "password": "hidden"}
+    assert len(site.ask("GET", f"environments/{environment}/services")["services"]) == 1
+
+
+def test_a_service_is_made_changed_and_commanded(page: Page, site: Site) -> None:
+    page.goto(f"/console/organizations/{site.organization}/services")
+    page.get_by_label("Type").select_option("builtin:static_resource_pool")
+    page.get_by_role("button", name="Choose").click()
+    page.get_by_label("Name").fill(fresh_name("Pool"))
+    resources = page.locator("[id='parameter:configuration.resources']")
+    resources.fill("not json")
+    page.get_by_role("button", name=re.compile("^Create ")).click()
+    expect(page.locator(".field-error").first).to_be_visible()
+    resources.fill('{"one": {"ip": "192.0.2.1"}}')
+    page.get_by_role("button", name=re.compile("^Create ")).click()
+    page.wait_for_url("**/console/services/*")
+    expect(page.get_by_role("status")).to_contain_text("The service is there")
+    expect(resources).to_have_value(re.compile("192.0.2.1"))
+
+
+def test_a_role_is_edited_and_its_effect_explained(page: Page, site: Site) -> None:
+    user = site.ask(
+        "POST",
+        f"organizations/{site.organization}/users",
+        {"email": f"{fresh_name('ada').replace(' ', '')}@example.org", "name": "Ada", "password": "a password"},
+    )["id"]
+    name = fresh_name("Operators")
+    page.goto(f"/console/organizations/{site.organization}/roles")
+    ready(page)
+    page.get_by_label("Name").fill(name)
+    page.get_by_role("button", name="Create role").click()
+    expect(page.get_by_role("status").first).to_contain_text("The role is there")
+    site.ask("PUT", f"organizations/{site.organization}/users/{user}/roles", [name])
+    application = site.application()
+
+    def ask() -> None:
+        page.get_by_label("User").select_option(user)
+        page.get_by_label("Permission", exact=True).select_option("EditApplication")
+        page.get_by_label("For", exact=True).fill(f"/applications/{application}")
+        page.get_by_role("button", name="Explain").click()
+
+    ask()
+    explanation = page.locator("#explanation")
+    expect(explanation).to_contain_text("Not allowed.")
+    ready(page)
+    paste(page, "- Read: [/*]\n- EditAplication: [/applications/*]\n")
+    page.get_by_role("button", name="Keep role").click()
+    expect(page.get_by_role("alert")).to_contain_text("EditAplication")
+    ready(page)
+    paste(page, "- Read: [/*]\n- EditApplication: [/applications/*]\n")
+    page.get_by_role("button", name="Keep role").click()
+    expect(page.get_by_role("status").first).to_contain_text("The role is kept")
+    ask()
+    expect(explanation).to_contain_text("Allowed.")
+    expect(explanation).to_contain_text(name)
+    expect(explanation).to_contain_text("/applications/*")
+
+
+def test_an_invited_user_signs_in_and_sees_what_their_role_lets_them(page: Page, stranger: Page, site: Site) -> None:
+    email = f"{fresh_name('grace').replace(' ', '')}@example.org"
+    page.goto(f"/console/organizations/{site.organization}/users")
+    page.get_by_label("E-mail address").fill(email)
+    page.get_by_label("Name", exact=True).fill("Grace")
+    page.get_by_label("Guest").check()
+    page.get_by_role("button", name="Add user").click()
+    link = page.locator("#invitation").inner_text()
+    stranger.goto(link)
+    stranger.get_by_label("Password", exact=True).fill("a good password")
+    stranger.get_by_label("The same once more").fill("a good password")
+    stranger.get_by_role("button", name="Set password").click()
+    sign_in(stranger, email, "a good password")
+    stranger.goto(f"/console/organizations/{site.organization}/applications")
+    stranger.get_by_label("Name").fill("Mine")
+    stranger.get_by_role("button", name="Create application").click()
+    expect(stranger.get_by_role("alert")).to_contain_text("CreateApplication")
+    page.get_by_role("link", name="Grace").first.click()
+    page.get_by_label("Guest").uncheck()
+    page.get_by_role("button", name="Keep roles").click()
+    expect(page.get_by_role("status")).to_contain_text("roles are kept")
+    expect(page.get_by_label("Guest")).not_to_be_checked()
+
+
+def test_a_refresh_token_is_made_on_its_page_listed_and_revoked(stranger: Page, site: Site) -> None:
+    label = fresh_name("build server")
+    stranger.goto("/refreshToken")
+    stranger.get_by_label("E-mail address").fill(EMAIL)
+    stranger.get_by_label("Password").fill(PASSWORD)
+    stranger.get_by_label("What is it for?").fill(label)
+    stranger.get_by_role("button", name="Sign in and generate").click()
+    token = stranger.locator("#token").inner_text()
+    exchange = f"{site.url}/refreshToken/jwtBearer"
+    assert httpx.post(exchange, json={"refreshToken": token}, trust_env=False).status_code == 200
+    sign_in(stranger)
+    stranger.goto("/console/account")
+    row = stranger.locator("tr", has_text=label)
+    expect(row).not_to_contain_text(token)
+    row.get_by_role("button", name="Revoke").click()
+    expect(stranger.get_by_role("status")).to_contain_text("revoked")
+    assert httpx.post(exchange, json={"refreshToken": token}, trust_env=False).status_code == 401
+
+
+def test_a_webhook_is_made_and_its_deliveries_are_logged(page: Page, site: Site) -> None:
+    page.goto(f"/console/organizations/{site.organization}/webhooks")
+    page.get_by_label("Address").fill("http://127.0.0.1:9/hook?token=hidden")
+    page.get_by_role("button", name="Create webhook").click()
+    expect(page.locator(".secret")).to_be_visible()
+    site.settled(site.launch(site.application("launch: {steps: []}\n")))
+    page.locator("table a").last.click()
+    expect(page.get_by_label("On", exact=True)).to_be_checked()
+    rows = page.locator("tbody tr")
+    deadline = time.monotonic() + 40
+    while rows.count() == 0:
+        assert time.monotonic() < deadline
+        page.reload()
+    expect(page.locator("main")).not_to_contain_text("token=hidden")
+    page.get_by_label("On", exact=True).uncheck()
+    page.get_by_role("button", name="Keep").click()
+    expect(page.get_by_label("On", exact=True)).not_to_be_checked()
+
+
+def test_the_audit_log_is_filtered_and_shows_the_change(page: Page, site: Site) -> None:
+    name = fresh_name("Audited")
+    application = site.application(name=name)
+    page.goto(f"/console/organizations/{site.organization}/audit")
+    page.get_by_label("About").fill(application)
+    page.get_by_role("button", name="Filter").click()
+    row = page.locator("tbody tr")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("create_application")
+    row.locator("summary").click()
+    expect(row).to_contain_text(name)
+
+
+def test_a_password_is_changed_with_the_current_one(stranger: Page, site: Site) -> None:
+    email = f"{fresh_name('joan').replace(' ', '')}@example.org"
+    person = {"email": email, "name": "Joan", "password": "the first one"}
+    site.ask("POST", f"organizations/{site.organization}/users", person)
+    sign_in(stranger, email, "the first one")
+    stranger.goto("/console/account")
+    change(stranger, "wrong")
+    expect(stranger.get_by_role("alert")).to_contain_text("not the current password")
+    change(stranger, "the first one")
+    expect(stranger.get_by_role("status")).to_contain_text("password is changed")
+
+
+def change(page: Page, current: str) -> None:
+    page.get_by_label("Current password").fill(current)
+    page.get_by_label("New password").fill("a second")
+    page.get_by_label("The new one once more").fill("a second")
+    page.get_by_role("button", name="Change password").click()
