@@ -13,6 +13,7 @@ MANIFEST_BOUND_PINS = 20_000  # targets of all binds, wildcards written out
 FINDING_CHARS = 2_000
 MANIFEST_SOURCE_S = 20.0  # for loading one from its URL
 MANIFEST_FINDINGS = 200  # beyond this the rest is only counted
+MANIFEST_ERRORS = 1_000  # where the reading is given up
 TYPE_DEPTH = 16  # nesting of list<map<…>> in a pin's type
 EXPRESSION_RESULT_ITEMS = 100_000  # elements that one broadcast or wildcard may produce
 EXPRESSION_TEXT_CHARS = 4 * MIB  # one text that an expression fills

@@ -145,6 +145,15 @@ def test_all_duplicate_keys_are_reported_at_once_and_the_rest_is_counted() -> No
     assert "7 more" in message_of("a: 1\n" * (limits.MANIFEST_FINDINGS + 8))
 
 
+def test_a_text_that_is_wrong_everywhere_is_given_up() -> None:
+    lines = 5_000
+    many = findings_of("- !!int x\n" * lines)
+    assert len(many) == limits.MANIFEST_FINDINGS + 1
+    told = message_of("- !!int x\n" * lines)
+    assert f"{limits.MANIFEST_ERRORS - limits.MANIFEST_FINDINGS} more" in told
+    assert "given up" in told
+
+
 def test_findings_before_a_syntax_error_are_reported_with_it() -> None:
     assert findings_of("a: 1\na: 2\nb: @") == [("DuplicateKey", 2, 1), ("YamlSyntax", 3, 4)]
 

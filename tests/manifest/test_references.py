@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launchbay.limits import MANIFEST_DEPTH
 from launchbay.manifest.references import BindTarget, parse_bind, parse_endpoint
 
 
@@ -64,3 +65,10 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     for parse in (parse_bind, lambda text: parse_endpoint(text, 1, 1)):
         with suppress(ValueError):
             parse(text)
+
+
+def test_a_way_deeper_than_components_can_be_nested_is_refused() -> None:
+    deep = ".".join(["c"] * MANIFEST_DEPTH)
+    assert parse_bind(f"bind({deep}#i.p)")[0].component == deep
+    with pytest.raises(ValueError, match=r"component#interface\.pin"):
+        parse_bind(f"bind({deep}.c#i.p)")

@@ -68,13 +68,15 @@ class Template:
         return value, run.shown_warnings()
 
 
-def compile_template(value: Any) -> Template:
+def compile_template(value: Any, known: "dict[str, _Node] | None" = None) -> Template:
     """Compile the expressions in a tree of plain data.
+
+    `known` keeps what texts have been compiled to, for those that come again: aliases repeat them.
 
     Raises `MalformedExpression`, which has the offset in its text, and `ExpressionError` beyond `MANIFEST_DEPTH`.
     """
     paths: list[Path] = []
-    node = _compile(value, paths, limits.MANIFEST_DEPTH)
+    node = _compile(value, paths, {} if known is None else known, limits.MANIFEST_DEPTH)
     return Template(node, frozenset(path.variable for path in paths if path.variable is not None))
 
 
@@ -129,9 +131,9 @@ class _List:
 _Node: TypeAlias = _Static | Path | _Text | _Map | _List
 
 
-def _compile(value: Any, paths: list[Path], depth: int) -> _Node:
+def _compile(value: Any, paths: list[Path], known: dict[str, _Node], depth: int) -> _Node:
     if isinstance(value, str):
-        return _compile_text(value, paths)
+        return _compile_text(value, paths, known)
     if not isinstance(value, Mapping) and not is_list(value):
         return _Static(value)
     if depth == 0:
@@ -139,23 +141,30 @@ def _compile(value: Any, paths: list[Path], depth: int) -> _Node:
             f"The parameters are nested deeper than {limits.MANIFEST_DEPTH} levels. Make them flatter."
         )
     if isinstance(value, Mapping):
-        children = tuple((key, _compile(child, paths, depth - 1)) for key, child in value.items())
+        children = tuple((key, _compile(child, paths, known, depth - 1)) for key, child in value.items())
         if all(isinstance(child, _Static) for _, child in children):
             return _Static({key: child.value for key, child in children if isinstance(child, _Static)})
         return _Map(children)
-    items = tuple(_compile(child, paths, depth - 1) for child in value)
+    items = tuple(_compile(child, paths, known, depth - 1) for child in value)
     if all(isinstance(item, _Static) for item in items):
         return _Static([item.value for item in items if isinstance(item, _Static)])
     return _List(items)
 
 
-def _compile_text(text: str, paths: list[Path]) -> _Node:
-    parts = _parts(text)
-    found = [part for part in parts if isinstance(part, Path)]
-    if not found:
-        return _Static("".join(part for part in parts if isinstance(part, str)))
-    paths.extend(found)
-    return found[0] if len(parts) == 1 else _Text(parts)
+def _compile_text(text: str, paths: list[Path], known: dict[str, _Node]) -> _Node:
+    node = known.get(text)
+    if node is None:
+        parts = _parts(text)
+        if not any(isinstance(part, Path) for part in parts):
+            node = _Static("".join(part for part in parts if isinstance(part, str)))
+        else:
+            node = parts[0] if len(parts) == 1 and isinstance(parts[0], Path) else _Text(parts)
+        known[text] = node
+    if isinstance(node, Path):
+        paths.append(node)
+    elif isinstance(node, _Text):
+        paths.extend(part for part in node.parts if isinstance(part, Path))
+    return node
 
 
 def _parts(text: str) -> tuple[str | Path, ...]:

@@ -1,10 +1,13 @@
 """The two small texts that point at pins: `bind(a.b#iface.pin, …)` and the ends of a binding, `a.b#iface` (§3)."""
 
+import re
+
 import msgspec
 
-from launchbay.limits import NAME_CHARS
+from launchbay.limits import MANIFEST_DEPTH, NAME_CHARS
 
 WILDCARD = "*"
+_NAME = re.compile(r"[^#,()]+")
 
 
 class BindTarget(msgspec.Struct, frozen=True):
@@ -60,11 +63,13 @@ def _parse_target(text: str) -> BindTarget:
 
 
 def _parts(dotted: str) -> list[str]:
-    return [part.strip() for part in dotted.split(".")]
+    """Return the names between the dots; one that is empty, and so no name, where there are more than can be nested."""
+    parts = dotted.split(".", MANIFEST_DEPTH)
+    return [part.strip() for part in parts] if len(parts) <= MANIFEST_DEPTH else [""]
 
 
 def _is_name(text: str) -> bool:
-    return 0 < len(text) <= NAME_CHARS and not any(mark in text for mark in "#,()")
+    return len(text) <= NAME_CHARS and _NAME.fullmatch(text) is not None
 
 
 def _shown(text: str) -> str:

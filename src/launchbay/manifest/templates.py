@@ -19,6 +19,7 @@ class Templates:
         self._findings = findings
         self._marks = 0
         self._is_full = False
+        self._known: dict[str, Any] = {}
 
     def of(self, node: Node, what: str) -> Template:
         """Return the template of a node; where an expression is malformed, that is an error and the template empty."""
@@ -43,7 +44,7 @@ class Templates:
             self._refuse(nodes, what)
             return _EMPTY
         try:
-            return compile_template(value)
+            return compile_template(value, self._known)
         except MalformedExpression:
             for scalar in _texts(nodes):
                 error = syntax_error(scalar.text)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn, Protocol
 
 from launchbay.errors import InvalidManifest
-from launchbay.limits import FINDING_CHARS, MANIFEST_FINDINGS
+from launchbay.limits import FINDING_CHARS, MANIFEST_ERRORS, MANIFEST_FINDINGS
 
 Severity = Literal["error", "warning"]
 
@@ -39,7 +39,10 @@ class Finding:
 
 
 class Findings:
-    """Collects findings in the order they are met; of a severity beyond `MANIFEST_FINDINGS` the rest is counted."""
+    """Collects findings in the order they are met; of a severity beyond `MANIFEST_FINDINGS` the rest is counted.
+
+    With the `MANIFEST_ERRORS`-th error the counting ends, and `InvalidManifest` is raised: nobody mends so many.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[Severity, list[Finding]] = {"error": [], "warning": []}
@@ -58,6 +61,8 @@ class Findings:
         self._counts[finding.severity] += 1
         if len(self._kept[finding.severity]) < MANIFEST_FINDINGS:
             self._kept[finding.severity].append(finding)
+        if self._counts["error"] >= MANIFEST_ERRORS:
+            self.raise_errors()
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -80,9 +85,10 @@ class Findings:
         if not more:
             return tuple(kept)
         last = kept[-1]
-        rest = Finding(
-            severity, "MoreFindings", f"There are {more} more {severity}s like these.", last.line, last.column
-        )
+        told = f"There are {more} more {severity}s like these."
+        if self._counts["error"] >= MANIFEST_ERRORS:
+            told = f"There are {more} more {severity}s like these up to here, where the reading was given up."
+        rest = Finding(severity, "MoreFindings", told, last.line, last.column)
         return (*kept, rest)
 
 
