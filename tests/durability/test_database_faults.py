@@ -1,0 +1,141 @@
+"""The database goes away, or answers get lost, under load: 503 with Retry-After, and nothing else (promise 12).
+
+`make test-faults ARGS='tests/durability/test_database_faults.py -s'` shows the figures.
+"""
+
+import asyncio
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from launchbay.store import cluster
+from tests.durability.campaign import Campaign
+from tests.durability.cutting_proxy import cutting_proxy
+from tests.durability.load import Load
+from tests.durability.servers import Process, cut_power_of_postgres, join_postgres, remove_postgres
+from tests.durability.verdict import percentile
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+STOPS = int(os.environ.get("LAUNCHBAY_DATABASE_STOPS", "50"))
+CUTS = int(os.environ.get("LAUNCHBAY_DATABASE_CUTS", "200"))
+HEALTHY_AGAIN_S = 5.0
+
+
+class WatchfulLoad(Load):
+    """Notes every answer that a client should not see while the database is away."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.improper: list[str] = []
+
+    async def _call(self, method: str, path: str, body: Any = None, content: bytes | None = None) -> httpx.Response:
+        answer = await super()._call(method, path, body, content)
+        if answer.status_code >= 500 and (answer.status_code != 503 or not answer.headers.get("retry-after")):
+            self.improper.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
+        return answer
+
+
+@pytest.fixture
+def seed() -> int:
+    return int(os.environ.get("LAUNCHBAY_FAULT_SEED") or random.SystemRandom().randrange(1_000_000))
+
+
+async def healthy(port: int | None) -> bool:
+    try:
+        async with httpx.AsyncClient(timeout=3.0) as client:
+            return (await client.get(f"http://127.0.0.1:{port}/health/ready")).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+async def healthy_again_s(data_dir: Path, port: int | None) -> tuple[float, float]:
+    """Wait for the server; return how long PostgreSQL was away, and how long after its return the server answered."""
+    begun = time.monotonic()
+    postmaster = cluster.running(data_dir / "postgres")
+    ended = None if postmaster is None else postmaster.pid
+    returned = None
+    async with asyncio.timeout(90):
+        while True:
+            postmaster = cluster.running(data_dir / "postgres")
+            if returned is None and postmaster is not None and postmaster.ready and postmaster.pid != ended:
+                returned = time.monotonic()
+            if returned is not None and await healthy(port):
+                return returned - begun, time.monotonic() - returned
+            await asyncio.sleep(0.01)
+
+
+async def test_postgresql_ended_at_once_again_and_again_costs_nothing_but_503(tmp_path: Path, seed: int) -> None:
+    campaign = Campaign(tmp_path, seed)
+    server = Process(["serve", "--data-dir", str(tmp_path), "--port", "0"], tmp_path)
+    load = WatchfulLoad(lambda: server.port, seed)
+    postgres, away_s, after_s = None, [], []
+    try:
+        await campaign.start(server)
+        await load.set_up()
+        loading = asyncio.create_task(load.run())
+        for _ in range(STOPS):
+            await asyncio.sleep(campaign.chance.uniform(0.3, 1.5))
+            waiting = asyncio.create_task(healthy_again_s(tmp_path, server.port))
+            await asyncio.sleep(0)  # it has seen the one that is ended now
+            cut_power_of_postgres(tmp_path)
+            away, after = await waiting
+            away_s.append(away)
+            after_s.append(after)
+        load.stop()
+        await loading
+        postgres = await asyncio.to_thread(join_postgres, tmp_path)
+        await campaign.judge(load, postgres.url)
+    finally:
+        await load.close()
+        await asyncio.to_thread(server.end)
+        if postgres is not None:
+            await asyncio.to_thread(postgres.stop)
+        remove_postgres(tmp_path)
+    away_s.sort()
+    after_s.sort()
+    print(f"\n{campaign.figures}; away p50 {percentile(away_s, 0.5):.2f} s, most {away_s[-1]:.2f} s;", end=" ")
+    print(f"healthy p50 {percentile(after_s, 0.5):.2f} s, most {after_s[-1]:.2f} s after its return")
+    assert campaign.broken == [], campaign.figures
+    assert load.improper == []
+    assert len(load.history.launched) > STOPS / 2, "the load went on between the stops"
+    assert after_s[-1] <= HEALTHY_AGAIN_S, after_s
+
+
+async def test_answers_that_get_lost_on_the_way_are_neither_lost_work_nor_double_work(
+    tmp_path: Path, seed: int
+) -> None:
+    campaign = Campaign(tmp_path, seed)
+    postgres = await asyncio.to_thread(join_postgres, tmp_path)
+    sockets = Path(parse_qs(urlsplit(postgres.url).query)["host"][0])
+    async with cutting_proxy(sockets, tmp_path / "p", seed) as proxy:
+        server = Process(["serve", "--data-dir", str(tmp_path), "--database-url", proxy.url, "--port", "0"], tmp_path)
+        load = WatchfulLoad(lambda: server.port, seed)
+        try:
+            await campaign.start(server)
+            await load.set_up()
+            loading = asyncio.create_task(load.run())
+            proxy.share = 0.004
+            async with asyncio.timeout(600):
+                while proxy.cuts < CUTS:
+                    await asyncio.sleep(0.2)
+            proxy.share = 0.0
+            await asyncio.sleep(2.0)
+            load.stop()
+            await loading
+            assert await healthy(server.port)
+            await campaign.judge(load, postgres.url)
+        finally:
+            await load.close()
+            await asyncio.to_thread(server.end)
+            await asyncio.to_thread(postgres.stop)
+            remove_postgres(tmp_path)
+    print(f"\n{proxy.cuts} cuts; {campaign.figures}")
+    assert campaign.broken == [], campaign.figures
+    assert load.improper == []
+    assert load.history.launched
