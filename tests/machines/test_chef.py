@@ -1,10 +1,8 @@
 """Chef on real hosts, with a stand-in for the program: cookbooks over HTTP, attributes there and back."""
 
-import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -12,13 +10,13 @@ from launchbay.errors import ActionFailed
 from launchbay.machines.contract import Errand
 from launchbay.machines.ssh import Ssh
 from launchbay.model.machine import ChefRun, Machine
+from tests.machines.chefs import Shelf, served_shelf, with_chef
 from tests.machines.errands import Log, errand
 from tests.machines.hosts import ISOLATED, LOGIN, Hosts, needs_sshd
 from tests.machines.provided import parts
 from tests.machines.test_cookbooks import archive
 
 pytestmark = [needs_sshd, pytest.mark.skipif(not ISOLATED, reason="the stand-in goes into a host's own PATH")]
-STAND_IN = Path(__file__).with_name("chef-solo")
 COOKBOOKS = archive(
     ("repo/cookbooks/web/metadata.rb", b"name 'web'"),
     ("repo/cookbooks/web/recipes/default.rb", b""),
@@ -26,44 +24,16 @@ COOKBOOKS = archive(
 )
 
 
-class _Shelf(http.server.BaseHTTPRequestHandler):
-    asked: ClassVar[list[str]] = []
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        status = 200 if self.path == "/cookbooks.tar.gz" else 404
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(COOKBOOKS if status == 200 else b"")
-
-    def log_message(self, *args: object) -> None: ...
-
-
 @pytest.fixture(scope="module")
-def shelf() -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Shelf)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+def shelf() -> Iterator[Shelf]:
+    with served_shelf(COOKBOOKS) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Hosts]:
     with Hosts.start(2, network=4) as started:
-        bin_directory = started[0].directory / "opt-chef"
-        bin_directory.mkdir(mode=0o755)
-        (bin_directory / "chef-solo").write_bytes(STAND_IN.read_bytes())
-        (bin_directory / "chef-solo").chmod(0o755)
-        sudoers = (started[0].directory / "sudoers").read_text()
-        (started[0].directory / "sudoers").chmod(0o640)
-        (started[0].directory / "sudoers").write_text(
-            sudoers.replace('secure_path="', f'secure_path="{bin_directory}:')
-        )
-        (started[0].directory / "sudoers").chmod(0o440)
-        with (started[0].directory / "sshd_config").open("a") as config:
-            config.write(f"SetEnv PATH={bin_directory}:/usr/bin:/bin\n")
-        started[0].restart()
+        with_chef(started[0])
         yield started
 
 
@@ -84,11 +54,11 @@ def asked(tag: str, **more: Any) -> Errand:
 
 
 @pytest.mark.parametrize("sudo", [False, True])
-async def test_attributes_go_there_and_the_nodes_come_back(ssh: Ssh, hosts: Hosts, shelf: str, sudo: bool) -> None:
+async def test_attributes_go_there_and_the_nodes_come_back(ssh: Ssh, hosts: Hosts, shelf: Shelf, sudo: bool) -> None:
     lines: list[str] = []
     chef = ChefRun(
         run_list=["web, recipe[web::other]"],
-        recipe_url=f"{shelf}/cookbooks.tar.gz",
+        recipe_url=shelf.url,
         attributes={"web": {"port": 8080, "it's": ["$(id)", "'quoted\"'"]}},
         sudo=sudo,
         sink=lambda stream, line: lines.append(line),
@@ -102,12 +72,12 @@ async def test_attributes_go_there_and_the_nodes_come_back(ssh: Ssh, hosts: Host
     assert set(left) == {"node.json"}, "cookbooks and attributes, which may be secret, do not stay"
 
 
-async def test_after_a_crash_the_run_is_adopted_and_fetches_nothing(ssh: Ssh, hosts: Hosts, shelf: str) -> None:
-    chef = ChefRun(run_list=["web"], recipe_url=f"{shelf}/cookbooks.tar.gz", sudo=False)
+async def test_after_a_crash_the_run_is_adopted_and_fetches_nothing(ssh: Ssh, hosts: Hosts, shelf: Shelf) -> None:
+    chef = ChefRun(run_list=["web"], recipe_url=shelf.url, sudo=False)
     first = await ssh.converge(asked("adopted"), on(hosts), chef)
-    fetched, log = len(_Shelf.asked), Log()
+    fetched, log = len(shelf.asked), Log()
     assert await ssh.converge(asked("adopted", log=log), on(hosts), chef) == first
-    assert len(_Shelf.asked) == fetched
+    assert len(shelf.asked) == fetched
     assert any("begun before" in line for line in log)
 
 
@@ -120,18 +90,16 @@ async def test_after_a_crash_the_run_is_adopted_and_fetches_nothing(ssh: Ssh, ho
     ],
 )
 async def test_what_went_wrong_is_told(
-    ssh: Ssh, hosts: Hosts, shelf: str, run_list: list[str], path: str, told: str
+    ssh: Ssh, hosts: Hosts, shelf: Shelf, run_list: list[str], path: str, told: str
 ) -> None:
     with pytest.raises(ActionFailed, match=told):
-        await ssh.converge(asked(told), on(hosts), ChefRun(run_list=run_list, recipe_url=shelf + path, sudo=False))
+        await ssh.converge(asked(told), on(hosts), ChefRun(run_list=run_list, recipe_url=shelf.base + path, sudo=False))
 
 
-async def test_cookbooks_are_not_fetched_from_forbidden_addresses(hosts: Hosts, tmp_path: Path, shelf: str) -> None:
+async def test_cookbooks_are_not_fetched_from_forbidden_addresses(hosts: Hosts, tmp_path: Path, shelf: Shelf) -> None:
     ssh = Ssh(parts(hosts, tmp_path, allowed="127.0.4.0/24"))
     with pytest.raises(ActionFailed, match=r"127\.0\.0\.1 is refused: it is a loopback address"):
-        await ssh.converge(
-            asked("forbidden"), on(hosts), ChefRun(run_list=["web"], recipe_url=f"{shelf}/x", sudo=False)
-        )
+        await ssh.converge(asked("forbidden"), on(hosts), ChefRun(run_list=["web"], recipe_url=shelf.url, sudo=False))
 
 
 async def test_a_host_without_chef_says_so(ssh: Ssh, hosts: Hosts) -> None:
