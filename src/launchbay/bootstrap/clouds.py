@@ -10,7 +10,7 @@ from launchbay.access.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.engine.cloud_book import PostgresCloudBook
 from launchbay.engine.sweeper import Sweeper
-from launchbay.machines.contract import MachineProvider
+from launchbay.machines.contract import Errand, MachineProvider
 from launchbay.machines.parts import Parts
 from launchbay.machines.registry import Late, Providers
 from launchbay.machines.sweep import Sweepable
@@ -67,8 +67,10 @@ def _containers(settings: Settings, book: PostgresCloudBook, parts: Parts) -> Ma
     )
     environments = _listed(settings.container_environments)
 
-    def may_use(environment_id: str) -> bool:
-        return settings.machines == CONTAINER or _EVERY in environments or environment_id in environments
+    def may_use(errand: Errand) -> bool:
+        if settings.machines == CONTAINER or _EVERY in environments:
+            return True
+        return errand.environment_id in environments or errand.organization_id in environments
 
     made: MachineProvider = _loaded("launchbay.machines.containers.provider:ContainerMachines")(
         engine, book, allowed, parts.outgoing, may_use

@@ -238,7 +238,7 @@ async def test_an_organization_adopts_its_own_containers_only(provider: Containe
 
 
 async def test_an_environment_that_the_operator_did_not_allow_makes_none(engine: EngineApi) -> None:
-    closed = ContainerMachines(engine, Here(), ALLOWED, OUTGOING, may_use=lambda environment_id: False)
+    closed = ContainerMachines(engine, Here(), ALLOWED, OUTGOING, may_use=lambda errand: False)
     with pytest.raises(ActionFailed, match="does not let this environment make containers"):
         await closed.provision(asked(), "web", [1], SPEC)
     with pytest.raises(ActionFailed, match="does not let this environment make containers"):

@@ -45,7 +45,7 @@ class Installation(Protocol):
 
 
 class ContainerMachines:
-    """The provider; one object serves all instances. `may_use` tells which environments the operator lets use it."""
+    """The provider; one object serves all instances. `may_use` tells for whom the operator lets it work."""
 
     name = NAME
 
@@ -55,7 +55,7 @@ class ContainerMachines:
         book: Installation,
         allowed: Allowed,
         outgoing: OutgoingHttp,
-        may_use: Callable[[str], bool] = lambda _: True,
+        may_use: Callable[[Errand], bool] = lambda _: True,
     ) -> None:
         self._engine = engine
         self._book = book
@@ -173,7 +173,7 @@ class ContainerMachines:
         return None
 
     def _check(self, errand: Errand) -> None:
-        if not self._may_use(errand.environment_id):
+        if not self._may_use(errand):
             raise ActionFailed(
                 "The operator of this server does not let this environment make containers.",
                 "An administrator adds it to the setting container_environments, or the policy machines.provider names "
