@@ -40,6 +40,7 @@ class Background:
 
         The command begins with the path of its program. Raises RuntimeError when the process runs already.
         """
+        # The sample's own server, started by its user: it sees what its user sees, but for other settings.
         inherited = {name: text for name, text in os.environ.items() if not name.startswith("LAUNCHBAY_")}
         with self.pid_file.open("ab") as file, self.log.open("wb") as output:
             if not _locked(file.fileno()):

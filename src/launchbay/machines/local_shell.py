@@ -9,9 +9,9 @@ from pathlib import Path
 from launchbay import limits
 from launchbay.errors import ActionFailed
 from launchbay.machines.shell import Taker
+from launchbay.process_environment import least_environment
 
 _READ_BYTES = 64 * limits.KIB
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class LocalShell:
@@ -32,7 +32,7 @@ class LocalShell:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=self._directory,
-            env={"PATH": _PATH, "HOME": str(self._directory), "SHELL": "/bin/sh", "LANG": "C.UTF-8"},
+            env=least_environment(self._directory, SHELL="/bin/sh"),
             start_new_session=True,
             close_fds=True,
         )

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from launchbay import limits
 from launchbay.errors import ActionFailed
+from launchbay.process_environment import SYSTEM_PATH, least_environment
 from launchbay.programs import guard
 
 _GUARD = str(Path(guard.__file__))
 _READ_BYTES = 64 * limits.KIB
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _STOP_S = guard.GRACE_S + 5.0
 
 Line = Callable[[str, str], None]
@@ -84,7 +84,11 @@ async def answer_of(*argv: str) -> str | None:
     try:
         async with asyncio.timeout(limits.PROGRAM_ANSWER_S):
             process = await asyncio.create_subprocess_exec(
-                *argv, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env={"PATH": search_path(), "HOME": "/nonexistent"}
+                *argv,
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                env=least_environment(path=search_path(), HOME="/nonexistent"),
             )
             try:
                 out, _ = await process.communicate()
@@ -98,12 +102,12 @@ async def answer_of(*argv: str) -> str | None:
 
 def search_path() -> str:
     """Return where programs are looked for: where the server's own are, and where it was told to look."""
-    return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH") or _PATH))
+    return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH") or SYSTEM_PATH))
 
 
 def _environment(command: Command) -> dict[str, str]:
-    home = str(command.directory)
-    return {"PATH": search_path(), "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", **command.environment}
+    home = command.directory
+    return {**least_environment(home, path=search_path(), TMPDIR=str(home)), **command.environment}
 
 
 async def _stop(process: Process) -> None:

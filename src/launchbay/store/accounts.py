@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchbay.errors import CannotStart
+from launchbay.process_environment import least_environment
 
 ACCOUNT_NAME = "launchbay-db"
 
@@ -109,7 +110,9 @@ def _create() -> None:
     if useradd is not None:
         options = ["--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin"]
         command = [useradd, *options, ACCOUNT_NAME]
-        run = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - nothing of a user's
+        run = subprocess.run(  # noqa: S603 - nothing of a user's
+            command, check=False, capture_output=True, text=True, env=least_environment()
+        )
         # Another process may have created it at the same moment; what counts is that it is there.
         if run.returncode == 0 or any(entry.pw_name == ACCOUNT_NAME for entry in pwd.getpwall()):
             return

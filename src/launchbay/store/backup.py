@@ -15,6 +15,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from launchbay.errors import CannotStart
+from launchbay.process_environment import least_environment
 from launchbay.store import cluster
 from launchbay.store.migrate import check_known
 from launchbay.store.pool import conninfo, shown
@@ -93,7 +94,7 @@ def _run(database_url: str, arguments: list[str], failed: str) -> str:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             umask=0o077,
-            env={"PATH": os.defpath, "LC_ALL": "C", **variables},
+            env=least_environment(path=os.defpath, LC_ALL="C", **variables),
         )
     if run.returncode != 0:
         raise CannotStart(failed, *run.stderr.decode("utf-8", "replace").strip().splitlines()[-5:])

@@ -16,6 +16,7 @@ from typing import Any
 
 from launchbay.errors import CannotStart
 from launchbay.limits import MIB
+from launchbay.process_environment import least_environment
 from launchbay.store.accounts import Account
 
 MAJOR = 18
@@ -140,7 +141,7 @@ def command(cluster: Path, programs: Path, sockets: Path) -> list[str]:
 
 def run_as(account: Account | None, directory: Path) -> dict[str, Any]:
     """Return the arguments of `subprocess` for PostgreSQL's programs: who, where, and a bare environment."""
-    run: dict[str, Any] = {"cwd": directory, "umask": 0o077, "env": {"PATH": os.defpath, "LC_ALL": "C"}}
+    run: dict[str, Any] = {"cwd": directory, "umask": 0o077, "env": least_environment(path=os.defpath, LC_ALL="C")}
     if account is not None:
         run |= {"user": account.uid, "group": account.gid, "extra_groups": []}
     return run

@@ -7,7 +7,6 @@ Any number of servers may start at once: an advisory lock lets them through one 
 The queue's tables are not ours: the engine brings and upgrades them (`engine/queue_schema.py`), after this.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from importlib import resources
 import psycopg
 
 from launchbay.errors import CannotStart
+from launchbay.process_environment import least_environment
 from launchbay.store.pool import check_version, conninfo, shown
 
 URL_VARIABLE = "LAUNCHBAY_MIGRATE_URL"  # not an argument, because the list of processes shows arguments
@@ -41,7 +41,8 @@ def upgrade(database_url: str) -> bool:
         capture_output=True,
         text=True,
         timeout=_WITHIN_S,
-        env={**os.environ, URL_VARIABLE: conninfo(database_url)},
+        # The operator's own variables for connections and certificates count here, as they do for the server.
+        env={**least_environment(keep=("PG", "PYTHON", "SSL_")), URL_VARIABLE: conninfo(database_url)},
     )
     if run.returncode != 0:
         raise CannotStart(
