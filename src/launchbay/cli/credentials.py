@@ -5,6 +5,7 @@ import importlib.util
 import os
 from typing import Any, Protocol
 
+import click
 import msgspec
 
 from launchbay.cli.profiles import directory, write_private
@@ -76,18 +77,29 @@ class KeyringStore:
         self._keyring = keyring
 
     def get(self, profile: str) -> Secrets | None:
-        """Return the secrets of a profile."""
-        text = self._keyring.get_password(_SERVICE, profile)
-        return None if text is None else msgspec.json.decode(text, type=Secrets)
+        """Return the secrets of a profile; what cannot be read is none: logging in makes new ones."""
+        text = self._ask("get_password", profile)
+        try:
+            return None if text is None else msgspec.json.decode(text, type=Secrets)
+        except msgspec.MsgspecError:
+            return None
 
     def put(self, profile: str, secrets: Secrets) -> None:
         """Keep them."""
-        self._keyring.set_password(_SERVICE, profile, msgspec.json.encode(secrets).decode())
+        self._ask("set_password", profile, msgspec.json.encode(secrets).decode())
 
     def delete(self, profile: str) -> None:
         """Forget them."""
-        if self._keyring.get_password(_SERVICE, profile) is not None:
-            self._keyring.delete_password(_SERVICE, profile)
+        if self._ask("get_password", profile) is not None:
+            self._ask("delete_password", profile)
+
+    def _ask(self, what: str, *words: str) -> Any:
+        """Ask the keyring. Raises ClickException with what to do when it is locked or away."""
+        try:
+            return getattr(self._keyring, what)(_SERVICE, *words)
+        except self._keyring.errors.KeyringError as error:
+            message = f"The keyring does not answer: {error}. Unlock it, or set LAUNCHBAY_KEYRING=off to use a file."
+            raise click.ClickException(message) from error
 
 
 def store() -> Store:
@@ -95,5 +107,5 @@ def store() -> Store:
     if os.environ.get("LAUNCHBAY_KEYRING") == "off" or importlib.util.find_spec("keyring") is None:
         return FileStore()
     keyring = importlib.import_module("keyring")
-    usable = keyring.get_keyring().priority >= 1  # the library's own sign for "no keyring here" is below
-    return KeyringStore(keyring) if usable else FileStore()
+    # Below 1 are the library's own stand-ins for "no keyring here".
+    return KeyringStore(keyring) if keyring.get_keyring().priority >= 1 else FileStore()

@@ -33,6 +33,10 @@ _CODES: tuple[tuple[type[ClientError], ExitCode], ...] = (
     (ServerFailed, ExitCode.FAILED),
     (ApiError, ExitCode.REFUSED),
 )
+_REMEDIES_OF_CODES = {
+    "InvalidParameters": "Give a value with: -p NAME=VALUE; launchbay application preview shows what would happen.",
+    "InvalidManifest": "Check manifests before they are sent with: launchbay validate FILE",
+}
 _REMEDIES = {
     ExitCode.NOT_AUTHENTICATED: "Sign in with: launchbay login",
     ExitCode.NOT_ALLOWED: "See what your roles allow with: launchbay permission explain --help",
@@ -83,7 +87,7 @@ def lines(error: ClientError, command: str | None = None) -> Iterator[str]:
         yield str(error)
         return
     yield from error.messages or (str(error),)
-    remedy = _REMEDIES.get(code_of(error))
+    remedy = _REMEDIES_OF_CODES.get(error.code) or _REMEDIES.get(code_of(error))
     if remedy and command != "login":
         yield remedy
     reference = ", ".join(part for part in (error.code, error.request_id and f"request {error.request_id}") if part)

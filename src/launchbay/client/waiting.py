@@ -15,6 +15,7 @@ SETTLED = frozenset({"Running", "Failed", "Destroyed"})
 _ASK_FIRST_S = 0.2
 _ASK_LONGEST_S = 3.0
 _STREAM_AGAIN_AFTER = 10  # questions
+_LISTEN_LONGEST_S = 30.0  # then the instance is read again, whatever was heard
 
 
 def waiting(
@@ -51,9 +52,12 @@ def waiting(
 
 
 def _news(core: Core, instance_id: str, wanted: set[str], left_s: float | None) -> Steps[bool]:
-    """Listen until the status is one that ends the waiting; False where the stream cannot be had or breaks off."""
+    """Listen for a while, or until the status is one that ends the waiting.
+
+    False where the stream cannot be had or breaks off.
+    """
     silence_s = SILENCE_S if left_s is None else min(SILENCE_S, max(left_s, 0.05))
-    deadline_s = None if left_s is None else time.monotonic() + left_s
+    deadline_s = time.monotonic() + (_LISTEN_LONGEST_S if left_s is None else min(left_s, _LISTEN_LONGEST_S))
     try:
         yield from core.opened(watch_instance.call(instance_id), timeout_s=silence_s)
     except (ApiError, ConnectionFailed):
@@ -66,7 +70,7 @@ def _news(core: Core, instance_id: str, wanted: set[str], left_s: float | None) 
             return False
         statuses = [event.data.get("status") for event in parser.feed(piece) if event.name == "status"]
         has_ended = any(status in wanted or status in {"Failed", "Destroyed"} for status in statuses)
-        if has_ended or (deadline_s is not None and time.monotonic() >= deadline_s):
+        if has_ended or time.monotonic() >= deadline_s:
             yield Close()
             return True
 

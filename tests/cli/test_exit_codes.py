@@ -1,0 +1,104 @@
+"""Each kind of failure has an exit code of its own (docs/reference/exit-codes.md)."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launchbay.cli.exit_codes import ExitCode
+from launchbay.cli.failures import Missing, code_of
+from launchbay.client import (
+    ApiError,
+    BadRequest,
+    ClientError,
+    Conflict,
+    ConnectionFailed,
+    InstanceFailed,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    ServerFailed,
+    TooLarge,
+    TooManyRequests,
+    UnreadableAnswer,
+    WaitTimedOut,
+)
+from launchbay.client.errors import Refusal
+from tests.cli.shell import Shell
+
+LONG = "launch:\n  steps:\n    - think: { action: wait, parameters: { delay: 600 } }\n"
+
+
+def made(cli: Shell, tmp_path: Path, name: str, manifest: str) -> None:
+    file = tmp_path / "manifest.yaml"
+    file.write_text(manifest, "utf-8")
+    cli.good("application", "create", name)
+    cli.good("manifest", "upload", name, str(file))
+
+
+def refused(kind: type[ApiError], status: int) -> ApiError:
+    return kind(Refusal(status))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (refused(BadRequest, 400), ExitCode.REFUSED),
+        (refused(TooLarge, 413), ExitCode.REFUSED),
+        (refused(NotAuthenticated, 401), ExitCode.NOT_AUTHENTICATED),
+        (refused(NotAllowed, 403), ExitCode.NOT_ALLOWED),
+        (refused(NotFound, 404), ExitCode.NOT_FOUND),
+        (Missing("x"), ExitCode.NOT_FOUND),
+        (refused(Conflict, 409), ExitCode.CONFLICT),
+        (refused(TooManyRequests, 429), ExitCode.UNAVAILABLE),
+        (refused(ServerFailed, 503), ExitCode.UNAVAILABLE),
+        (ConnectionFailed("x", may_have_arrived=False), ExitCode.UNAVAILABLE),
+        (refused(ServerFailed, 500), ExitCode.FAILED),
+        (UnreadableAnswer("x"), ExitCode.FAILED),
+        (InstanceFailed("x", "Failed", None), ExitCode.FAILED),
+        (WaitTimedOut("x", "Executing"), ExitCode.TIMED_OUT),
+    ],
+    ids=lambda value: value.name if isinstance(value, ExitCode) else type(value).__name__,
+)
+def test_every_error_of_the_client_has_a_code(error: ClientError, code: ExitCode) -> None:
+    assert code_of(error) == code
+
+
+def test_somebody_without_a_role_gets_5_and_hears_what_explains_it(cli: Shell) -> None:
+    cli.good("user", "create", "Bob", "--email", "bob@example.org", "--password", "a good password")
+    cli.good("application", "create", "hidden")
+    number = cli.document("application", "list")[0]["id"]
+    cli.environ |= {"LAUNCHBAY_EMAIL": "bob@example.org", "LAUNCHBAY_PASSWORD": "a good password"}
+    assert "launchbay permission explain" in cli.bad(5, "application", "show", number)
+
+
+def test_a_busy_instance_gets_6(cli: Shell, tmp_path: Path) -> None:
+    made(cli, tmp_path, "busy", LONG)
+    instance = cli.good("launch", "busy").strip()
+    assert "launchbay instance wait" in cli.bad(6, "run", instance, "destroy")
+    cli.good("instance", "delete", instance, "--force", "--yes")
+
+
+def test_an_interrupted_wait_gets_130_and_leaves_the_instance_alone(cli: Shell, tmp_path: Path) -> None:
+    made(cli, tmp_path, "interrupted", LONG)
+    environ = {
+        **cli.environ,
+        "LAUNCHBAY_CONFIG_DIR": str(cli.config),
+        "LAUNCHBAY_KEYRING": "off",
+        "PYTHONUNBUFFERED": "1",
+    }
+    command = [sys.executable, "-m", "launchbay.bootstrap.main", "launch", "interrupted", "--wait"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
+    assert process.stderr is not None
+    told = process.stderr.readline()
+    while "think" not in told:
+        told += process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.INTERRUPTED, rest
+    assert "launchbay instance wait" in rest
+    (instance,) = cli.document("instance", "list", "--application", "interrupted")
+    assert instance["status"] == "Executing"
+    cli.good("instance", "delete", instance["id"], "--force", "--yes")
