@@ -66,6 +66,24 @@ application:
             steps: [{a1: {action: probe, parameters: {seconds: 0.05}}}]
 """
 
+# Offered as a service to all families.
+BELL = """
+application:
+  interfaces: {bell: {ring: bind(bell#bell.ring), rung: bind(bell#bell.rung)}}
+  components:
+    bell:
+      type: workflow.Instance
+      interfaces: {bell: {ring: receive-command(int by => int heard), rung: publish-signal(int)}}
+      configuration:
+        configuration.workflows:
+          launch: {steps: [], return: {rung: {value: 0}}}
+          ring:
+            steps:
+              - a1: {action: probe, parameters: {seconds: 0.05, value: "{$.by}"}, output: {v: value}}
+              - a2: {action: probe, precedingPhases: [a1], parameters: {seconds: 0.05}}
+            return: {rung: {value: "{$.v}"}, heard: {value: "{$.v}"}}
+"""
+
 # CHILD is the name of the component that stands for the child, PART that of one without children: other names in
 # another version make a reconfiguration take down what there is and launch what there is not.
 TOP = """
@@ -75,8 +93,11 @@ application:
     input: {size: bind(CHILD#input.size)}
     result: {size: bind(CHILD#result.size), heard: bind(CHILD#result.heard), echo: bind(ear#out.echo)}
     actions: {grow: bind(CHILD#actions.grow), ask: bind(ear#actions.ask)}
-  bindings: [[ear, CHILD]]
+  bindings: [[ear, CHILD], [ear, tower]]
   components:
+    tower:
+      type: reference.Service
+      interfaces: {bell: {ring: receive-command(int by => int heard)}}
     CHILD:
       type: reference.Submodule
       configuration: {__locator.application-id: middle}
@@ -95,6 +116,7 @@ application:
       required: [result]
       interfaces:
         result: {heard: consume-signal(int)}
+        bell: {ring: send-command(int by => int heard)}
         actions: {grow: send-command(int by => int size), ask: receive-command(int by)}
         out: {echo: publish-signal(int)}
       configuration:
@@ -111,7 +133,8 @@ application:
             steps:
               - a1: {action: probe, parameters: {seconds: 0.05, value: "{$.by}"}, output: {v: value}}
               - a2: {action: actions.grow, precedingPhases: [a1], parameters: {by: "{$.v}"}}
-              - a3: {action: actions.grow, precedingPhases: [a2], parameters: {by: "{$.v}"}}
+              - a3: {action: bell.ring, precedingPhases: [a2], parameters: {by: "{$.v}"}, output: {v: heard}}
+              - a4: {action: actions.grow, precedingPhases: [a3], parameters: {by: "{$.v}"}}
           destroy:
             steps: [{a1: {action: probe, parameters: {seconds: 0.05}}}]
 """
