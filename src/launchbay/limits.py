@@ -162,6 +162,7 @@ COMMAND_STOP_S = 5.0  # between asking a command to end and ending it
 MACHINE_CONNECT_S = 30.0  # for one connection, with its sign-in
 MACHINE_RECONNECT_S = 120.0  # that a machine may be out of reach while a command runs on it
 MACHINE_STOP_S = 30.0  # for ending on one machine what a cancelled job left running there
+MACHINES_STOP_S = 90.0  # for all machines of the job together
 MACHINE_FILE_BYTES = 8 * MIB  # of a file that is put or got
 COOKBOOKS_FETCH_S = 300.0
 COOKBOOKS_ARCHIVE_BYTES = 32 * MIB

@@ -126,15 +126,19 @@ def lines(ledger: Path) -> list[str]:
     return ledger.read_text().split() if ledger.exists() else []
 
 
-@pytest.mark.parametrize("ends_meanwhile", [False, True], ids=["still running", "ended meanwhile"])
-def test_a_killed_server_finds_the_command_that_it_began(
-    bays: Callable[..., Bay], hosts: Hosts, ends_meanwhile: bool
+@pytest.mark.parametrize(
+    ("stops", "ends_meanwhile"),
+    [("kill", False), ("kill", True), ("end", False)],
+    ids=["killed", "killed, and it ended meanwhile", "stopped in order"],
+)
+def test_a_server_that_comes_back_finds_the_command_that_it_began(
+    bays: Callable[..., Bay], hosts: Hosts, stops: str, ends_meanwhile: bool
 ) -> None:
     bay = bays()
-    ledger = hosts[0].work / f"ledger-{ends_meanwhile}"
+    ledger = hosts[0].work / f"ledger-{stops}-{ends_meanwhile}"
     instance = bay.launch(ONE.replace("LEDGER", str(ledger)).replace("HOSTS", f'"{hosts[0].address}"'))
     until(lambda: lines(ledger) == ["begin"])
-    bay.server.kill()
+    getattr(bay.server, stops)()
     if ends_meanwhile:
         ledger.with_name(f"{ledger.name}.go").touch()
         until(lambda: lines(ledger) == ["begin", "end"])

@@ -122,6 +122,18 @@ async def test_a_batch_waits_for_the_one_before_and_a_failure_ends_the_row(bench
     assert ledger.read_text().split() == ["begin", "end"]
 
 
+async def test_a_further_attempt_runs_the_command_again(bench: Bench) -> None:
+    ledger = bench.hosts[0].work / "attempts"
+    line = f"echo x >> {ledger}; [ $(wc -l < {ledger}) -gt 1 ]"
+    more = f"retryCount: 1, command: ['{line}']"
+    text = workflow(
+        "a: {action: provisionVms, parameters: {staticIps: [127.0.2.1]}}",
+        f"run: {{action: execrun, parameters: {{{more}}}}}",
+    )
+    assert await bench.instance(text).run(LAUNCH) == SUCCEEDED
+    assert ledger.read_text() == "x\nx\n"
+
+
 async def test_the_output_is_in_the_steps_log_with_its_host(bench: Bench) -> None:
     line = "echo one; sleep 0.3; echo two >&2"
     live = bench.instance(

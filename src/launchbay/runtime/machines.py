@@ -298,7 +298,15 @@ async def stop_commands(job: JobRun) -> None:
             return
         for machine in ComponentMachines(job, path, on_errand, provider).reachable():
             found.setdefault(machine.host, (machine, on_errand))
-    await asyncio.gather(*(stop(machine, on_errand) for machine, on_errand in found.values()))
+    try:
+        async with asyncio.timeout(limits.MACHINES_STOP_S):
+            await asyncio.gather(*(stop(machine, on_errand) for machine, on_errand in found.values()))
+    except TimeoutError:
+        job.journal.log(
+            None,
+            "warning",
+            f"Within {limits.MACHINES_STOP_S:g} s not all machines answered; commands may still run there.",
+        )
 
 
 def _is_executing(job: JobRun, path: str) -> bool:
