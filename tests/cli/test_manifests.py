@@ -22,6 +22,9 @@ def test_a_good_manifest_is_good_and_a_bad_one_is_told_by_line_and_column(shell:
     assert result.exit_code == 1
     assert result.stdout.startswith("-:3:19: error: ")
     assert "[UnknownAction]" in result.stdout
+    _, line, mark, *_ = result.stdout.splitlines()
+    assert line == "    3 |     - a: {action: nothing}"
+    assert mark.index("^") == line.index("nothing")
 
 
 def test_findings_are_had_as_json(shell: Shell) -> None:

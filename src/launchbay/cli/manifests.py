@@ -15,6 +15,8 @@ from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.model.findings import Finding
 from launchbay.runtime.components.registry import ComponentTypes
 
+_AROUND_CHARS = 80
+
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
@@ -23,7 +25,8 @@ from launchbay.runtime.components.registry import ComponentTypes
 def validate(files: tuple[str, ...], output: str, strict: bool) -> None:  # noqa: FBT001 - click hands flags over so
     """Check manifests offline, with line and column of everything that is wrong."""
     actions, types = Registry.load().names(), ComponentTypes.load().definitions
-    found = {name: check(file_text(name).encode(), known_actions=actions, known_types=types) for name in files}
+    texts = {name: file_text(name) for name in files}
+    found = {name: check(text.encode(), known_actions=actions, known_types=types) for name, text in texts.items()}
     if output == "json":
         documents = {
             name: [{"severity": each.severity, **each.to_document()} for each in findings]
@@ -34,6 +37,7 @@ def validate(files: tuple[str, ...], output: str, strict: bool) -> None:  # noqa
         for name, findings in found.items():
             for finding in findings:
                 click.echo(_line(name, finding))
+                _point(texts[name], finding)
             if not findings:
                 click.echo(f"{name}: good")
     bad = [each for findings in found.values() for each in findings if strict or each.severity == "error"]
@@ -65,3 +69,16 @@ def _line(name: str, finding: Finding) -> str:
     colour = "red" if finding.severity == "error" else "yellow"
     severity = click.style(finding.severity, fg=colour)
     return f"{name}:{finding.line}:{finding.column}: {severity}: {finding.message} [{finding.code}]"
+
+
+def _point(text: str, finding: Finding) -> None:
+    """Show the line of a finding, with a mark under its column; of a long line only what is around it."""
+    lines = text.splitlines()
+    if not 1 <= finding.line <= len(lines):
+        return
+    column = finding.column - 1
+    begin = max(0, column - _AROUND_CHARS)
+    shown = lines[finding.line - 1][begin : column + _AROUND_CHARS].expandtabs(1)
+    number = str(finding.line)
+    click.secho(f"    {number} | {shown}", dim=True)
+    click.secho(f"    {' ' * len(number)} | {' ' * (column - begin)}^", dim=True)
