@@ -103,10 +103,19 @@ async def test_service_types_tell_what_they_take_and_do(api: Api) -> None:
     )
 
 
-async def test_the_services_that_come_later_offer_no_commands_yet(api: Api) -> None:
-    types = {kind["id"]: kind for kind in accepted(await api.get(f"organizations/{api.organization}/serviceTypes"))}
-    for type_id in ("builtin:cloud_account", "builtin:workflow_service"):
-        assert types[type_id]["commands"] == []
+async def test_a_cloud_account_is_tried_region_by_region(api: Api) -> None:
+    parameters = ACCOUNT | {
+        "configuration.endpoint-url": "https://127.0.0.1:9/",
+        "configuration.legacy-regions": "a, b",
+    }
+    account = await make(api, "builtin:cloud_account", parameters)
+    answer = accepted(await api.post(f"services/{account}/check", {"includeIntermediate": True}))
+    assert [look["region"] for look in answer[:-1]] == ["a", "b"]
+    assert answer[-1] == {"works": False, "regions": answer[:-1]}
+    assert "is refused: it is a loopback address" in answer[0]["problem"]
+    other = await make(api, "builtin:cloud_account", ACCOUNT | {"configuration.provider": "rackspace"})
+    [final] = accepted(await api.post(f"services/{other}/check", {}))
+    assert "rackspace" in final["regions"][0]["problem"]
 
 
 async def test_the_credentials_service_names_the_key_pair_that_it_does_not_have(api: Api) -> None:

@@ -31,6 +31,7 @@ from launchbay.clock import Clock, SystemClock
 from launchbay.engine.approvals import LOOK_S as APPROVALS_S
 from launchbay.engine.approvals import PendingApprovals
 from launchbay.engine.cleaner import CLEAN_S, Cleaner
+from launchbay.engine.cloud_probe import CloudProbe
 from launchbay.engine.duties import Duty
 from launchbay.engine.engine import Engine
 from launchbay.engine.notifications import WebhookNotices
@@ -41,6 +42,7 @@ from launchbay.engine.runner import Runner
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.engine.stager import Stager
 from launchbay.engine.webhook_sender import LOOK_S, WebhookSender
+from launchbay.machines.dialling import CheckedReach
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.observe.audit import Audit
 from launchbay.observe.exposition import exposition
@@ -50,6 +52,7 @@ from launchbay.planning.manifests import CompiledManifests
 from launchbay.programs.allowed import Programs
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.run import RetryPacing, Surroundings
+from launchbay.service_types.cloud_account import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
 from launchbay.store.embedded import EmbeddedPostgres
@@ -164,7 +167,7 @@ def _assemble(
         clock=clock,
         feed=EventFeed(database),
         machines=providers,
-        service_types=ServiceTypes.load(),
+        service_types=ServiceTypes.load(CloudAccount(CloudProbe(CheckedReach(outgoing.allowlist)))),
         secret_key=secret,
         outgoing=outgoing,
         audit=Audit(secret),

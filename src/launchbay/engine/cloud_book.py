@@ -73,7 +73,7 @@ class PostgresCloudBook:
         if sealed is None:
             return None
         parameters = msgspec.json.decode(self._secret_key.open(sealed, sign_in_purpose(account_id)))
-        return _account(account_id, GIVEN, parameters)
+        return account_of(account_id, GIVEN, parameters)
 
     async def note(self, errand: Errand, account_id: str, region: str) -> None:
         """Write down that machines of the errand's instance may be there from now on."""
@@ -100,11 +100,11 @@ class PostgresCloudBook:
 
     async def _opened(self, connection: Connection, row: AccountRow) -> CloudAccount:
         secrets = await open_secrets(self._secret_key, connection, row.id)
-        return _account(row.id, row.name, {**msgspec.json.decode(row.parameters), **secrets})
+        return account_of(row.id, row.name, {**msgspec.json.decode(row.parameters), **secrets})
 
 
-def _account(account_id: str, name: str, parameters: Mapping[str, Any]) -> CloudAccount:
-    """Return an account from the parameters of its service."""
+def account_of(account_id: str, name: str, parameters: Mapping[str, Any]) -> CloudAccount:
+    """Return an account from the parameters of its service, the secret ones opened."""
 
     def text(parameter: str) -> str:
         return str(parameters.get(f"{_PREFIX}{parameter}") or "")
@@ -122,7 +122,7 @@ def _account(account_id: str, name: str, parameters: Mapping[str, Any]) -> Cloud
 
 
 def _parameters(account: CloudAccount) -> dict[str, str]:
-    """Return what `_account` reads, of an account that a manifest gave."""
+    """Return what `account_of` reads, of an account that a manifest gave."""
     return {
         f"{_PREFIX}provider": account.provider,
         f"{_PREFIX}identity": account.identity,

@@ -1,12 +1,20 @@
 """`builtin:cloud_account`: where machines come from, and with whose credentials (manifest-language §8)."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from launchbay.model.types import STRING
-from launchbay.service_types.contract import FieldMessages, ParameterScope, Passive, ServiceParameter
+from launchbay.errors import Conflict
+from launchbay.model.types import BOOL, OBJECT, STRING, ListType
+from launchbay.service_types.contract import (
+    FieldMessages,
+    ParameterScope,
+    ServiceCall,
+    ServiceCommand,
+    ServiceParameter,
+    command_pins,
+)
 
 _PROVIDER = "configuration.provider"
 _IDENTITY = "configuration.identity"
@@ -14,10 +22,23 @@ _CREDENTIAL = "configuration.credential"
 _ENDPOINT = "configuration.endpoint-url"
 _REGIONS = "configuration.legacy-regions"
 _SECURITY_GROUP = "configuration.legacy-security-group"
+_REGION_LOOK = {"region": STRING, "works": BOOL, "problem": STRING}
 _PROVIDER_NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")
 
 
-class CloudAccount(Passive):
+class AccountProbe(Protocol):
+    """Signs in to clouds; the machines' side knows how."""
+
+    def regions(self, parameters: Mapping[str, Any]) -> Sequence[str]:
+        """Return the regions that an account with these parameters is for."""
+        ...
+
+    async def problem(self, organization_id: str, parameters: Mapping[str, Any], region: str) -> str | None:
+        """Sign in to a region and return what keeps the account from being used there, None where nothing does."""
+        ...
+
+
+class CloudAccount:
     """The parameters are checked here; the machines' side reads them."""
 
     id = "builtin:cloud_account"
@@ -30,6 +51,31 @@ class CloudAccount(Passive):
         _REGIONS: ServiceParameter(STRING, "The regions to use, separated by commas; without it, all of them."),
         _SECURITY_GROUP: ServiceParameter(STRING, "The security group of new machines."),
     }
+
+    commands: Mapping[str, ServiceCommand] = {
+        "check": ServiceCommand(
+            "cloud-account",
+            "Signs in to every region of the account, and makes nothing there; each is told as it was looked at.",
+            intermediate=_REGION_LOOK,
+            results={"works": BOOL, "regions": ListType(OBJECT)},
+            changes=False,
+        ),
+    }
+    interfaces = command_pins(commands)
+
+    def __init__(self, probe: AccountProbe | None = None) -> None:
+        self._probe = probe
+
+    async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:  # noqa: ARG002 - there is one
+        """Look at the account. Raises Conflict where this installation has nothing that could."""
+        if self._probe is None:
+            raise Conflict("This installation cannot reach clouds, so the account cannot be tried.")
+        looks: list[dict[str, Any]] = []
+        for region in self._probe.regions(call.parameters):
+            problem = await self._probe.problem(call.organization_id, call.parameters, region)
+            looks.append({"region": region, "works": problem is None, "problem": problem or ""})
+            call.report(looks[-1])
+        return {"works": all(look["works"] for look in looks), "regions": looks}
 
     async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:  # noqa: ARG002 - contract
         """Check the provider's name and the form of the address. Whether the credentials are right shows in use."""

@@ -45,12 +45,15 @@ class ServiceTypes:
             self._types[kind.id] = kind
 
     @classmethod
-    def load(cls) -> "ServiceTypes":
-        """Find all types. A package that cannot be loaded is left out, logged and listed in `problems`.
+    def load(cls, *equipped: ServiceType) -> "ServiceTypes":
+        """Find all types; `equipped` ones stand in the places of the built-in ones with their ids.
+
+        A package that cannot be loaded is left out, logged and listed in `problems`.
 
         Raises CannotStart when two types have one id: no order of loading may decide what a service does.
         """
-        sources: list[tuple[str, ServiceType]] = [(_BUILT_IN_PACKAGE, kind) for kind in BUILT_IN]
+        stand_in = {kind.id: kind for kind in equipped}
+        sources = [(_BUILT_IN_PACKAGE, stand_in.get(kind.id, kind)) for kind in BUILT_IN]
         problems: list[str] = []
         for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (_package(point), point.name)):
             try:
