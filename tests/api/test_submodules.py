@@ -265,3 +265,27 @@ async def test_a_revision_of_a_submodule_brings_what_it_says_of_those_inside(api
     over_it = {**of_revision, "submodules": {"child": {"manifestVersion": 3}}}
     document = await api.settled(await api.launch(top, submodules={"child": over_it}))
     assert document["returnValues"]["result.told"] == "newer 1"
+
+
+async def test_a_revision_of_an_instance_makes_its_submodules_again_as_they_are(api: Api) -> None:
+    bottom, middle = fresh_name("bottom"), fresh_name("middle")
+    leaf = await api.application(CHILD, bottom)
+    unmapped = RELAY.replace("LOCATOR", bottom).replace("    input: {size: bind(child#input.size)}\n", "")
+    await api.application(unmapped, middle)
+    top = await api.application(
+        parent(middle)
+        .replace("    input: {size: bind(child#input.size)}\n", "")
+        .replace("        input: {size: configuration(int)}\n", "")
+    )
+    inside = {"child": {"manifestVersion": 2, "parameters": {"input.size": 4}}}
+    first = await api.settled(await api.launch(top, submodules={"child": {"submodules": inside}}))
+    assert first["returnValues"]["result.told"] == "size 4"
+    accepted(await api.put_yaml(f"applications/{leaf}/manifest", CHILD.replace("size {$.size}", "newer {$.size}")))
+    made = accepted(await api.post(f"applications/{top}/revisions", {"name": "as it is", "instanceId": first["id"]}))
+    assert accepted(await api.get(f"revisions/{made['id']}"))["submodules"] == {
+        "child": {"manifestVersion": 2, "submodules": inside}
+    }
+    again = await api.settled(await api.launch(top, revisionId=made["id"]))
+    assert again["returnValues"] == first["returnValues"]
+    newest = await api.settled(await api.launch(top))
+    assert newest["returnValues"]["result.told"] == "newer 1"

@@ -256,10 +256,13 @@ async def test_a_launch_waits_for_a_shared_instance_that_is_busy(api: Api) -> No
     await api.settled(lent)
     revision = await shared(api, lent, application)
     accepted(await api.post(f"instances/{lent}/actions.hold", {"seconds": "0.6"}))
-    user = await api.launch(await api.application(parent({"one": child})), submodules={"one": {"revisionId": revision}})
+    using = await api.application(parent({"one": child}))
+    user = await api.launch(using, submodules={"one": {"revisionId": revision}})
     document = await api.settled(user)
     assert document["status"] == "Running", document["errorMessage"]
     assert links(document) == {"one": lent}
+    made = accepted(await api.post(f"applications/{using}/revisions", {"name": "as it is", "instanceId": user}))["id"]
+    assert accepted(await api.get(f"revisions/{made}"))["submodules"] == {"one": {"revisionId": revision}}
     assert (await api.run(user, "destroy"))["status"] == "Destroyed"
     assert (await api.document(lent))["status"] == "Running"
 

@@ -97,7 +97,7 @@ async def plan_launch_tree(
     view = view_of(environment)
     root = _root(application, request, version, manifest)
     # Shared instances are asked for by name only, so most launches need not know them.
-    shared = await shared_instances(connection, environment) if request.submodules else {}
+    shared = await shared_instances(connection, environment.id) if request.submodules else {}
     planner = TreePlanner(desk, connection, lookup, environment, shared)
     await planner.plant(root, read_submodules(request.submodules))
     unmet = await lead_to_services(desk, connection, environment, root)
@@ -119,10 +119,10 @@ def _root(application: Application, request: LaunchRequest, version: int, manife
     )
 
 
-async def shared_instances(connection: Connection, environment: Environment) -> dict[str, str]:
+async def shared_instances(connection: Connection, environment_id: str) -> dict[str, str]:
     """Return the running instances of the environment's catalogs by the revision that they stand for (language §8)."""
     shared: dict[str, str] = {}
-    for catalog in await instances.shared_catalogs(connection, environment_id=environment.id):
+    for catalog in await instances.shared_catalogs(connection, environment_id=environment_id):
         for revision_id, instance_id in (msgspec.json.decode(catalog.parameters).get(CATALOG) or {}).items():
             shared.setdefault(revision_id, instance_id)
     return shared

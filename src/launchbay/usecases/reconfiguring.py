@@ -112,7 +112,7 @@ async def plan_configuration(
         manifest=manifest,
         former=await former_of(connection, record.id, record.version, record.revision_id, record.parameters),
     )
-    planner = TreePlanner(desk, connection, lookup, environment, await shared_instances(connection, environment))
+    planner = TreePlanner(desk, connection, lookup, environment, await shared_instances(connection, environment.id))
     await planner.plant(root, read_submodules(target.submodules))
     unmet = await lead_to_services(desk, connection, environment, root)
     await _refuse_circles(connection, record.organization_id, root)

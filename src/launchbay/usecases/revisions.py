@@ -24,6 +24,7 @@ from launchbay.usecases.desk import Desk
 from launchbay.usecases.launching import checked_version
 from launchbay.usecases.names import checked_name, named_in_body
 from launchbay.usecases.revision_content import RevisionRequest
+from launchbay.usecases.revision_of_instance import submodules_of
 from launchbay.usecases.submodule_request import read_submodules
 
 _VANISHED = "The application or the environment was deleted at the same moment."
@@ -110,7 +111,7 @@ async def _content(
                 "of them.",
                 code="ConflictingFields",
             )
-        return await _of_instance(connection, lookup, application, request.instance_id)
+        return await _of_instance(desk, connection, lookup, application, request.instance_id)
     version = await checked_version(connection, application, _chosen(request.version, old and old.version))
     parameters = _chosen(request.parameters, old and msgspec.json.decode(old.parameters)) or {}
     submodules = _chosen(request.submodules, old and msgspec.json.decode(old.submodules)) or {}
@@ -127,7 +128,7 @@ async def _content(
 
 
 async def _of_instance(
-    connection: Connection, lookup: Lookup, application: Application, instance_id: str
+    desk: Desk, connection: Connection, lookup: Lookup, application: Application, instance_id: str
 ) -> dict[str, Any]:
     with named_in_body("instanceId"):
         instance = await lookup.instance(instance_id, Permission.READ)
@@ -136,11 +137,12 @@ async def _of_instance(
     launched_from = None
     if instance.revision_id is not None:
         launched_from = await store.one(connection, revision_id=instance.revision_id, application_id=application.id)
+    kept = {} if launched_from is None else msgspec.json.decode(launched_from.submodules)
     return {
         "version": instance.version,
         "parameters": instance.parameters,
         "environment_id": instance.environment_id,
-        "submodules": "{}" if launched_from is None else launched_from.submodules,
+        "submodules": _text({**kept, **await submodules_of(desk, connection, instance)}),
     }
 
 
