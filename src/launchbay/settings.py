@@ -51,6 +51,8 @@ class Settings:
     rate_limit_address_per_s: int = 5_000
     rate_limit_user_per_s: int = 5_000
     rate_limit_burst_s: float = 2.0
+    otlp_endpoint: str = ""
+    otlp_service: str = "launchbay"
     metrics_token: str = field(default="", repr=False)
     log_level: str = "info"
     log_format: str = "console"

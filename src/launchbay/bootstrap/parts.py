@@ -46,6 +46,7 @@ from launchbay.machines.dialling import CheckedReach
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.observe.audit import Audit
 from launchbay.observe.exposition import exposition
+from launchbay.observe.tracing import tracing
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.manifests import CompiledManifests
@@ -94,6 +95,8 @@ async def started(settings: Settings, clock: Clock | None = None) -> AsyncIterat
     """
     clock = clock or SystemClock()
     async with AsyncExitStack() as stack:
+        if settings.otlp_endpoint:
+            stack.push_async_callback(asyncio.to_thread, tracing.send_to(settings.otlp_endpoint, settings.otlp_service))
         url = await _database_url(settings, stack)
         await prepare(url)
         database = await stack.enter_async_context(Database(url, connections=settings.database_connections))

@@ -25,8 +25,9 @@ from launchbay.errors import Fenced, LaunchbayError
 from launchbay.model.instance import InstanceEvent, InstanceStatus, move
 from launchbay.model.job import StepStatus
 from launchbay.model.masking import Masking
-from launchbay.model.plan import read_plan
+from launchbay.model.plan import Plan, read_plan
 from launchbay.observe import metrics
+from launchbay.observe.tracing import Attributes, tracing
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.journal import StepRecord
 from launchbay.runtime.machines import release_everything, stop_commands
@@ -137,7 +138,25 @@ class Runner:
     async def _perform(
         self, job_id: str, claim: ClaimRow, journal: PostgresJournal, cancellation: str | None, goes_on: asyncio.Event
     ) -> None:
-        ending = Ending(self._database, journal, job_id, claim, read_plan(claim.plan), self._recording)
+        plan = read_plan(claim.plan)
+        about: Attributes = {
+            "launchbay.job": job_id,
+            "launchbay.instance": claim.instance_id,
+            "launchbay.fence": claim.fence,
+        }
+        with tracing.span(f"job {plan.workflow}", about, plan.trace):
+            await self._perform_plan(plan, job_id, claim, journal, cancellation, goes_on)
+
+    async def _perform_plan(
+        self,
+        plan: Plan,
+        job_id: str,
+        claim: ClaimRow,
+        journal: PostgresJournal,
+        cancellation: str | None,
+        goes_on: asyncio.Event,
+    ) -> None:
+        ending = Ending(self._database, journal, job_id, claim, plan, self._recording)
         state = InstanceState.from_text(journal.secrets.opened_json(claim.state))
         try:
             job = await self._assembly.job(job_id, claim, journal, state, self._others)

@@ -21,7 +21,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `propagates` whether the job's end changes it (manifest-language §5, propagateStatus). `deletes_instance` makes a
     destroy the last job of a forced deletion: it has a time limit, and the records go after it. `resumes` are the
     failed jobs, the last one last, that this one goes on with: what they have done stays done. `recalls` is the job
-    that a forced deletion put an end to, if any: what it has done is brought into the instance's state first.
+    that a forced deletion put an end to, if any: what it has done is brought into the instance's state first. `trace`
+    is the trace of whoever asked for the job (W3C traceparent), "" without.
     """
 
     kind: JobKind
@@ -36,6 +37,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str | None = None
     resumes: list[str] = []
     recalls: str | None = None
+    trace: str = ""
     version: int = PLAN_VERSION
 
     def to_text(self) -> str:

@@ -12,6 +12,7 @@ from launchbay.model.plan import Plan
 from launchbay.planning.commands import planned_steps
 from launchbay.store import jobs
 from launchbay.store.pool import Connection
+from launchbay.trace_parent import trace_parent
 
 
 def accepting_event(plan: Plan) -> InstanceEvent:
@@ -45,10 +46,16 @@ async def accept(
     return None if queued is None else job_id
 
 
+def traced(plan: Plan) -> Plan:
+    """Return the plan with the trace that the running code belongs to."""
+    parent = trace_parent.get()
+    return msgspec.structs.replace(plan, trace=parent) if parent else plan
+
+
 def job_columns(plan: Plan, manifest: CompiledManifest) -> dict[str, Any]:
     """Return the columns of a new job that follow from its plan."""
     return {
         "job_status": JobStatus.EXECUTING.value,
-        "plan": plan.to_text(),
+        "plan": traced(plan).to_text(),
         "steps": msgspec.json.encode(planned_steps(manifest, plan)).decode(),
     }

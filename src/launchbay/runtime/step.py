@@ -1,6 +1,7 @@
 """One step of a workflow: its parameters, attempts and outcome (manifest-language §5, "Steps")."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from structlog.contextvars import bound_contextvars
@@ -12,6 +13,7 @@ from launchbay.manifest.graph import Step
 from launchbay.model.job import StepStatus
 from launchbay.model.step_path import attempt_path, step_path
 from launchbay.model.values import BOOL, INT, CoercionError, coerce
+from launchbay.observe.tracing import Attributes, tracing
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands, call_workflow, split_command
 from launchbay.runtime.context import RunningStep
@@ -106,7 +108,7 @@ class _Execution:
             self.running.attempt = attempt
             await self._begin(attempt)
             try:
-                with bound_contextvars(step=self.path):
+                with bound_contextvars(step=self.path), self._span(attempt):
                     outputs = await self._perform(self.workflow, self.running, parameters)
             except (ActionFailed, WorkflowFailed) as error:
                 is_final = attempt > retries or (isinstance(error, ActionFailed) and not error.retryable)
@@ -117,6 +119,16 @@ class _Execution:
                 continue
             self._succeed(outputs)
             return outputs
+
+    def _span(self, attempt: int) -> AbstractContextManager[Any]:
+        if self.step.action is None or not tracing.is_on:
+            return nullcontext()
+        about: Attributes = {
+            "launchbay.step": self.path,
+            "launchbay.action": self.step.action,
+            "launchbay.attempt": attempt,
+        }
+        return tracing.span(f"step {self.step.name}", about)
 
     async def _relive(self, parameters: dict[str, Any], attempts: int) -> None:
         """Bring back what failed attempts did to the instance's state through the workflows that they called."""

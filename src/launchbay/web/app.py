@@ -29,6 +29,7 @@ from launchbay.web.incoming import ClientGone, IncomingBody
 from launchbay.web.middleware.access_log import AccessLog
 from launchbay.web.middleware.request_id import RequestId
 from launchbay.web.middleware.security_headers import SecurityHeaders
+from launchbay.web.middleware.tracing import Tracing
 from launchbay.web.problems import log_failure, problem
 from launchbay.web.routing import Router
 from launchbay.web.services import Services
@@ -51,7 +52,7 @@ def create_app(
 ) -> App:
     """Return the whole HTTP side: the table, and the pages of another application beside it, inside the middleware."""
     frame: App = Frame(endpoints, authenticator, services, limits)
-    return RequestId(AccessLog(SecurityHeaders(frame if pages is None else Beside(frame, pages))))
+    return RequestId(Tracing(AccessLog(SecurityHeaders(frame if pages is None else Beside(frame, pages)))))
 
 
 class Beside:

@@ -1,0 +1,97 @@
+"""Traces from a request through its job to the steps, sent to an OpenTelemetry collector (setting `otlp_endpoint`).
+
+OpenTelemetry comes with the extra `launchbay[telemetry]` and is loaded only where the setting asks for it. Without it,
+a span costs a call and a comparison. Spans hold ids and names of actions, never parameters or texts of errors.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
+from typing import Any
+
+from launchbay import __version__
+from launchbay.errors import CannotStart
+from launchbay.trace_parent import trace_parent
+
+Attributes = Mapping[str, str | int]
+
+_NOTHING: AbstractContextManager[None] = nullcontext()
+
+
+class Tracing:
+    """The one way to spans; made at start, `off` or sending somewhere."""
+
+    def __init__(self) -> None:
+        self._begin: Callable[[str, str, Attributes], AbstractContextManager[Any]] | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether spans go anywhere."""
+        return self._begin is not None
+
+    def span(self, name: str, attributes: Attributes, parent: str = "") -> AbstractContextManager[Any]:
+        """Return a span for the time of a block, under `parent` (a W3C traceparent) or else under the running one.
+
+        Inside of the block it is the trace parent. The type of an exception that leaves the block is noted in it. What
+        the block gets is OpenTelemetry's own span, or None where nothing is traced.
+        """
+        return _NOTHING if self._begin is None else self._begin(name, parent, attributes)
+
+    def send_to(self, endpoint: str, service: str) -> Callable[[], None]:
+        """Send spans to the collector at an http(s) address from now on; call what is returned to end that.
+
+        Raises CannotStart where OpenTelemetry is not installed.
+        """
+        try:
+            exporting = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+            batches = import_module("opentelemetry.sdk.trace.export")
+        except ImportError as error:
+            raise CannotStart(
+                f"LAUNCHBAY_OTLP_ENDPOINT is set, and OpenTelemetry is not installed: {error}.",
+                "Install it with: pip install 'launchbay[telemetry]'",
+                code="TelemetryMissing",
+            ) from error
+        exporter = exporting.OTLPSpanExporter(endpoint=endpoint.rstrip("/") + "/v1/traces")
+        return self._send(batches.BatchSpanProcessor(exporter), service)
+
+    def _send(self, processor: Any, service: str) -> Callable[[], None]:
+        sdk = import_module("opentelemetry.sdk.trace")
+        resources = import_module("opentelemetry.sdk.resources")
+        about = {"service.name": service, "service.version": __version__}
+        provider = sdk.TracerProvider(resource=resources.Resource.create(about), shutdown_on_exit=False)
+        provider.add_span_processor(processor)
+        self._begin = _beginning(provider.get_tracer("launchbay"))
+
+        def end() -> None:
+            self._begin = None
+            provider.shutdown()
+
+        return end
+
+
+def _beginning(tracer: Any) -> Callable[[str, str, Attributes], AbstractContextManager[Any]]:
+    text_form = import_module("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator()
+    failed = import_module("opentelemetry.trace").StatusCode.ERROR
+
+    @contextmanager
+    def begin(name: str, parent: str, attributes: Attributes) -> Iterator[Any]:
+        context = text_form.extract({"traceparent": parent}) if parent else None
+        with tracer.start_as_current_span(
+            name, context=context, attributes=dict(attributes), record_exception=False, set_status_on_exception=False
+        ) as span:
+            carried: dict[str, str] = {}
+            text_form.inject(carried)
+            token = trace_parent.set(carried.get("traceparent", ""))
+            try:
+                yield span
+            except BaseException as error:
+                span.set_status(failed)
+                span.set_attribute("error.type", type(error).__name__)
+                raise
+            finally:
+                trace_parent.reset(token)
+
+    return begin
+
+
+tracing = Tracing()
