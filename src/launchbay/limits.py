@@ -160,6 +160,7 @@ COMMAND_OUTPUT_BYTES = 1024 * MIB  # that one command may write; it is ended bey
 COMMAND_SHOWN_AT_ONCE_BYTES = 256 * KIB  # of output between two looks at it; the rest of more is passed over
 COMMAND_STOP_S = 5.0  # between asking a command to end and ending it
 MACHINE_CONNECT_S = 30.0  # for one connection, with its sign-in
+MACHINE_ADOPT_S = 5.0  # for a host that is adopted to answer; a busy SSH server may drop a first attempt
 MACHINE_RECONNECT_S = 120.0  # that a machine may be out of reach while a command runs on it
 MACHINE_STOP_S = 30.0  # for ending on one machine what a cancelled job left running there
 MACHINES_STOP_S = 90.0  # for all machines of the job together

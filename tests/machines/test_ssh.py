@@ -1,12 +1,15 @@
 """Commands and files on real OpenSSH servers."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from launchbay import limits
 from launchbay.errors import ActionFailed, AddressRefused
 from launchbay.machines.contract import Errand
 from launchbay.machines.ssh import Ssh
@@ -133,6 +136,44 @@ async def test_of_a_long_output_the_middle_is_left_out(ssh: Ssh, hosts: Hosts) -
         assert len(stdout) < 1200
 
 
+async def test_a_command_that_writes_without_end_is_ended(
+    ssh: Ssh, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "COMMAND_OUTPUT_BYTES", limits.MIB)
+    mark = hosts[0].work / "endless"
+    with pytest.raises(ActionFailed, match=r"wrote more than 1 MiB and was ended") as error:
+        await ssh.run(asked("endless"), on(hosts[0]), RemoteCommand(line=f"echo $$ > {mark}; exec yes"))
+    assert not error.value.retryable
+    assert not await _alive(ssh, hosts[0], mark)
+
+
+async def test_a_connection_that_breaks_is_made_again_and_the_command_runs_on(ssh: Ssh, hosts: Hosts) -> None:
+    seen: list[str] = []
+    log, ledger, go_on = Log(), hosts[0].work / "broken", hosts[0].work / "broken.go"
+    line = f"echo x | tee -a {ledger}; until [ -e {go_on} ]; do sleep 0.05; done; echo end"
+    async with Wire(hosts[0]) as wire:
+        command = RemoteCommand(line=line, sink=lambda _, text: seen.append(text))
+        task = asyncio.create_task(ssh.run(asked("broken", log), wire.machine, command))
+        await _until(lambda: "x" in seen)
+        wire.cut()
+        await _until(lambda: wire.connections == 2)
+        go_on.touch()
+        assert (await task).stdout == "x\nend\n"
+    assert ledger.read_text() == "x\n"
+    assert seen == ["x", "end"]
+    assert any("The way to 127.0.1.1 broke" in text for text in log)
+
+
+async def test_a_host_that_stays_out_of_reach_fails_the_command(
+    ssh: Ssh, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MACHINE_CONNECT_S", 0.2)
+    nowhere = msgspec.structs.replace(on(hosts[0]), port=1)
+    told = r"127\.0\.1\.1 is out of reach since \d+ s: 127\.0\.1\.1:1 cannot be reached"
+    with pytest.raises(ActionFailed, match=told):
+        await ssh.run(asked("nowhere"), nowhere, RemoteCommand(line="true"))
+
+
 @needs_sudo
 async def test_sudo_makes_the_superuser_and_without_it_there_is_none(ssh: Ssh, hosts: Hosts) -> None:
     machine = on(hosts[0])
@@ -203,6 +244,44 @@ async def test_an_address_that_the_rules_forbid_is_not_dialled(hosts: Hosts, tmp
 async def test_who_is_not_let_in_is_told_what_to_check(ssh: Ssh, hosts: Hosts) -> None:
     with pytest.raises(ActionFailed, match=r"does not let 'nobody-here' in with the environment's key pair\. Check"):
         await ssh.answers(asked("login"), on(hosts[0], "nobody-here"))
+
+
+class Wire:
+    """A connection to a host that can be cut."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._writers: list[asyncio.StreamWriter] = []
+        self.connections = 0
+
+    async def __aenter__(self) -> "Wire":
+        self._server = await asyncio.start_server(self._serve, self._host.address, 0)
+        port = self._server.sockets[0].getsockname()[1]
+        self.machine = msgspec.structs.replace(on(self._host), port=port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        self.cut()
+
+    def cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        there, back = await asyncio.open_connection(self._host.address, self._host.port)
+        self._writers += [writer, back]
+        await asyncio.gather(_carry(reader, back), _carry(there, writer))
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
 
 
 async def _until(condition: object) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from launchbay import limits
 from launchbay.machines.registry import Providers
 from launchbay.machines.static import StaticMachines
 from launchbay.model.environment_view import EnvironmentView
@@ -57,7 +58,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(hosts: Hosts, tmp_path: Path) -> Bench:
+def bench(hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr(limits, "MACHINE_ADOPT_S", 0.0)
     found = Bench(hosts, tmp_path)
     found.forget_runs()
     return found

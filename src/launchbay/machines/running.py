@@ -180,7 +180,8 @@ class Run:
                 # A way that held for a while is no sign of one that is lost for good.
                 if lost_at is None or now - opened_at > limits.MACHINE_RECONNECT_S:
                     lost_at, pause_s = now, _RECONNECT_FIRST_S
-                if now - lost_at > limits.MACHINE_RECONNECT_S:
+                # What has begun is worth more patience than what has not.
+                if now - lost_at > (limits.MACHINE_RECONNECT_S if self._is_ours else limits.MACHINE_CONNECT_S):
                     raise ActionFailed(
                         f"{self.machine.host} is out of reach since {now - lost_at:.0f} s: {error}."
                     ) from None

@@ -105,7 +105,7 @@ class StaticMachines:
         return None
 
     async def _all_answer(self, errand: Errand, machines: Sequence[Machine]) -> None:
-        await _all(self._ssh.answers(errand, machine) for machine in machines)
+        await _all(self._ssh.answers(errand, machine, limits.MACHINE_ADOPT_S) for machine in machines)
 
 
 def _machine(

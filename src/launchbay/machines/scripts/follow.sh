@@ -33,7 +33,9 @@ while [ -z "$parent" ] || kill -0 "$parent" 2>/dev/null; do
     [ -z "$ended" ] || exit 0
     [ $((out + err)) -le "$bound" ] || exit 76
     if is_alive; then missing=0; else missing=$((missing + 1)); fi
-    [ "$missing" -lt 20 ] || [ -f "$run/exit" ] || exit 75
+    # One that never wrote who it is may still be starting, on a machine that is very busy.
+    if [ -s "$run/pid" ]; then patience=4; else patience=20; fi
+    [ "$missing" -lt "$patience" ] || [ -f "$run/exit" ] || exit 75
     if [ "$pause" -lt 10 ]; then sleep "0.$pause" 2>/dev/null || sleep 1; else sleep 1; fi
 done
 exit 74
