@@ -48,7 +48,7 @@ class CloudAccount:
         _IDENTITY: ServiceParameter(STRING, "Who signs in there: an access key or a user's name.", required=True),
         _CREDENTIAL: ServiceParameter(STRING, "The secret that belongs to the identity.", required=True, secret=True),
         _ENDPOINT: ServiceParameter(STRING, "The http or https address of the provider's API, where it has several."),
-        _REGIONS: ServiceParameter(STRING, "The regions to use, separated by commas; without it, all of them."),
+        _REGIONS: ServiceParameter(STRING, "The regions that it is for, separated by commas; without it, any region."),
         _SECURITY_GROUP: ServiceParameter(STRING, "The security group of new machines."),
     }
 
