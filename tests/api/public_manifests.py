@@ -77,10 +77,11 @@ async def reconfigured(api: Api, instance: str, jobs: int, **parameters: Any) ->
     return await finished(api, instance, jobs)
 
 
-async def given_to_chef(api: Api, instance: str, step: str) -> Any:
-    """Return the attributes that the last job's Chef run in this step got, on the first machine that it ran on."""
-    [job, *_] = accepted(await api.get(f"instances/{instance}/jobs"))
-    detail = accepted(await api.get(f"instances/{instance}/jobs/{job['id']}"))
+async def given_to_chef(api: Api, instance: str, step: str, job: str | None = None) -> Any:
+    """Return the attributes that Chef got in this step, on the first machine, in the last job (of this name)."""
+    jobs = accepted(await api.get(f"instances/{instance}/jobs"))
+    last = next(each for each in jobs if job in (None, each["name"]))
+    detail = accepted(await api.get(f"instances/{instance}/jobs/{last['id']}"))
     # A workflow's step and the action's own step inside of it may have one name; the outputs are the action's.
     [outputs] = [each["outputs"] for each in detail["steps"] if each["name"] == step and each.get("outputs")]
     return next(iter(outputs["chefState"].values()))

@@ -240,14 +240,39 @@ application:
     input: {port: bind(app#configuration.app-port)}
     result: {entry: bind(lb#haproxy.entry-urls), uri: bind(app#tomcat.app-uri), schema: bind(main#out.db)}
     actions: {update: bind(main#actions.update)}
-  bindings: [[lb#servers, app#tomcat], [main, db], [main, app]]
+  bindings: [[lb#servers, app#tomcat], [main, db], [main, app], [app, code]]
   components:
+    code:
+      type: cobalt.common.Constants
+      interfaces:
+        source:
+          lib-uri: publish-signal(list<string>)
+          context-nodes: publish-signal(object)
+          context-attrs: publish-signal(object)
+          uri: publish-signal(list<string>)
+          path: publish-signal(list<string>)
+          java-opts: publish-signal(string)
+      configuration:
+        configuration.values:
+          source.lib-uri: ["http://x.example/lib.jar"]
+          source.context-nodes: [{Resource: {name: jdbc}}]
+          source.context-attrs: {docBase: /a}
+          source.uri: ["http://x.example/a.war"]
+          source.path: [/a]
+          source.java-opts: -Da=1
     app:
       type: reference.Submodule
       configuration: {__locator.application-id: TOMCAT}
       interfaces:
         configuration: {app-port: configuration(int)}
         tomcat: {app-uri: publish-signal(list<string>), manage-service: receive-command(string service-action)}
+        source:
+          lib-uri: consume-signal(list<string>)
+          context-nodes: consume-signal(object)
+          context-attrs: consume-signal(object)
+          uri: consume-signal(list<string>)
+          path: consume-signal(list<string>)
+          java-opts: consume-signal(string)
     lb:
       type: reference.Submodule
       configuration: {__locator.application-id: HAPROXY}
@@ -301,6 +326,12 @@ async def test_public_components_make_a_site_as_submodules_of_another_applicatio
         "result.entry": ["http://bay.example:80"],
         "result.uri": ["http://bay.example:8080/"],
         "result.schema": f"jdbc:mysql://{host}:3306/bay?autoReconnect=true",
+    }
+    # What the parent's constants give to the server was there when it was launched.
+    deployed = await given_to_chef(dry, children["app"], "deploy-war", job="launch")
+    assert deployed["cookbook-qubell-tomcat"] == {
+        "war": {"uri": ["http://x.example/a.war"], "path": ["/a"]},
+        "context": {"context_attrs": {"docBase": "/a"}, "context_nodes": [{"Resource": {"name": "jdbc"}}]},
     }
     # The balancer requires no server, so its launch did not wait for one; it heard of it later.
     balancer = await finished(dry, children["lb"], 2)
