@@ -18,6 +18,7 @@ import httpx
 import psycopg
 import pytest
 
+from launchbay.console.pages.table import PAGES
 from launchbay.web.answers import EVENTS
 from launchbay.web.endpoints import ENDPOINTS
 from tests.api.canaries import Canaries, Planted, Planter
@@ -175,7 +176,27 @@ async def test_none_is_on_a_public_page_or_in_the_metrics(world: World) -> None:
     assert leaks(world.canaries, iter(texts)) == []
 
 
+NOUNS = {"job": "jobs", "user": "users", "webhook": "webhooks"}
+STREAMS = {"/console/instances/{id}/events"}
+SURELY_VISITED = {"/console/instances/{id}", "/console/instances/{id}/jobs/{job}", "/console/applications/{id}"}
 PUBLIC = ["/", "/refreshToken", "/health/live", "/health/ready", "/metrics", "/docs", "/api/1/openapi.json"]
+
+
+async def test_none_is_on_a_page_of_the_console(world: World) -> None:
+    origin = f"http://127.0.0.1:{world.port}"
+    async with httpx.AsyncClient(base_url=origin, headers={"Origin": origin}, timeout=30) as browser:
+        signed_in = await browser.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        assert signed_in.status_code == 303, signed_in.text
+        found = {}
+        for page in PAGES:
+            words = {name: NOUNS.get(name) or page.path.split("/")[2] for name in re.findall(r"{(\w+)}", page.path)}
+            if page.method == "GET" and set(words.values()) <= set(world.planted.objects) and page.path not in STREAMS:
+                path = page.path.format(**{name: world.planted.objects[noun] for name, noun in words.items()})
+                found[page.path] = await browser.get(path)
+    refused = {path: answer.status_code for path, answer in found.items() if answer.status_code != 200}
+    assert refused == {"/console": 303}, "the first page leads to the organization"
+    assert found.keys() >= SURELY_VISITED
+    assert leaks(world.canaries, ((path, answer.text) for path, answer in found.items())) == []
 
 
 def test_none_is_in_a_delivery_of_a_webhook(world: World) -> None:
