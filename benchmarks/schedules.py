@@ -1,0 +1,170 @@
+"""A million pending schedules: how soon due ones start, what waiting costs, how many can fall due at once.
+
+python -m benchmarks.schedules [--count 1000000]     (quality.md §4)
+
+The schedules lie on ten thousand instances, and nearly all of them are due in weeks. They are inserted in bulk; one by
+one is measured apart, over the API and as statements.
+"""
+
+import argparse
+import asyncio
+import os
+import time
+from datetime import datetime
+
+import psycopg
+
+from benchmarks.http_client import Client
+from benchmarks.lists import fill
+from benchmarks.reads import running_instance
+from benchmarks.server import Server, running
+from launchbay.store.embedded import EmbeddedPostgres
+from launchbay.store.pool import conninfo
+
+INSTANCES = 10_000
+ONE_BY_ONE_S = 4.0
+LATE_OVER_S = 15.0
+LATE = 600
+AT_ONCE = 1_000
+IDLE_S = 15.0
+CLIENTS = 16
+ROW = "{:<52} {:>12} {:>12} {:>12}   {}"
+
+_SOME = """
+INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
+SELECT launchbay_new_id(), id, 'workflow', 'destroy', owner_id, {due}
+FROM (SELECT id, owner_id, row_number() OVER (ORDER BY id) AS number
+      FROM instances WHERE status = 'Running' AND id NOT IN (SELECT instance_id FROM jobs WHERE status = 'Executing')
+      ORDER BY random() LIMIT %(count)s) AS chosen
+RETURNING instance_id, due_at
+"""
+Times = dict[str, datetime]
+
+_EVENLY = "now() + interval '1 second' + number * %(over_s)s / %(count)s * interval '1 second'"
+_AT_ONCE = "now() + interval '2 seconds'"
+
+
+def line(what: str, measured: str, must: str = "", aim: str = "", beside: str = "") -> None:
+    print(ROW.format(what, measured, must, aim, beside), flush=True)
+
+
+def insert_in_bulk(connection: psycopg.Connection, count: int) -> None:
+    connection.execute(
+        "INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)"
+        " SELECT launchbay_new_id(), id, 'workflow', 'destroy', owner_id,"
+        " now() + (20 + random() * 20) * interval '1 day'"
+        " FROM instances, generate_series(1, %s) WHERE status = 'Running'",
+        [count // INSTANCES],
+    )
+    connection.execute("VACUUM (ANALYZE) schedules")
+
+
+def inserts_per_s(connection: psycopg.Connection) -> float:
+    """Return how many schedules one client inserts a second, each a transaction."""
+    [(instance, owner)] = connection.execute("SELECT id, owner_id FROM instances LIMIT 1").fetchall()
+    statement = (
+        "INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)"
+        " VALUES (launchbay_new_id(), %s, 'workflow', 'destroy', %s, now() + interval '30 days')"
+    )
+    done, began = 0, time.perf_counter()
+    while time.perf_counter() - began < ONE_BY_ONE_S:
+        connection.execute(statement, [instance, owner])
+        done += 1
+    return done / (time.perf_counter() - began)
+
+
+async def api_inserts_per_s(server: Server, instance: str) -> float:
+    """Return how many schedules sixteen clients make a second through the API."""
+    bearer = server.bearer()
+    until = time.perf_counter() + ONE_BY_ONE_S
+
+    async def work(client: Client) -> int:
+        done = 0
+        while time.perf_counter() < until:
+            await client.json("POST", f"/api/1/instances/{instance}/destroy/schedule", {"interval": "2000000000"})
+            done += 1
+        client.close()
+        return done
+
+    began = time.perf_counter()
+    done = sum(await asyncio.gather(*(work(bearer.another()) for _ in range(CLIENTS))))
+    return done / (time.perf_counter() - began)
+
+
+def idle_cpu_percent(server: Server) -> float:
+    """Return the CPU of the server and its PostgreSQL while nothing is due, in percent of a core."""
+    time.sleep(3.0)
+    before, began = server.cpu_s(), time.perf_counter()
+    time.sleep(IDLE_S)
+    return 100 * (server.cpu_s() - before) / (time.perf_counter() - began)
+
+
+def lateness_ms(connection: psycopg.Connection) -> list[float]:
+    """Let schedules fall due one after the other on different instances; return how late each became a job, sorted."""
+    due: Times = dict(
+        connection.execute(_SOME.format(due=_EVENLY).encode(), {"count": LATE, "over_s": LATE_OVER_S}).fetchall()
+    )
+    accepted = _accepted(connection, list(due), within_s=LATE_OVER_S + 30)
+    return sorted((accepted[each] - at).total_seconds() * 1000 for each, at in due.items())
+
+
+def drained_per_s(connection: psycopg.Connection) -> tuple[float, float]:
+    """Let a thousand fall due at once; return how many became jobs a second, and how many jobs ended a second."""
+    due: Times = dict(connection.execute(_SOME.format(due=_AT_ONCE).encode(), {"count": AT_ONCE}).fetchall())
+    accepted = _accepted(connection, list(due), within_s=60)
+    began = min(due.values())
+    while connection.execute(_UNENDED, [list(due)]).fetchone() != (0,):
+        time.sleep(0.02)
+    [(ended,)] = connection.execute(
+        "SELECT max(finished_at) FROM jobs WHERE instance_id = ANY (%s)", [list(due)]
+    ).fetchall()
+    return (
+        AT_ONCE / (max(accepted.values()) - began).total_seconds(),
+        AT_ONCE / (ended - began).total_seconds(),
+    )
+
+
+_UNENDED = "SELECT count(*) FROM jobs WHERE instance_id = ANY (%s) AND status = 'Executing'"
+
+
+def _accepted(connection: psycopg.Connection, instances: list[str], within_s: float) -> Times:
+    until = time.monotonic() + within_s
+    statement = (
+        "SELECT instance_id, max(created_at) FROM jobs WHERE instance_id = ANY (%s) AND name = 'destroy' GROUP BY 1"
+    )
+    while time.monotonic() < until:
+        found: Times = dict(connection.execute(statement, [instances]).fetchall())
+        if len(found) == len(instances):
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"only {len(found)} of {len(instances)} became jobs within {within_s} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=1_000_000)
+    count = parser.parse_args().count
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the run\n")
+    print(ROW.format("work", "measured", "must", "aim", "beside"))
+    with running() as server, EmbeddedPostgres.start(server.data_dir, serving=False) as joined:
+        instance = asyncio.run(running_instance(server))
+        with psycopg.connect(conninfo(joined.url), autocommit=True) as connection:
+            connection.execute("SET statement_timeout = 0")
+            fill(joined.url, instance, INSTANCES)
+            alone = idle_cpu_percent(server)
+            insert_in_bulk(connection, count)
+            [(pending,)] = connection.execute("SELECT count(*) FROM schedules").fetchall()
+            line("schedules pending", f"{pending:,}")
+            line("INSERT + COMMIT one by one, one client", f"{inserts_per_s(connection):.0f}/s", "1000/s")
+            line("schedules through the API, 16 clients", f"{asyncio.run(api_inserts_per_s(server, instance)):.0f}/s")
+            line("idle CPU", f"{idle_cpu_percent(server):.1f} %", "3 %", "", f"{alone:.1f} % with none pending")
+            late = lateness_ms(connection)
+            line("lateness p50", f"{late[len(late) // 2]:.0f} ms", "200 ms")
+            line("lateness p99", f"{late[int(len(late) * 0.99)]:.0f} ms", "1000 ms", "250 ms", f"of {len(late)}")
+            fired, ended = drained_per_s(connection)
+            line("1,000 due at once", f"{fired:.0f}/s", "200/s", "400/s", f"their jobs ended at {ended:.0f}/s")
+            line("memory of the server", f"{server.memory_mb():.0f} MB", "120 MB")
+
+
+if __name__ == "__main__":
+    main()
