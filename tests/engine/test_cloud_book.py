@@ -16,6 +16,7 @@ from tests.engine.bay import Bay
 from tests.machines.errands import errand
 
 KEY = SecretKey(b"k" * 32)
+REGIONS = ("eu-west-1", "us-east-1")
 GIVEN = CloudAccount(id="", name="", provider="aws-ec2", identity="AKIA", credential="open sesame")
 
 
@@ -105,15 +106,25 @@ async def test_credentials_of_a_manifest_are_kept_once_and_sealed(bay: Bay, book
 async def test_places_are_known_by_instance_and_altogether(bay: Bay, book: PostgresCloudBook) -> None:
     instance_id = await bay.instance("launch: {steps: []}\n")
     other_id = await bay.instance("launch: {steps: []}\n")
+    account_id = await account(bay, "a")
     for _ in range(2):
-        await book.note(asked(bay, instance_id=instance_id), "account", "eu-west-1")
-    await book.note(asked(bay, instance_id=other_id), "account", "us-east-1")
-    here = Place("account", "eu-west-1", bay.organization_id, bay.environment_id)
+        await book.note(asked(bay, instance_id=instance_id), account_id, "eu-west-1")
+    await book.note(asked(bay, instance_id=other_id), account_id, "us-east-1")
+    here, there = (Place(account_id, name, bay.organization_id, bay.environment_id) for name in REGIONS)
     assert await book.places(instance_id) == [here]
-    assert await book.places() == [here, Place("account", "us-east-1", bay.organization_id, bay.environment_id)]
+    assert await book.places() == [here, there]
     await bay.change("DELETE FROM instances WHERE id = %s", instance_id)
     assert await book.places(instance_id) == []
-    assert here in await book.places()
+    assert await book.places() == [here, there]
+
+
+async def test_a_place_is_passed_over_when_its_account_was_deleted(bay: Bay, book: PostgresCloudBook) -> None:
+    instance_id = await bay.instance("launch: {steps: []}\n")
+    service_id, given = await account(bay, "a"), await book.given(asked(bay), GIVEN)
+    for account_id in (service_id, given.id):
+        await book.note(asked(bay, instance_id=instance_id), account_id, "eu-west-1")
+    await bay.change("DELETE FROM services WHERE id = %s", service_id)
+    assert [place.account_id for place in await book.places()] == [given.id]
 
 
 async def test_an_installation_is_the_same_for_all_its_processes(bay: Bay, book: PostgresCloudBook) -> None:

@@ -20,7 +20,6 @@ from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
 from tests.machines.clouds.moto import IMAGE, SIZE
 from tests.machines.errands import Log, errand
-from tests.machines.hosts import Hosts
 
 REGION = "us-west-2"
 UNWATCHED: Mapping[str, Any] = {"machines.wait-for-ssh": False}
@@ -62,15 +61,16 @@ class MemoryBook:
 class Keys:
     """One key pair under every name: that of SSH servers of a test, or one whose private half is lost."""
 
-    hosts: Hosts | None = None
+    private: str = ""
+    public: str = PUBLIC_KEY
 
     async def private_key(self, errand: Errand, name: str) -> str:
-        if self.hosts is None:
+        if not self.private:
             raise ActionFailed("the test has no private key.", retryable=False)
-        return self.hosts.private_key
+        return self.private
 
     async def public_key(self, errand: Errand, name: str) -> str:
-        return PUBLIC_KEY if self.hosts is None else self.hosts.public_key
+        return self.public
 
 
 @dataclass
@@ -107,14 +107,14 @@ def account(url: str, **more: Any) -> CloudAccount:
     return replace(found, **more)
 
 
-def bay(url: str, directory: Path, *, allow: str = "127.0.0.1", keys: Hosts | None = None, **more: Any) -> Bay:
+def bay(url: str, directory: Path, *, allow: str = "127.0.0.1", keys: Keys | None = None, **more: Any) -> Bay:
     allowlist = Allowlist.parse(allow)
     reach = CheckedReach(allowlist)
     own = account(url, **more)
     book = MemoryBook([own])
     calls = CloudCalls(reach)
     parts = Parts(
-        keys=Keys(keys), host_keys=Pins(), pools=NoPools(), reach=reach, outgoing=_outgoing(), directory=directory
+        keys=keys or Keys(), host_keys=Pins(), pools=NoPools(), reach=reach, outgoing=_outgoing(), directory=directory
     )
     return Bay(CloudMachines(parts, book, calls), book, own, calls)
 

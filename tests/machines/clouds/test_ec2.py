@@ -1,9 +1,12 @@
 """The driver of EC2 before endpoints that lie, lead away, say too much or nothing."""
 
+import ssl
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +26,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 @contextmanager
-def endpoint(answer: Answer, host: str = "cloud.invalid") -> Iterator[tuple[Ec2, list[str]]]:
+def endpoint(answer: Answer, path: str = "/", certificate: Path | None = None) -> Iterator[tuple[Ec2, list[str]]]:
     """Give a driver whose endpoint answers so, and the hosts that it was asked under."""
     asked: list[str] = []
 
@@ -37,13 +40,30 @@ def endpoint(answer: Answer, host: str = "cloud.invalid") -> Iterator[tuple[Ec2,
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
-        place = Endpoint("http", host, server.server_port, "/", ("127.0.0.1",))
+        scheme = "http" if certificate is None else "https"
+        place = Endpoint(scheme, "cloud.invalid", server.server_port, path, ("127.0.0.1",))
         yield Ec2(account(""), REGION, place), asked
     finally:
         server.shutdown()
         server.server_close()
+
+
+def self_signed(directory: Path) -> Path:
+    """Make a certificate for the endpoint's name, and return the file that has it with its key."""
+    file = directory / "certificate.pem"
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=cloud.invalid"
+    )
+    names = ("-addext", "subjectAltName=DNS:cloud.invalid", "-keyout", directory / "key.pem", "-out", file)
+    subprocess.run([*command.split(), *names], check=True, capture_output=True)
+    file.write_text(file.read_text() + (directory / "key.pem").read_text())
+    return file
 
 
 def saying(content: bytes, status: int = 200, **headers: str) -> Answer:
@@ -125,6 +145,25 @@ def test_nobody_at_the_endpoint_is_told_without_the_credentials() -> None:
         cloud.marked(MARKS)
     assert "AKIAIOSFODNN7EXAMPLE" not in str(failed.value)
     assert "Signature" not in str(failed.value)
+
+
+def test_the_path_of_an_endpoint_is_asked() -> None:
+    paths: list[str] = []
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        paths.append(handler.path.partition("?")[0])
+        saying(NOTHING)(handler)
+
+    with endpoint(answer, path="/services/Cloud") as (cloud, _):
+        assert cloud.marked(MARKS) == []
+    assert paths == ["/services/Cloud"]
+
+
+def test_a_certificate_that_nobody_vouches_for_is_not_trusted(tmp_path: Path) -> None:
+    with endpoint(saying(NOTHING), certificate=self_signed(tmp_path)) as (cloud, asked):
+        with pytest.raises(CloudFailed, match="certificate verify failed"):
+            cloud.marked(MARKS)
+        assert asked == []
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import pytest
 
 from launchbay.errors import ActionFailed
 from tests.machines.clouds import moto
-from tests.machines.clouds.bay import REGION, Bay, bay, spec
+from tests.machines.clouds.bay import REGION, Bay, Keys, bay, spec
 from tests.machines.clouds.gate import Gate
+from tests.machines.hosts import make_key, needs_sshd
 
 
 @pytest.fixture
@@ -187,6 +188,26 @@ async def test_a_machine_that_does_not_let_us_in_is_taken_down_again(lab: Bay) -
     with pytest.raises(ActionFailed, match="no private key"):
         await lab.provider.provision(lab.errand(policies={}), "web", [1, 2], spec())
     assert await lab.standing() == []
+
+
+@needs_sshd
+async def test_a_machine_at_an_address_that_the_rules_forbid_is_taken_down_again(gate: Gate, tmp_path: Path) -> None:
+    make_key(tmp_path / "key")
+    lab = bay(gate.url, tmp_path, keys=Keys((tmp_path / "key").read_text()))
+    policies = {"machines.address": "private", "machines.start-timeout": 5}
+    with pytest.raises(ActionFailed, match="is refused: it is a private network") as failed:
+        await lab.provider.provision(lab.errand(policies=policies), "web", [1], spec())
+    assert not failed.value.retryable
+    assert await lab.standing() == []
+
+
+async def test_a_server_without_the_library_says_what_to_install(lab: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> object:
+        raise ModuleNotFoundError(f"No module named {name!r}", name="libcloud")
+
+    monkeypatch.setattr("importlib.import_module", missing)
+    with pytest.raises(ActionFailed, match=r"libcloud is missing\. .*pip install 'launchbay\[clouds\]'"):
+        await lab.provider.provision(lab.errand(), "web", [1], spec())
 
 
 STOPPED_AT = [

@@ -7,7 +7,7 @@ import pytest
 
 from launchbay.errors import ActionFailed
 from launchbay.model.machine import RemoteCommand
-from tests.machines.clouds.bay import REGION, bay, spec
+from tests.machines.clouds.bay import REGION, Keys, bay, spec
 from tests.machines.clouds.gate import Gate
 from tests.machines.clouds.moto import loopback_subnet
 from tests.machines.hosts import LOGIN, Hosts, needs_sshd
@@ -26,7 +26,7 @@ def hosts() -> Iterator[Hosts]:
 async def test_a_machine_is_made_when_it_lets_us_in_and_does_what_it_is_told(
     gate: Gate, hosts: Hosts, tmp_path: Path
 ) -> None:
-    lab = bay(gate.url, tmp_path, allow="127.0.0.0/8", keys=hosts)
+    lab = bay(gate.url, tmp_path, allow="127.0.0.0/8", keys=Keys(hosts.private_key, hosts.public_key))
     policies = {"machines.address": "private", "machines.ssh-port": hosts[0].port, "machines.start-timeout": 60}
     settings = {"subnetId": loopback_subnet(gate.upstream, REGION, NETWORK)}
     asked = lab.errand(policies=policies)
@@ -42,7 +42,7 @@ async def test_a_machine_is_made_when_it_lets_us_in_and_does_what_it_is_told(
 async def test_a_machine_that_shows_no_ssh_server_in_time_is_taken_down(
     gate: Gate, hosts: Hosts, tmp_path: Path
 ) -> None:
-    lab = bay(gate.url, tmp_path, allow="127.0.0.0/8", keys=hosts)
+    lab = bay(gate.url, tmp_path, allow="127.0.0.0/8", keys=Keys(hosts.private_key, hosts.public_key))
     policies = {"machines.address": "private", "machines.ssh-port": 1, "machines.start-timeout": 1}
     settings = {"subnetId": loopback_subnet(gate.upstream, REGION, NETWORK)}
     with pytest.raises(ActionFailed, match="cannot be reached"):

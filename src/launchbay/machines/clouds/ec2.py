@@ -189,7 +189,7 @@ def _asked(call: Any, *arguments: Any, **more: Any) -> Any:
     except BaseHTTPError as error:
         raise _refused(str(error.message), error.code) from None
     except requests.exceptions.RequestException as error:
-        raise CloudFailed(f"The cloud did not answer: {_told(error)}") from None
+        raise CloudFailed(f"The cloud did not answer: {_told(_cause(error))}") from None
     except (LibcloudError, ValueError, AttributeError, KeyError, OSError) as error:
         raise CloudFailed(f"The cloud's answer cannot be read: {_told(error)}") from None
     except Exception as error:  # noqa: BLE001 - libcloud raises plain Exceptions with the text of an answer
@@ -201,6 +201,13 @@ def _refused(message: str, status: int) -> CloudFailed:
     reason = reason if colon and " " not in reason else ""
     is_for_good = bool(_FOR_GOOD.match(reason)) or (not reason and 400 <= status < 500 and status != 429)
     return CloudFailed(f"The cloud refused: {message[:500]}", reason=reason, retryable=not is_for_good)
+
+
+def _cause(error: requests.exceptions.RequestException) -> Exception:
+    """Return what lies under an error of requests, which tells the whole URL and not the reason."""
+    inner = error.args[0] if error.args else error
+    reason = getattr(inner, "reason", inner)
+    return reason if isinstance(reason, Exception) else error
 
 
 def _told(error: Exception) -> str:

@@ -43,7 +43,11 @@ INSERT INTO instance_places (instance_id, account_id, region) VALUES (%(instance
 ON CONFLICT DO NOTHING;
 
 -- name: places
-SELECT account_id, region, organization_id, environment_id FROM cloud_places ORDER BY account_id, region;
+-- Where machines may be, of accounts that are still known: nobody can look into the others.
+SELECT account_id, region, organization_id, environment_id FROM cloud_places
+WHERE EXISTS (SELECT FROM services WHERE services.id = account_id)
+   OR EXISTS (SELECT FROM cloud_sign_ins WHERE cloud_sign_ins.id = account_id)
+ORDER BY account_id, region;
 
 -- name: places_of_instance
 SELECT cloud_places.account_id, cloud_places.region, cloud_places.organization_id, cloud_places.environment_id
