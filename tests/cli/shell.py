@@ -21,7 +21,8 @@ class Shell:
     @staticmethod
     def of(server: Bay, config: Path) -> "Shell":
         """Return one whose variables name a server and its administrator."""
-        return Shell(config, {"LAUNCHBAY_URL": server.url, "LAUNCHBAY_EMAIL": EMAIL, "LAUNCHBAY_PASSWORD": PASSWORD})
+        names = {"LAUNCHBAY_URL": server.url, "LAUNCHBAY_EMAIL": EMAIL, "LAUNCHBAY_PASSWORD": PASSWORD}
+        return Shell(config, {**names, "LAUNCHBAY_ORGANIZATION": server.organization})
 
     def run(self, *words: str, stdin: str = "") -> Result:
         """Run a command and return what came of it."""

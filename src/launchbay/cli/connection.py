@@ -9,7 +9,7 @@ import click
 from launchbay.cli.credentials import Secrets, store
 from launchbay.cli.names import Names
 from launchbay.cli.profiles import OUTPUTS, Configuration, Profile, chosen_name, read_configuration
-from launchbay.client import Basic, Client, RefreshToken, Session, SessionToken
+from launchbay.client import Basic, Client, RefreshToken, Retries, Session, SessionToken
 from launchbay.client.authentication import Authentication
 
 
@@ -24,7 +24,13 @@ class Connection:
 
 
 def connect(
-    profile_name: str | None, organization: str | None, output: str | None, *, anonymous: bool = False
+    profile_name: str | None,
+    organization: str | None,
+    output: str | None,
+    *,
+    anonymous: bool = False,
+    timeout_s: float = 30.0,
+    retries: Retries | None = None,
 ) -> Connection:
     """Return the connection that the options mean. Raises UsageError where no server is named."""
     configuration = read_configuration()
@@ -34,7 +40,7 @@ def connect(
     if not url:
         raise click.UsageError(_no_server(name, configuration))
     try:
-        client = Client(url, None if anonymous else _authentication(name))
+        client = Client(url, None if anonymous else _authentication(name), timeout_s=timeout_s, retries=retries)
     except ValueError as error:
         raise click.UsageError(f"{error}.") from error
     click.get_current_context().call_on_close(client.close)

@@ -12,6 +12,7 @@ import msgspec
 
 from launchbay.cli import values
 from launchbay.cli.connection import Connection
+from launchbay.cli.suggestions import completing
 from launchbay.cli.verbs import AnyOperation
 from launchbay.client.types import Marker
 
@@ -90,8 +91,9 @@ def _argument(name: str, argument: inspect.Parameter) -> click.Parameter:
     if get_origin(_bare(argument.annotation)) in {Sequence, Mapping} or name in _LISTS:
         is_needed = argument.default is inspect.Parameter.empty and name not in _LISTS and name not in _MAPPINGS
         metavar = "[NAME=VALUE]..." if name in _MAPPINGS else f"{shown.rstrip('S')}..."
-        return click.Argument([name], nargs=-1, required=is_needed, metavar=metavar)
-    return click.Argument([name], metavar=shown)
+        suggestions = completing(_LISTS.get(name, ""))
+        return click.Argument([name], nargs=-1, required=is_needed, metavar=metavar, **suggestions)
+    return click.Argument([name], metavar=shown, **completing(name.removesuffix("_id")))
 
 
 def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional: bool) -> click.Parameter:
@@ -123,6 +125,7 @@ def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional:
         required=not is_optional,
         help=told,
         metavar=metavar,
+        **(completing(name.removesuffix("_id")) if name.endswith("_id") else {}),
     )
 
 
@@ -153,6 +156,8 @@ def _reader(name: str, annotation: Any) -> Read:
         read = partial(_formed, values.mapping)
     elif kind is Sequence:
         read = partial(_formed, partial(_items, get_args(_bare(annotation))[0]))
+    elif name in {"path", "touching"}:
+        read = _object_path
     elif name == "force":
         read = partial(_formed, lambda given: 1 if given else None)
     return read
@@ -168,6 +173,18 @@ def _job(given: str, connection: Connection, before: Mapping[str, Any]) -> str:
 
 def _named(noun: str, given: str | None, connection: Connection, _: Mapping[str, Any]) -> str | None:
     return given and str(getattr(connection.names, noun)(given))
+
+
+def _object_path(given: str | None, connection: Connection, _: Mapping[str, Any]) -> str | None:
+    """Return the path of an object with ids for names: `/applications/shop`."""
+    if given is None:
+        return None
+    parts = given.split("/")
+    for place, kind in enumerate(parts[:-1]):
+        noun = kind.removesuffix("s")
+        if noun in _NAMED and place % 2 == 1:
+            parts[place + 1] = str(getattr(connection.names, noun)(parts[place + 1]))
+    return "/".join(parts)
 
 
 def _all_named(noun: str, given: Sequence[str], connection: Connection, _: Mapping[str, Any]) -> list[str]:
