@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from launchbay import plugins
 from launchbay.errors import CannotStart
-from launchbay.machines import registry
 from launchbay.machines.contract import ENTRY_POINT_GROUP, MachineProvider
 from launchbay.machines.dry_run import DryRun
 from launchbay.machines.registry import Providers, UnknownProvider
@@ -61,7 +61,7 @@ def test_packages_bring_providers_and_broken_ones_are_left_out(monkeypatch: pyte
     def found(group: str) -> list[Any]:
         return points if group == ENTRY_POINT_GROUP else []
 
-    monkeypatch.setattr(registry, "entry_points", found)
+    monkeypatch.setattr(plugins, "entry_points", found)
     providers = Providers.load("lab")
     assert providers.chosen_for({}) is not None
     assert len(providers.problems) == 2

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.actions import registry
+from launchbay import plugins
 from launchbay.actions.contract import ENTRY_POINT_GROUP, ActionCall, ActionParameter
 from launchbay.manifest_tests.reading import read_suite
 from launchbay.manifest_tests.running import Workbench
@@ -375,7 +375,7 @@ class Post:
 
 def test_an_action_of_a_package_needs_an_answer_and_never_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("post", "tests.manifest_tests.test_running:Post", ENTRY_POINT_GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == ENTRY_POINT_GROUP else [])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == ENTRY_POINT_GROUP else [])
     (tmp_path / "app.yml").write_text(
         "launch: {steps: [{s: {action: post, output: {i: id}}}], return: {i: {value: '{$.i}'}}}"
     )

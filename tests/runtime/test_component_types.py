@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from launchbay import plugins
 from launchbay.errors import CannotStart
 from launchbay.manifest.component_types import ComponentType as Definition
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning.commands import plan_launch
-from launchbay.runtime.components import registry
 from launchbay.runtime.components.builtin import BUILTIN
 from launchbay.runtime.components.constants import Constants
 from launchbay.runtime.components.registry import ENTRY_POINT_GROUP, ComponentTypes
@@ -39,7 +39,7 @@ class Half:
 
 def install(monkeypatch: pytest.MonkeyPatch, *values: str) -> None:
     points = [EntryPoint(f"type{n}", value, ENTRY_POINT_GROUP) for n, value in enumerate(values)]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points if group == ENTRY_POINT_GROUP else [])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points if group == ENTRY_POINT_GROUP else [])
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """Which actions there are: the built-in ones, and those of installed packages (`launchbay.actions` entry points)."""
 
 import inspect
-import logging
 from collections.abc import Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from launchbay.actions.ansible import Ansible
@@ -23,9 +21,8 @@ from launchbay.actions.restcall import RestCall
 from launchbay.actions.serialize import Serialize
 from launchbay.actions.signals import GetEnvironmentProperties, GetSignals
 from launchbay.actions.wait import Wait
-from launchbay.errors import CannotStart
-
-_log = logging.getLogger(__name__)
+from launchbay.plugins import BUILT_IN as BUILT_IN_PACKAGE
+from launchbay.plugins import by_name, packaged
 
 BUILT_IN: tuple[Action, ...] = (
     GetSignals(),
@@ -51,26 +48,16 @@ BUILT_IN: tuple[Action, ...] = (
     Release("compute.shrink-all"),
     Release("undeployEnv", parameters={}),
 )
-_BUILT_IN_PACKAGE = "launchbay"
 
 
 class Registry:
     """The actions by every name that a manifest may call them. Made once, at start, and never changed."""
 
     def __init__(self, sources: Iterable[tuple[str, Action]], problems: tuple[str, ...] = ()) -> None:
-        self._actions: dict[str, Action] = {}
         self.problems = problems  # what could not be loaded, one sentence each
-        packages: dict[str, str] = {}
-        for package, action in sources:
-            for name in (action.name, *action.aliases):
-                if name in packages:
-                    raise CannotStart(
-                        f"Two actions have the name '{name}': one of the package {packages[name]}, one of {package}.",
-                        "Remove one of the packages, or give its action another name.",
-                        code="ActionNameTaken",
-                    )
-                packages[name] = package
-                self._actions[name] = action
+        self._actions = by_name(
+            sources, lambda action: (action.name, *action.aliases), noun="action", code="ActionNameTaken"
+        )
 
     @classmethod
     def load(cls) -> "Registry":
@@ -78,19 +65,8 @@ class Registry:
 
         Raises `CannotStart` when two actions have one name: no order of loading may decide what a manifest does.
         """
-        sources: list[tuple[str, Action]] = [(_BUILT_IN_PACKAGE, action) for action in BUILT_IN]
-        problems: list[str] = []
-        for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (_package(point), point.name)):
-            try:
-                sources.append((_package(point), _loaded(point)))
-            except Exception as error:  # noqa: BLE001 - a package of somebody else may raise anything; the server starts without it
-                problem = (
-                    f"The action '{point.name}' of the package {_package(point)} ({point.value}) is left out:"
-                    f" {type(error).__name__}: {error}"
-                )
-                _log.error(problem)
-                problems.append(problem)
-        return cls(sources, tuple(problems))
+        found = packaged(ENTRY_POINT_GROUP, "action", _checked)
+        return cls([*((BUILT_IN_PACKAGE, action) for action in BUILT_IN), *found.sources], found.problems)
 
     def find(self, name: str) -> Action | None:
         """Return the action that a manifest calls so, by its name or another spelling."""
@@ -101,20 +77,8 @@ class Registry:
         return tuple(sorted(self._actions))
 
 
-def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.module
-
-
-def _loaded(point: EntryPoint) -> Action:
-    found = point.load()
-    action = found() if isinstance(found, type) else found
-    _check(action)
-    accepted: Action = action
-    return accepted
-
-
-def _check(action: Any) -> None:
-    """Raise `TypeError` with a sentence where the object does not keep the contract."""
+def _checked(action: Any) -> Action:
+    """Return the object. Raises `TypeError` with a sentence where it does not keep the contract."""
     name = getattr(action, "name", None)
     if not isinstance(name, str) or not name:
         raise TypeError("its 'name' is not a text")
@@ -129,3 +93,5 @@ def _check(action: Any) -> None:
             raise TypeError(f"its '{attribute}' is not a map from names to {kind.__name__}")
     if not inspect.iscoroutinefunction(getattr(action, "run", None)):
         raise TypeError("its 'run' is not an async function")
+    accepted: Action = action
+    return accepted

@@ -5,21 +5,17 @@ machines shall not pay for it.
 """
 
 import inspect
-import logging
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from launchbay.errors import CannotStart
 from launchbay.machines.answers import Answers
 from launchbay.machines.contract import ENTRY_POINT_GROUP, MachineProvider
 from launchbay.machines.dry_run import DryRun
-
-_log = logging.getLogger(__name__)
+from launchbay.plugins import BUILT_IN, by_name, packaged
 
 NONE = "none"
 POLICY = "machines.provider"
-_BUILT_IN_PACKAGE = "launchbay"
 _ASYNC = ("provision", "adopt", "release", "strays", "run", "stop", "converge", "put_file", "get_file")
 
 
@@ -41,21 +37,17 @@ class Providers:
         problems: tuple[str, ...] = (),
         late: Late | None = None,
     ) -> None:
-        self._providers: dict[str, MachineProvider] = {}
         self._late: Late = late or {}
         self.problems = problems  # what could not be loaded, one sentence each
-        packages: dict[str, str] = dict.fromkeys((NONE, *self._late), _BUILT_IN_PACKAGE)
-        for package, provider in sources:
-            if provider.name in packages:
-                raise CannotStart(
-                    f"Two machine providers have the name '{provider.name}': one of the package "
-                    f"{packages[provider.name]}, one of {package}.",
-                    "Remove one of the packages, or give its provider another name.",
-                    code="MachineProviderTaken",
-                )
-            packages[provider.name] = package
-            self._providers[provider.name] = provider
-        if chosen not in packages:
+        built_in = dict.fromkeys((NONE, *self._late), BUILT_IN)
+        self._providers = by_name(
+            sources,
+            lambda provider: (provider.name,),
+            noun="machine provider",
+            code="MachineProviderTaken",
+            taken=built_in,
+        )
+        if chosen not in {*built_in, *self._providers}:
             raise CannotStart(
                 f"LAUNCHBAY_MACHINES is {chosen!r}; this installation has the machine providers {self._known()}.",
                 "Choose one of them, or install the package that brings it.",
@@ -69,19 +61,9 @@ class Providers:
 
         Raises CannotStart when two providers have one name, and when there is none with the chosen name.
         """
-        sources: list[tuple[str, MachineProvider]] = [(_BUILT_IN_PACKAGE, DryRun(answers))]
-        problems: list[str] = []
-        for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (_package(point), point.name)):
-            try:
-                sources.append((_package(point), _loaded(point)))
-            except Exception as error:  # noqa: BLE001 - a package of somebody else may raise anything; the server starts without it
-                problem = (
-                    f"The machine provider '{point.name}' of the package {_package(point)} ({point.value}) is left out:"
-                    f" {type(error).__name__}: {error}"
-                )
-                _log.error(problem)
-                problems.append(problem)
-        return cls(sources, chosen, tuple(problems), late)
+        found = packaged(ENTRY_POINT_GROUP, "machine provider", _checked)
+        sources = [(BUILT_IN, DryRun(answers)), *found.sources]
+        return cls(sources, chosen, found.problems, late)
 
     def name_for(self, policies: Mapping[str, Any]) -> str:
         """Return the name of the provider for instances of an environment with these policies."""
@@ -111,20 +93,8 @@ class Providers:
         return ", ".join(sorted({NONE, *self._providers, *self._late}))
 
 
-def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.module
-
-
-def _loaded(point: EntryPoint) -> MachineProvider:
-    found = point.load()
-    provider = found() if isinstance(found, type) else found
-    _check(provider)
-    accepted: MachineProvider = provider
-    return accepted
-
-
-def _check(provider: Any) -> None:
-    """Raise TypeError with a sentence where the object does not keep the contract."""
+def _checked(provider: Any) -> MachineProvider:
+    """Return the object. Raises TypeError with a sentence where it does not keep the contract."""
     name = getattr(provider, "name", None)
     if not isinstance(name, str) or not name:
         raise TypeError("its 'name' is not a text")
@@ -133,3 +103,5 @@ def _check(provider: Any) -> None:
             raise TypeError(f"its '{attribute}' is not an async function")
     if not callable(getattr(provider, "stand_in", None)):
         raise TypeError("its 'stand_in' is not a function")
+    accepted: MachineProvider = provider
+    return accepted

@@ -7,21 +7,17 @@ See examples/launchbay-example-component.
 """
 
 import inspect
-import logging
 from collections.abc import Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
-from launchbay.errors import CannotStart
 from launchbay.manifest.component_types import BUILTIN as DEFINITIONS
 from launchbay.manifest.component_types import ComponentType as Definition
+from launchbay.plugins import BUILT_IN, by_name, packaged
 from launchbay.runtime.components.builtin import BUILTIN
 from launchbay.runtime.run import ComponentType
 
 ENTRY_POINT_GROUP = "launchbay.component_types"
 
-_log = logging.getLogger(__name__)
-_BUILT_IN_PACKAGE = "launchbay"
 _ASYNC = ("launch", "command", "reconfigure", "destroy")
 
 
@@ -37,21 +33,17 @@ class PackagedType(ComponentType, Protocol):
 class ComponentTypes:
     """The types by name: `definitions` for the compiler, `running` for live instances. Made once, at start."""
 
-    def __init__(self, packaged: Iterable[tuple[str, PackagedType]] = (), problems: tuple[str, ...] = ()) -> None:
+    def __init__(self, packaged_types: Iterable[tuple[str, PackagedType]] = (), problems: tuple[str, ...] = ()) -> None:
         self.problems = problems  # what could not be loaded, one sentence each
-        packages = dict.fromkeys(DEFINITIONS, _BUILT_IN_PACKAGE)
-        definitions, running = dict(DEFINITIONS), dict(BUILTIN)
-        for package, kind in packaged:
-            name = kind.definition.name
-            if name in packages:
-                raise CannotStart(
-                    f"Two component types have the name '{name}': one of the package {packages[name]}, one of "
-                    f"{package}.",
-                    "Remove one of the packages, or give its component type another name.",
-                    code="ComponentTypeTaken",
-                )
-            packages[name] = package
-            definitions[name], running[name] = kind.definition, kind
+        found = by_name(
+            packaged_types,
+            lambda kind: (kind.definition.name,),
+            noun="component type",
+            code="ComponentTypeTaken",
+            taken=dict.fromkeys(DEFINITIONS, BUILT_IN),
+        )
+        definitions = {**DEFINITIONS, **{name: kind.definition for name, kind in found.items()}}
+        running: dict[str, ComponentType] = {**BUILTIN, **found}
         self.definitions: Mapping[str, Definition] = definitions
         self.running: Mapping[str, ComponentType] = running
 
@@ -61,35 +53,12 @@ class ComponentTypes:
 
         Raises CannotStart when two types have one name: no order of loading may decide what a manifest means.
         """
-        packaged: list[tuple[str, PackagedType]] = []
-        problems: list[str] = []
-        for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (_package(point), point.name)):
-            try:
-                packaged.append((_package(point), _loaded(point)))
-            except Exception as error:  # noqa: BLE001 - a package of somebody else may raise anything; the server starts without it
-                problem = (
-                    f"The component type '{point.name}' of the package {_package(point)} ({point.value}) is left out:"
-                    f" {type(error).__name__}: {error}"
-                )
-                _log.error(problem)
-                problems.append(problem)
-        return cls(packaged, tuple(problems))
+        found = packaged(ENTRY_POINT_GROUP, "component type", _checked)
+        return cls(found.sources, found.problems)
 
 
-def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.module
-
-
-def _loaded(point: EntryPoint) -> PackagedType:
-    found = point.load()
-    kind = found() if isinstance(found, type) else found
-    _check(kind)
-    accepted: PackagedType = kind
-    return accepted
-
-
-def _check(kind: Any) -> None:
-    """Raise TypeError with a sentence where the object does not keep the contract."""
+def _checked(kind: Any) -> PackagedType:
+    """Return the object. Raises TypeError with a sentence where it does not keep the contract."""
     definition = getattr(kind, "definition", None)
     if not isinstance(definition, Definition) or not definition.name:
         raise TypeError("its 'definition' is no launchbay.manifest.component_types.ComponentType with a name")
@@ -98,3 +67,5 @@ def _check(kind: Any) -> None:
     for attribute in _ASYNC:
         if not inspect.iscoroutinefunction(getattr(kind, attribute, None)):
             raise TypeError(f"its '{attribute}' is not an async function")
+    accepted: PackagedType = kind
+    return accepted
