@@ -19,6 +19,11 @@ htmx.defineExtension("morph", {
   },
 });
 
+// On a narrow screen the navigation scrolls; where one is must be seen.
+const navigation = document.querySelector(".main-nav");
+const current = navigation?.querySelector("[aria-current]");
+if (current) navigation.scrollLeft = current.offsetLeft - navigation.offsetLeft - 24;
+
 // A menu closes with Escape and with a click beside it.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;

@@ -80,7 +80,7 @@ function listed(host, view, { errors, warnings }) {
   );
   const words = document.getElementById(`${host.dataset.findings}-count`);
   if (words) {
-    const said = errors.length || warnings.length ? `${errors.length} errors, ${warnings.length} warnings` : "No errors, no warnings";
+    const said = errors.length || warnings.length ? `Errors: ${errors.length}, warnings: ${warnings.length}` : "No errors, no warnings";
     if (words.textContent !== said) words.textContent = said;
   }
 }

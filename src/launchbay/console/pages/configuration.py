@@ -1,6 +1,7 @@
 """Reconfiguring an instance: first what it would change, then the change."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -31,16 +32,21 @@ async def change(visit: Visit) -> Response:
     record, fields, version = await _draft(visit, form.text("version"))
     fields = filled(fields, form, PARAMETER)
     preview: Preview | None = None
+    seen = ""
     rest: list[str] = []
     problem: LaunchbayError | None = None
     try:
         kept = msgspec.json.decode(record.parameters)
         body = _body(visit, record, fields, version, kept)
-        if form.text("do") == "apply" and not any(field.error for field in fields):
-            await reconfigure(visit.desk, visit.actor, record.id, body)
-            return visit.go(f"{HOME}/instances/{record.id}", "The instance is being reconfigured.")
-        preview = await preview_configuration(visit.desk, visit.actor, record.id, body)
-        fields, rest = with_errors(fields, preview.errors)
+        seen = _seen(record, body)
+        if not any(field.error for field in fields):
+            if form.text("do") == f"apply {seen}":
+                await reconfigure(visit.desk, visit.actor, record.id, body)
+                return visit.go(f"{HOME}/instances/{record.id}", "The instance is being reconfigured.")
+            preview = await preview_configuration(visit.desk, visit.actor, record.id, body)
+            fields, rest = with_errors(fields, preview.errors)
+            if form.text("do").startswith("apply"):
+                rest = [*rest, "The form or the instance has changed since: look at the difference again."]
     except (BadRequest, Conflict) as error:
         fields, rest = with_errors(fields, error.sentences)
         problem = error
@@ -48,7 +54,7 @@ async def change(visit: Visit) -> Response:
     if shown is None and any(field.error for field in fields):
         shown = BadRequest("Mend the fields that are marked below.")
     status = 200 if problem is None else visit.outside.status_of(problem)
-    return await _show(visit, record, fields, version, preview=preview, problem=shown, status=status)
+    return await _show(visit, record, fields, version, preview=preview, seen=seen, problem=shown, status=status)
 
 
 async def _draft(visit: Visit, asked: str | None) -> tuple[InstanceRecord, list[Field], int]:
@@ -74,6 +80,12 @@ def _body(
     return body
 
 
+def _seen(record: InstanceRecord, body: Mapping[str, Any]) -> str:
+    """Return a mark of a change to an instance as it is now: what is applied is what was looked at."""
+    now = (record.version, record.revision_id, record.name, record.parameters)
+    return sha256(msgspec.json.encode((now, body), order="deterministic")).hexdigest()[:32]
+
+
 async def _show(
     visit: Visit,
     record: InstanceRecord,
@@ -81,6 +93,7 @@ async def _show(
     version: int,
     *,
     preview: Preview | None = None,
+    seen: str = "",
     problem: LaunchbayError | None = None,
     status: int = 200,
 ) -> Response:
@@ -97,6 +110,7 @@ async def _show(
         name=visit.form.text("instanceName", record.name),
         submodules=visit.form.raw("submodules"),
         preview=preview,
+        seen=seen,
     )
 
 

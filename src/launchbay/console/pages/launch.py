@@ -27,6 +27,7 @@ from launchbay.usecases.revisions import list_revisions, read_revision
 
 PARAMETER = "parameter:"
 _SUBMODULE = "submodule:"
+_MARKED = BadRequest("Mend the fields that are marked below.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +71,17 @@ async def launch(visit: Visit) -> Response:
     problem: LaunchbayError | None = None
     try:
         body = _body(visit, draft)
-        if form.text("do") == "preview":
+        # A preview without the fields that are wrong would show another launch than the one that is meant.
+        if _is_refused(draft):
+            problem = _MARKED
+        elif form.text("do") == "preview":
             await _preview(visit, draft, body)
-        elif not _is_refused(draft):
+        else:
             created = await launching.launch(visit.desk, visit.actor, draft.application.id, body)
             return visit.go(f"{HOME}/instances/{created}", "Launched.")
     except BadRequest as error:
         draft.fields, draft.problems = with_errors(draft.fields, error.sentences)
         problem = error
-    if _is_refused(draft) and problem is None and form.text("do") != "preview":
-        problem = BadRequest("Mend the fields that are marked below.")
     return await _show(visit, draft, problem)
 
 
@@ -174,15 +176,16 @@ async def _show(visit: Visit, draft: _Draft, problem: LaunchbayError | None) -> 
     shown = None
     if draft.problems:
         shown = BadRequest(*draft.problems)
-    elif problem is not None:
-        shown = BadRequest("Mend the fields that are marked below.")
+    elif problem is not None or _is_refused(draft):
+        shown = _MARKED
     kept_environment = "" if draft.revision is None else draft.revision.environment_id or ""
     return await visit.page(
         "launch.html",
         section="applications",
         organization_id=application.organization_id,
         problem=shown,
-        status=400 if problem is not None else 200,
+        # What a script puts into the page is an answer like any other.
+        status=400 if problem is not None and form.text("do") != "preview" else 200,
         draft=draft,
         application=application,
         revision_id="" if draft.revision is None else draft.revision.id,
