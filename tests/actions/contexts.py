@@ -9,6 +9,7 @@ from typing import Any
 from launchbay.actions.contract import (
     Action,
     ActionCall,
+    Document,
     LogLevel,
     SignalsView,
     StepContext,
@@ -53,6 +54,26 @@ class Signals:
 
 
 @dataclass
+class KeptInMemory:
+    documents: dict[str, Document] = field(default_factory=dict)
+    writes: list[bytes] = field(default_factory=list)
+
+    async def read(self, name: str) -> Document | None:
+        return self.documents.get(name)
+
+    async def write(self, name: str, data: bytes, version: int) -> int:
+        before = self.documents.get(name, Document(b"", 0))
+        if before.version != version:
+            raise ActionFailed("Another step has changed it.")
+        self.documents[name] = Document(data, version + 1)
+        self.writes.append(data)
+        return version + 1
+
+    async def forget(self, name: str) -> None:
+        self.documents.pop(name, None)
+
+
+@dataclass
 class RecordingContext:
     instance_id: str = "5f0000000000000000000001"
     organization_id: str = "5f0000000000000000000002"
@@ -69,6 +90,8 @@ class RecordingContext:
     percents: list[int] = field(default_factory=list)
     naps: list[float] = field(default_factory=list)
     awaited: list[tuple[dict[str, int], float | None]] = field(default_factory=list)
+    documents: KeptInMemory = field(default_factory=KeptInMemory)
+    learned: list[Any] = field(default_factory=list)
     programs: Programs = field(default_factory=Programs)
     mail_server: MailServer | None = None
     told: list[Mapping[str, Any]] = field(default_factory=list)
@@ -85,6 +108,9 @@ class RecordingContext:
     @property
     def idempotency_key(self) -> str:
         return idempotency_key(self.job_id, self.step_path)
+
+    def learn(self, value: Any) -> None:
+        self.learned.append(value)
 
     def covered(self, text: str) -> str:
         return Masking().text(text)

@@ -153,6 +153,7 @@ async def test_every_sealed_column_is_among_those_that_are_sealed_anew(api: Api)
         ("session_keys", "sealed"),
         ("idempotency_keys", "answer"),
         ("cloud_sign_ins", "sealed"),
+        ("kept_documents", "sealed"),
     }
     assert {tuple(row) for row in found} - NOT_SEALED == sealed
     assert len(SEALED) == len(sealed)

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from launchbay.clock import Clock
 from launchbay.model.approval import Question, Verdict
@@ -102,6 +102,35 @@ class StepMachines(Protocol):
         ...
 
 
+class Document(NamedTuple):
+    """What a step has kept, and which writing of it this is."""
+
+    data: bytes
+    version: int
+
+
+class Documents(Protocol):
+    """What steps of a component keep beyond their job, sealed in the database: each action has its own, by name.
+
+    The action that keeps documents takes down what they tell of (`TakesDown`).
+    """
+
+    async def read(self, name: str) -> Document | None:
+        """Return a document, None where there is none."""
+        ...
+
+    async def write(self, name: str, data: bytes, version: int) -> int:
+        """Keep a document over the version that was read, 0 for none; return the new version.
+
+        Raises `ActionFailed` where another step has written meanwhile, and for too much.
+        """
+        ...
+
+    async def forget(self, name: str) -> None:
+        """Drop a document."""
+        ...
+
+
 class StepContext(Protocol):
     """What a step may know and do; the runtime gives a fresh one to every attempt."""
 
@@ -153,6 +182,15 @@ class StepContext(Protocol):
     @property
     def outgoing(self) -> OutgoingHttp:
         """The only way to the network: it checks every address."""
+        ...
+
+    @property
+    def documents(self) -> Documents:
+        """What steps with this action have kept in this component."""
+        ...
+
+    def learn(self, value: Any) -> None:
+        """Have the job keep a JSON value secret from now on."""
         ...
 
     @property
@@ -290,6 +328,15 @@ class ChangesRoles(Protocol):
 
     def settle(self, outputs: Mapping[str, Any], roles: Roles) -> None:
         """Note in `roles` what the outputs tell."""
+        ...
+
+
+@runtime_checkable
+class TakesDown(Protocol):
+    """An action that keeps documents of what it has made."""
+
+    async def take_down(self, call: ActionCall, name: str) -> None:
+        """Take down what the document tells of, and forget it; the call has no parameters. Raises `ActionFailed`."""
         ...
 
 

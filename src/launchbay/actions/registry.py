@@ -14,6 +14,7 @@ from launchbay.actions.execrun import ExecRun
 from launchbay.actions.instance_context import GetInstanceContext
 from launchbay.actions.logging_family import LOGGING_ACTIONS
 from launchbay.actions.notify import Notify
+from launchbay.actions.opentofu import OpenTofu
 from launchbay.actions.peers import WaitPeers
 from launchbay.actions.provision import Provision
 from launchbay.actions.release import Release
@@ -37,6 +38,7 @@ BUILT_IN: tuple[Action, ...] = (
     Notify(),
     Ansible(),
     ContainerRun(),
+    OpenTofu(),
     GetInstanceContext(),
     *LOGGING_ACTIONS,
     Provision("provisionVms"),

@@ -34,6 +34,7 @@ from launchbay.engine.cleaner import CLEAN_S, Cleaner
 from launchbay.engine.cloud_probe import CloudProbe
 from launchbay.engine.duties import Duty
 from launchbay.engine.engine import Engine
+from launchbay.engine.kept_documents import PostgresDocuments
 from launchbay.engine.notifications import WebhookNotices
 from launchbay.engine.queue import Queue
 from launchbay.engine.queue_schema import apply_schema
@@ -190,6 +191,7 @@ def _assemble(
         approvals=approvals,
         notices=WebhookNotices(database),
         mail=mail_server(settings),
+        kept=PostgresDocuments(database, secret),
         programs=Programs(settings.programs()),
     )
     calls = ServiceCalls(database, desk.service_types, secret)

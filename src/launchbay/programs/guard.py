@@ -1,11 +1,13 @@
 """Stands between the server and a program that it started, so that the program never outlives what it is for.
 
-    python -I -S guard.py DIRECTORY PROGRAM ARGUMENT…
+    python -I -S guard.py DIRECTORY GRACE PROGRAM ARGUMENT…
 
-It starts the program in a session of its own and ends with its exit code. When standard input ends, because the server
-wants the program gone or is itself gone (even by `kill -9`), it ends everything that the program has started: all
-processes below it, also those that made sessions of their own, because orphans become children of the guard. Then it
-removes the directory, which may hold keys. Only the standard library is used, and nothing of Launchbay.
+It starts the program in a session of its own and ends with its exit code. When standard input says something or ends,
+because the server wants the program gone or is itself gone (even by `kill -9`), it ends everything that the program has
+started: all processes below it, also those that made sessions of their own, because orphans become children of the
+guard. Between SIGTERM and SIGKILL lie GRACE seconds for who is asked to end, and a moment for who was left alone, whose
+work another server may be about to take up; then it removes the directory, which may hold keys. Only the standard
+library is used, and nothing of Launchbay.
 """
 
 import contextlib
@@ -20,14 +22,14 @@ import time
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
-GRACE_S = 3.0  # between SIGTERM and SIGKILL
+LEFT_ALONE_GRACE_S = 2.0
 LOOK_S = 0.1
 NOT_STARTED = 127
 
 
 def main() -> int:
     """Run the program and return its exit code, 128 and the signal's number for one that a signal ended."""
-    directory, *command = sys.argv[1:]
+    directory, grace, *command = sys.argv[1:]
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # whoever wants an end closes standard input
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -37,21 +39,22 @@ def main() -> int:
         os.write(2, f"{command[0]} cannot be started: {error}\n".encode())
         return NOT_STARTED
     ended = os.pidfd_open(program.pid)
-    while not (is_over := _is_over(ended)) and program.poll() is None:
+    while (said := _heard(ended)) is None and program.poll() is None:
         continue
-    if not is_over:
+    if said is None:
         exit_code = program.wait()
         _end_all(grace_s=0.0)  # what it left behind
         return exit_code if exit_code >= 0 else 128 - exit_code
-    _end_all(GRACE_S)
-    shutil.rmtree(directory, ignore_errors=True)
+    _end_all(float(grace) if said else LEFT_ALONE_GRACE_S)
+    if not said:  # otherwise the server does that, when it has taken out what it needs
+        shutil.rmtree(directory, ignore_errors=True)
     return 128 + signal.SIGKILL
 
 
-def _is_over(program_ended: int) -> bool:
-    """Wait until standard input says something or the program has ended; True when standard input is at its end."""
+def _heard(program_ended: int) -> bytes | None:
+    """Wait until standard input says something, nothing being its end, or the program has ended: None."""
     ready, _, _ = select.select([0, program_ended], [], [])
-    return program_ended not in ready and os.read(0, 4096) == b""
+    return None if program_ended in ready else os.read(0, 4096)
 
 
 def _end_all(grace_s: float) -> None:

@@ -20,7 +20,8 @@ from launchbay.programs import guard
 
 _GUARD = str(Path(guard.__file__))
 _READ_BYTES = 64 * limits.KIB
-_STOP_S = guard.GRACE_S + 5.0
+_GRACE_S = 3.0
+_LATER_S = 5.0  # than its grace time, a guard is ended itself
 
 Line = Callable[[str, str], None]
 """Takes what a program writes: `stdout` or `stderr`, and a line of it."""
@@ -30,7 +31,8 @@ Line = Callable[[str, str], None]
 class Command:
     """What to run. `directory` is the program's home and private to it; `work` is where it starts, if elsewhere.
 
-    `line_chars` bounds a line: what is longer is cut there, and the rest of the line is dropped.
+    `line_chars` bounds a line: what is longer is cut there, and the rest of the line is dropped. `grace_s` is the time
+    that the program has to end by itself when it is cancelled or takes too long.
     """
 
     argv: Sequence[str]
@@ -40,6 +42,7 @@ class Command:
     timeout_s: float = limits.PROGRAM_S
     line_chars: int = limits.LOG_LINE_CHARS
     keep_bytes: int = limits.PROGRAM_KEPT_BYTES
+    grace_s: float = _GRACE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ async def run_program(command: Command, on_line: Line) -> Ended:
     Raises ActionFailed when it takes too long.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", _GUARD, str(command.directory)),
+        *(sys.executable, "-I", "-S", _GUARD, str(command.directory), str(command.grace_s)),
         *command.argv,
         stdin=PIPE,
         stdout=PIPE,
@@ -76,7 +79,7 @@ async def run_program(command: Command, on_line: Line) -> Ended:
             f"{Path(command.argv[0]).name} took longer than {command.timeout_s:g} s and was ended."
         ) from None
     finally:
-        await asyncio.shield(_stop(process))
+        await asyncio.shield(_stop(process, command.grace_s + _LATER_S))
 
 
 async def answer_of(*argv: str) -> str | None:
@@ -110,14 +113,16 @@ def _environment(command: Command) -> dict[str, str]:
     return {**least_environment(home, path=search_path(), TMPDIR=str(home)), **command.environment}
 
 
-async def _stop(process: Process) -> None:
+async def _stop(process: Process, patience_s: float) -> None:
     """End the program, if it has not ended: its guard does that when its standard input ends."""
     if process.returncode is not None:
         return
     if process.stdin is not None:
-        process.stdin.close()
+        with suppress(OSError):
+            process.stdin.write(b"end")
+            process.stdin.close()
     with suppress(TimeoutError):
-        async with asyncio.timeout(_STOP_S):
+        async with asyncio.timeout(patience_s):
             await process.wait()
     if process.returncode is None:
         process.kill()

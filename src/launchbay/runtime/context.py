@@ -6,7 +6,15 @@ from datetime import datetime
 from typing import Any
 
 from launchbay import limits
-from launchbay.actions.contract import Action, ActionCall, ChangesRoles, LogLevel, SignalsView, idempotency_key
+from launchbay.actions.contract import (
+    Action,
+    ActionCall,
+    ChangesRoles,
+    Document,
+    LogLevel,
+    SignalsView,
+    idempotency_key,
+)
 from launchbay.clock import Clock
 from launchbay.errors import ActionFailed, Fenced
 from launchbay.machines.contract import Errand
@@ -19,7 +27,7 @@ from launchbay.programs.allowed import Programs
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands
 from launchbay.runtime.machines import ComponentMachines, errand, image_runner, provider_of
-from launchbay.runtime.run import WorkflowFailed
+from launchbay.runtime.run import JobRun, KeptKey, WorkflowFailed
 from launchbay.runtime.slot import lent_slot
 
 
@@ -140,6 +148,15 @@ class RunningStep:
         return job.surroundings.outgoing.within(job.organization_id, job.environment_id, job.environment.policies)
 
     @property
+    def documents(self) -> "_Documents":
+        """What steps with this action have kept in this component."""
+        return _Documents(self._job, self._workflow.component.path, self._action)
+
+    def learn(self, value: Any) -> None:
+        """Have the job keep a JSON value secret from now on."""
+        self._job.secrets.learn(value)
+
+    @property
     def programs(self) -> Programs:
         """Which programs may be started on this server."""
         return self._job.surroundings.programs
@@ -244,6 +261,35 @@ class RunningStep:
                 "Split it, or declare it pure.",
                 retryable=False,
             )
+
+
+class _Documents:
+    """Implements `actions.contract.Documents` for one action of a component."""
+
+    def __init__(self, job: JobRun, component: str, action: str) -> None:
+        self._job = job
+        self._component = component
+        self._action = action
+
+    async def read(self, name: str) -> Document | None:
+        """Return a document, None where there is none."""
+        return await self._job.surroundings.kept.read(self._job, self._key(name))
+
+    async def write(self, name: str, data: bytes, version: int) -> int:
+        """Keep a document over the version that was read, and return the new version."""
+        if len(data) > limits.KEPT_DOCUMENT_BYTES:
+            raise ActionFailed(
+                f"The document {name!r} has {len(data)} bytes; at most {limits.KEPT_DOCUMENT_BYTES} are kept.",
+                retryable=False,
+            )
+        return await self._job.surroundings.kept.write(self._job, self._key(name), Document(data, version))
+
+    async def forget(self, name: str) -> None:
+        """Drop a document."""
+        await self._job.surroundings.kept.forget(self._job, self._key(name))
+
+    def _key(self, name: str) -> KeptKey:
+        return KeptKey(self._component, self._action, name)
 
 
 class _Roles:

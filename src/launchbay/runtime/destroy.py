@@ -6,6 +6,7 @@ from launchbay.manifest.graph import Component
 from launchbay.model.links import Link
 from launchbay.model.step_path import workflow_path
 from launchbay.planning.commands import DESTROY
+from launchbay.runtime.kept import take_down_kept
 from launchbay.runtime.machines import release_component, release_everything
 from launchbay.runtime.run import JobRun, WorkflowFailed
 
@@ -13,8 +14,8 @@ from launchbay.runtime.run import JobRun, WorkflowFailed
 async def destroy(job: JobRun) -> None:
     """Destroy every component in the reverse of the launch order, the failed ones not stopping the others.
 
-    Machines are released always, whether or not the manifest has a workflow for it. Raises WorkflowFailed that names
-    each component that could not be taken down and each machine that is left.
+    Machines are released always, and so is what actions keep documents of, whether or not a workflow does that. Raises
+    WorkflowFailed that names each component that could not be taken down and everything that is left.
     """
     failures: list[str] = []
     for path in reversed(job.manifest.order):
@@ -24,6 +25,7 @@ async def destroy(job: JobRun) -> None:
         except WorkflowFailed as failure:
             failures.append(f"Component {path!r}: {failure}")
     failures += await destroy_left_behind(job)
+    failures += await take_down_kept(job)
     failures += await release_everything(job)
     if failures:
         raise WorkflowFailed(" ".join(failures))
@@ -51,6 +53,7 @@ async def take_down(job: JobRun, component: Component) -> None:
         await job.component_type(component).destroy(job, component)
     except WorkflowFailed as failure:
         failures.append(str(failure))
+    failures += await take_down_kept(job, component.path)
     failures += await release_component(job, component.path)
     if failures:
         raise WorkflowFailed(" ".join(failures))

@@ -1,12 +1,12 @@
 """One job being run: what it works on, what it may use, and the contract of the component types that it goes over."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from launchbay import limits
-from launchbay.actions.contract import Action
+from launchbay.actions.contract import Action, Document
 from launchbay.actions.registry import Registry
 from launchbay.clock import Clock
 from launchbay.errors import ActionFailed
@@ -174,6 +174,53 @@ class Notices(Protocol):
         ...
 
 
+class KeptKey(NamedTuple):
+    """Whose document something is: of a component and an action, under a name that the manifest chooses."""
+
+    component: str
+    action: str
+    name: str
+
+
+class KeptDocuments(Protocol):
+    """Documents that steps keep beyond their job. All methods raise ActionFailed."""
+
+    async def of_instance(self, job: "JobRun") -> Sequence[KeptKey]:
+        """Return which documents there are."""
+        ...
+
+    async def read(self, job: "JobRun", key: KeptKey) -> Document | None:
+        """Return a document, None where there is none."""
+        ...
+
+    async def write(self, job: "JobRun", key: KeptKey, document: Document) -> int:
+        """Write over the version that the document names, and return the new one."""
+        ...
+
+    async def forget(self, job: "JobRun", key: KeptKey) -> None:
+        """Drop a document."""
+        ...
+
+
+class NothingKept:
+    """Where nothing is stored, such as in tests of manifests: what is written is gone."""
+
+    async def of_instance(self, job: "JobRun") -> Sequence[KeptKey]:  # noqa: ARG002 - the contract's
+        """Return nothing."""
+        return ()
+
+    async def read(self, job: "JobRun", key: KeptKey) -> Document | None:  # noqa: ARG002 - the contract's
+        """Return nothing."""
+        return None
+
+    async def write(self, job: "JobRun", key: KeptKey, document: Document) -> int:  # noqa: ARG002 - the contract's
+        """Count the version."""
+        return document.version + 1
+
+    async def forget(self, job: "JobRun", key: KeptKey) -> None:
+        """Do nothing."""
+
+
 class NoNotices:
     """Where there are no webhooks, such as in tests of manifests."""
 
@@ -203,6 +250,7 @@ class Surroundings:
     approvals: Approvals = field(default_factory=NoApprovals)
     notices: Notices = field(default_factory=NoNotices)
     mail: MailServer | None = None
+    kept: KeptDocuments = field(default_factory=NothingKept)
     programs: Programs = field(default_factory=Programs)
 
 

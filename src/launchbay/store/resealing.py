@@ -57,6 +57,7 @@ sources = _sealed("sources", "put_source")
 session_keys = _sealed("session_keys", "put_session_key")
 answers = _sealed("answers", "put_answer")
 sign_ins = _sealed("sign_ins", "put_sign_in")
+kept_documents = _sealed("kept_documents", "put_kept_document")
 
 bindings = _text("bindings", "put_binding")
 documents = (

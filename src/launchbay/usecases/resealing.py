@@ -15,6 +15,7 @@ from launchbay.access.key_ring import session_key_purpose
 from launchbay.access.secret_key import SealBroken, SecretKey
 from launchbay.access.text_seal import TextSeal
 from launchbay.model import sealed_text
+from launchbay.model.kept_documents import kept_document_purpose
 from launchbay.model.links import Binding
 from launchbay.model.webhook import secret_purpose, url_purpose
 from launchbay.service_types.sealed import parameter_purpose, sign_in_purpose
@@ -36,6 +37,7 @@ SEALED: Mapping[SealedColumn, Callable[[str, str], str]] = {
     store.sources: lambda application_id, _: source_purpose(application_id),
     store.session_keys: lambda key_id, _: session_key_purpose(key_id),
     store.answers: answer_purpose,
+    store.kept_documents: lambda document_id, _: kept_document_purpose(document_id),
     store.sign_ins: lambda account_id, _: sign_in_purpose(account_id),
 }
 

@@ -53,6 +53,13 @@ ORDER BY user_id, key LIMIT %(count)s;
 -- name: put_answer
 UPDATE idempotency_keys SET answer = %(sealed)s WHERE user_id = %(id)s AND key = %(part)s AND answer = %(before)s;
 
+-- name: kept_documents
+SELECT id, '' AS part, sealed FROM kept_documents
+WHERE id > %(id)s AND substring(sealed FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_kept_document
+UPDATE kept_documents SET sealed = %(sealed)s WHERE id = %(id)s AND sealed = %(before)s;
+
 -- name: sign_ins
 SELECT id, '' AS part, sealed FROM cloud_sign_ins
 WHERE id > %(id)s AND substring(sealed FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;

@@ -1,0 +1,285 @@
+"""`opentofu`, with the real program where this machine has one (tofu or terraform); it needs no network here."""
+
+import asyncio
+import json
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchbay.actions.contract import ActionCall
+from launchbay.actions.opentofu import OpenTofu
+from launchbay.actions.tofu_module import read_module
+from launchbay.errors import ActionFailed
+from launchbay.programs.allowed import Programs
+from tests.actions.contexts import RecordingContext, run
+from tests.outgoing.loopback import answer, loopback_server
+from tests.programs.test_archive import packed
+from tests.programs.test_program import is_alive, pids, until
+
+TOFU = OpenTofu()
+needs_tofu = pytest.mark.skipif(
+    shutil.which("tofu") is None and shutil.which("terraform") is None, reason="neither tofu nor terraform is installed"
+)
+
+# What it makes is a file, by the one resource that is built into the program.
+MODULE = """
+variable "place" { type = string }
+variable "size" { default = 1 }
+resource "terraform_data" "file" {
+  input            = var.place
+  triggers_replace = var.size
+  provisioner "local-exec" {
+    command = "echo ${var.size} >> ${self.input}"
+  }
+  provisioner "local-exec" {
+    when    = destroy
+    command = "rm -f ${self.input}"
+  }
+}
+output "place" { value = terraform_data.file.output }
+output "password" {
+  value     = "hunter22-${var.size}"
+  sensitive = true
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Private directories are made here, so that a test sees what is left of them."""
+    directory = tmp_path / "places"
+    directory.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    return directory
+
+
+def here() -> RecordingContext:
+    return RecordingContext(programs=Programs(["opentofu"]))
+
+
+def state_of(context: RecordingContext, name: str = "default") -> Any:
+    return json.loads(read_module(context.documents.documents[name].data).state)
+
+
+async def refusal(context: RecordingContext, **parameters: Any) -> ActionFailed:
+    with pytest.raises(ActionFailed) as caught:
+        await run(TOFU, context, **parameters)
+    return caught.value
+
+
+@needs_tofu
+async def test_a_module_is_applied_and_its_state_is_kept_and_destroyed(tmp_path: Path, places: Path) -> None:
+    context, file = here(), tmp_path / "made"
+
+    applied = await run(TOFU, context, module=MODULE, variables={"place": str(file)})
+
+    assert file.read_text() == "1\n"
+    assert applied["outputs"] == {"place": str(file)}
+    assert applied["secrets"] == {"password": "hunter22-1"}
+    assert context.learned == [{"password": "hunter22-1"}]
+    assert applied["changes"] == {"add": 1, "change": 0, "remove": 0}
+    assert [each["type"] for each in state_of(context)["resources"]] == ["terraform_data"]
+    assert any("Apply complete" in text for _, text in context.lines)
+    assert "hunter22" not in str(context.lines)
+    assert list(places.iterdir()) == []
+
+    await run(TOFU, context, operation="destroy")
+
+    assert not file.exists()
+    assert context.documents.documents == {}
+
+
+@needs_tofu
+async def test_the_next_step_goes_on_from_the_state_that_is_kept(tmp_path: Path) -> None:
+    context, file = here(), tmp_path / "made"
+    variables = {"place": str(file)}
+    await run(TOFU, context, module=MODULE, variables=variables)
+
+    again = await run(TOFU, context, module=MODULE, variables=variables)
+    planned = await run(TOFU, context, operation="plan", module=MODULE, variables={**variables, "size": 2})
+    changed = await run(TOFU, context, module=MODULE, variables={**variables, "size": 2})
+
+    assert again["changes"] == {"add": 0, "change": 0, "remove": 0}
+    assert planned == {"outputs": {}, "secrets": {}, "changes": {"add": 1, "change": 0, "remove": 1}}
+    assert changed["changes"] == {"add": 1, "change": 0, "remove": 1}
+    assert file.read_text() == "2\n"
+
+
+@needs_tofu
+async def test_what_is_kept_is_taken_down_with_all_that_it_needs(tmp_path: Path) -> None:
+    context, file = here(), tmp_path / "made"
+    module = {
+        "main.tf": 'module "inner" {\n  source = "./inner"\n  place = var.place\n}\n',
+        "variables.tf": 'variable "place" {}\n',
+        "inner/main.tf": MODULE,
+    }
+    await run(TOFU, context, module=module, name="shop", environment={"TF_VAR_place": str(file)})
+    assert file.exists()
+
+    await TOFU.take_down(ActionCall({}, replace(context, lines=[])), "shop")
+    await TOFU.take_down(ActionCall({}, context), "shop")  # a recovery may do it again
+
+    assert not file.exists()
+    assert context.documents.documents == {}
+
+
+@needs_tofu
+async def test_what_a_failed_apply_has_made_is_in_the_state(tmp_path: Path) -> None:
+    context, file = here(), tmp_path / "made"
+    failing = """
+    resource "terraform_data" "bad" {
+      depends_on = [terraform_data.file]
+      provisioner "local-exec" {
+        command = "echo no room; exit 3"
+      }
+    }
+    """
+
+    error = await refusal(context, module=MODULE + failing, variables={"place": str(file)})
+
+    assert "exit status 3" in str(error)
+    assert error.retryable
+    assert len(state_of(context)["resources"]) == 2
+    await TOFU.take_down(ActionCall({}, context), "default")
+    assert not file.exists()
+
+
+@needs_tofu
+async def test_a_backend_of_the_module_does_not_take_the_state_away(tmp_path: Path) -> None:
+    context = here()
+    backend = f'terraform {{\n  backend "local" {{\n    path = "{tmp_path}/elsewhere"\n  }}\n}}\n'
+
+    await run(TOFU, context, module=backend + MODULE, variables={"place": str(tmp_path / "made")})
+
+    assert not (tmp_path / "elsewhere").exists()
+    assert len(state_of(context)["resources"]) == 1
+
+
+@needs_tofu
+async def test_a_module_comes_from_a_directory_of_an_archive(tmp_path: Path) -> None:
+    async with loopback_server() as server:
+        server.routes["/m.tgz"] = answer(body=packed({"top/README": b"", "top/infra/main.tf": MODULE.encode()}))
+        url = server.url("/m.tgz")
+
+        found = await run(TOFU, here(), url=url, directory="infra", variables={"place": str(tmp_path / "made")})
+        error = await refusal(here(), url=url, variables={"place": "x"})
+
+    assert found["outputs"] == {"place": str(tmp_path / "made")}
+    assert "no module there" in str(error)
+
+
+@needs_tofu
+async def test_variables_reach_the_module_as_they_are(tmp_path: Path) -> None:
+    hostile = {"text": "$(touch pwned) ${path.module} %{ if true } '\" \n", "list": [1, True, None], "name": "ä"}
+    module = 'variable "value" {}\noutput "value" { value = var.value }\n'
+
+    found = await run(TOFU, here(), module=module, variables={"value": hostile})
+
+    assert found["outputs"] == {"value": hostile}
+
+
+@needs_tofu
+async def test_cancelling_ends_the_program_and_keeps_what_it_has_made(tmp_path: Path, places: Path) -> None:
+    context, file, numbers = here(), tmp_path / "made", tmp_path / "pids"
+    waiting = f"""
+    resource "terraform_data" "slow" {{
+      depends_on = [terraform_data.file]
+      provisioner "local-exec" {{
+        command = "echo $$ >> {numbers}; sleep 600"
+      }}
+    }}
+    """
+    call = ActionCall({"module": MODULE + waiting, "variables": {"place": str(file)}}, context)
+    running = asyncio.create_task(TOFU.run(call))
+    await until(lambda: len(pids(numbers)) == 1 or running.done())
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert not any(map(is_alive, pids(numbers)))
+    assert "file" in [each["name"] for each in state_of(context)["resources"]]
+    assert list(places.iterdir()) == []
+
+
+@needs_tofu
+async def test_the_state_is_kept_while_the_program_works(tmp_path: Path) -> None:
+    context, file, go_on = here(), tmp_path / "made", tmp_path / "go-on"
+    waiting = f"""
+    resource "terraform_data" "slow" {{
+      depends_on = [terraform_data.file]
+      provisioner "local-exec" {{
+        command = "until [ -e {go_on} ]; do sleep 0.1; done"
+      }}
+    }}
+    """
+    call = ActionCall({"module": MODULE + waiting, "variables": {"place": str(file)}}, context)
+    running = asyncio.create_task(TOFU.run(call))
+
+    def knows_the_file() -> bool:
+        kept = context.documents.documents.get("default")
+        return kept is not None and '"name": "file"' in read_module(kept.data).state
+
+    await until(lambda: knows_the_file() or running.done())
+    assert not running.done()
+    go_on.touch()
+    await running
+    assert len(state_of(context)["resources"]) == 2
+
+
+@needs_tofu
+async def test_a_module_that_cannot_be_read_says_where() -> None:
+    error = await refusal(here(), module='resource "terraform_data" "x" {\n')
+
+    assert "main.tf" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({}, "'module' or 'url'"),
+        ({"module": "x", "url": "http://127.0.0.1/"}, "'module' or 'url'"),
+        ({"module": {"../main.tf": "x"}}, "'module' is wrong"),
+        ({"module": {"a/../../main.tf": "x"}}, "'module' is wrong"),
+        ({"module": {"main.tf": 1}}, "'module' is wrong"),
+        ({"module": "x", "operation": "import"}, "'operation' is wrong"),
+        ({"module": "x", "name": "a/b"}, "'name' is wrong"),
+        ({"module": "x", "environment": {"LD_PRELOAD": "x.so"}}, "'environment.LD_PRELOAD' is wrong"),
+        ({"module": "x", "environment": {"PATH": "/"}}, "'environment.PATH' is wrong"),
+        ({"module": "x", "environment": {"A B": "x"}}, "'environment.A B' is wrong"),
+        ({"module": "x", "variables": {"x": float("nan")}}, "'variables' is wrong"),
+    ],
+)
+async def test_a_wrong_parameter_is_named(parameters: dict[str, Any], named: str) -> None:
+    context = here()
+    context.programs.require = lambda *_, **__: "tofu"  # type: ignore[method-assign] # it is not started
+
+    error = await refusal(context, **parameters)
+
+    assert named in str(error)
+    assert not error.retryable
+
+
+async def test_nothing_runs_where_the_operator_does_not_allow_it() -> None:
+    error = await refusal(RecordingContext(), module="x")
+
+    assert "LAUNCHBAY_SERVER_PROGRAMS=opentofu" in str(error)
+
+
+async def test_without_the_program_the_operator_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("launchbay.programs.allowed.search_path", lambda: "/nonexistent")
+
+    error = await refusal(here(), module="x")
+
+    assert "no tofu or terraform on this server" in str(error)
+
+
+async def test_where_nothing_is_kept_there_is_nothing_to_destroy() -> None:
+    context = here()
+    context.programs.require = lambda *_, **__: "tofu"  # type: ignore[method-assign] # it is not started
+
+    assert (await run(TOFU, context, operation="destroy"))["changes"] == {}
