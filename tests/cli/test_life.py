@@ -1,5 +1,6 @@
 """The whole life of an application by commands, with names in the place of ids."""
 
+import json
 import re
 from pathlib import Path
 
@@ -77,6 +78,8 @@ def test_a_log_is_followed_until_the_instance_is_destroyed(cli: Shell, tmp_path:
     instance = cli.good("launch", "followed").strip()
     cli.good("instance", "wait", instance)
     cli.good("run", instance, "act.greet", "name=Ann", "--wait")
+    (line,) = [json.loads(line) for line in cli.good("logs", instance, "-o", "json").splitlines()]
+    assert line["level"] == "info"
     cli.good("run", instance, "destroy")
     assert "'logging' is accepted" in cli.good("logs", instance, "--follow")
 

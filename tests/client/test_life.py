@@ -1,7 +1,10 @@
 """Both clients lead a real service through the life of an application."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
+import anyio
+import anyio.to_thread
 import httpx
 import pytest
 
@@ -100,6 +103,29 @@ def test_a_refresh_token_is_exchanged_once_and_its_session_used_by_others(server
         assert client.list_organizations()
     with Client(server.url, RefreshToken("spent", session)) as client:
         assert client.list_organizations()
+
+
+async def test_many_tasks_share_one_exchange(server: Server) -> None:
+    sessions: list[Session] = []
+    token = await anyio.to_thread.run_sync(server.refresh_token)
+    async with (
+        AsyncClient(server.url, RefreshToken(token, renewed=sessions.append)) as client,
+        anyio.create_task_group() as tasks,
+    ):
+        for _ in range(20):
+            tasks.start_soon(client.list_organizations)
+    assert len(sessions) == 1
+
+
+def test_many_threads_share_one_exchange(server: Server) -> None:
+    sessions: list[Session] = []
+    with (
+        Client(server.url, RefreshToken(server.refresh_token(), renewed=sessions.append)) as client,
+        ThreadPoolExecutor(10) as pool,
+    ):
+        found = list(pool.map(lambda _: client.list_organizations(), range(20)))
+    assert len(found) == 20
+    assert len(sessions) == 1
 
 
 def test_refusals_have_code_sentences_request_id_and_findings(server: Server) -> None:

@@ -13,7 +13,7 @@ from launchbay.cli.exit_codes import ExitCode
 from launchbay.cli.failures import Failed
 from launchbay.cli.following import progress_here, settled
 from launchbay.cli.log import print_log
-from launchbay.cli.output import show
+from launchbay.cli.output import show, show_one_of_many
 from launchbay.client import Operations
 from launchbay.client.call import Call
 
@@ -71,7 +71,7 @@ def _events(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> No
         if connection.output == "table":
             click.echo(f"{event.name:7} {words}")
         else:
-            show({"id": event.id, "event": event.name, "data": event.data}, connection.output)
+            show_one_of_many({"id": event.id, "event": event.name, "data": event.data}, connection.output)
 
 
 def _create_token(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:

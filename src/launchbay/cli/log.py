@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from launchbay.cli.connection import Connection
-from launchbay.cli.output import show
+from launchbay.cli.output import show_one_of_many
 from launchbay.client.call import Call
 
 _COLOURS = {"error": "red", "warning": "yellow", "debug": "bright_black"}
@@ -37,7 +37,7 @@ def _document(line: Any) -> dict[str, Any]:
 
 def _print(output: str, line: Mapping[str, Any]) -> None:
     if output != "table":
-        show(dict(line), output)
+        show_one_of_many(dict(line), output)
         return
     at = datetime.fromtimestamp((line["at"] or 0) / 1000, UTC).astimezone().strftime("%H:%M:%S")
     step = (line.get("step") or "").rpartition("/")[2]

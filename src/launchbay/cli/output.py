@@ -10,6 +10,14 @@ import yaml
 from launchbay.cli.lazy import load
 
 
+def show_one_of_many(value: Any, output: str) -> None:
+    """Print one of the documents of a stream: JSON in one line, YAML as a document of its own."""
+    if output == "json":
+        click.echo(json.dumps(value, ensure_ascii=False))
+    else:
+        click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, explicit_start=True), nl=False)
+
+
 def show(value: Any, output: str, columns: Sequence[str] = ()) -> None:
     """Print a result: a text as it is, a document in the chosen form. `columns` are those of a table of its items."""
     if isinstance(value, str):
