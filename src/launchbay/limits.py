@@ -170,6 +170,7 @@ MACHINE_RECONNECT_S = 120.0  # that a machine may be out of reach while a comman
 MACHINE_STOP_S = 30.0  # for ending on one machine what a cancelled job left running there
 MACHINES_STOP_S = 90.0  # for all machines of the job together
 MACHINE_FILE_BYTES = 8 * MIB  # of a file that is put or got
+MACHINE_FILE_S = 300.0  # for putting or getting it
 COOKBOOKS_FETCH_S = 300.0
 COOKBOOKS_ARCHIVE_BYTES = 32 * MIB
 COOKBOOKS_BYTES = 256 * MIB  # unpacked

@@ -202,7 +202,7 @@ async def test_a_command_that_vanished_with_its_machine_is_not_run_again_by_itse
     task = asyncio.create_task(
         ssh.run(asked("vanished"), on(hosts[1]), RemoteCommand(line=f"echo x >> {ledger}; sleep 300"))
     )
-    await _until(ledger.exists)
+    await _until(lambda: ledger.exists() and ledger.read_text() != "")
     hosts[1].restart()
     with pytest.raises(ActionFailed, match="vanished without an exit code"):
         await task

@@ -4,6 +4,7 @@
 list is in the JSON and not in `-o`, because Chef does not save the node of a run whose list was overridden.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,10 +51,10 @@ async def converge(
         told = (result.stderr.strip() or result.stdout.strip())[-_TOLD_CHARS:]
         raise ActionFailed(f"On {machine.host} Chef ended with exit code {result.exit_code}: {told}")
     try:
-        async with open_shell() as shell:
+        async with asyncio.timeout(limits.MACHINE_FILE_S), open_shell() as shell:
             node = await shell.get(f"{place}/node.json", limits.CHEF_NODE_BYTES)
-    except ShellLost as error:
-        raise ActionFailed(f"The way to {machine.host} broke: {error}.") from error
+    except (ShellLost, TimeoutError) as error:
+        raise ActionFailed(f"The node that Chef saved on {machine.host} cannot be fetched: {error}.") from error
     return attributes_of(node, machine)
 
 

@@ -71,7 +71,8 @@ class Run:
         bound_s = limits.COMMAND_S if command.timeout_s is None else command.timeout_s
 
         async def run(shell: Shell) -> CommandResult:
-            age_s = await self._begin(shell, command, prepare)
+            async with asyncio.timeout(bound_s):
+                age_s = await self._begin(shell, command, prepare)
             async with asyncio.timeout(max(0.0, bound_s - age_s)):
                 await self._follow(shell, command)
                 return await self._finish(shell, command)

@@ -65,12 +65,14 @@ class Ssh:
         until, pause_s = loop.time() + within_s, _AGAIN_FIRST_S
         while True:
             try:
-                async with self.open(errand, machine) as shell:
+                async with self.open(errand, machine) as shell, asyncio.timeout(limits.MACHINE_CONNECT_S):
                     if await shell.script("exit 0", _drop, _drop) == 0:
                         return
                     reason = f"{host_name(machine)} has no POSIX shell 'sh' for {machine.login!r}"
             except ShellLost as error:
                 reason = str(error)
+            except TimeoutError:
+                reason = f"{host_name(machine)} lets us in and runs nothing within {limits.MACHINE_CONNECT_S:g} s"
             except ActionFailed as error:  # not let in: a machine that starts may get its keys after its SSH server
                 if not error.retryable:
                     raise
@@ -135,10 +137,13 @@ class Ssh:
     async def _once(self, errand: Errand, machine: Machine) -> AsyncIterator[Shell]:
         """Open a way for something that is tried once."""
         try:
-            async with self.open(errand, machine) as shell:
+            async with asyncio.timeout(limits.MACHINE_FILE_S), self.open(errand, machine) as shell:
                 yield shell
         except ShellLost as error:
             raise ActionFailed(f"The way to {machine.host} broke: {error}.") from error
+        except TimeoutError:
+            text = f"{machine.host} did not take or give the file within {limits.MACHINE_FILE_S:g} s."
+            raise ActionFailed(text) from None
 
 
 def _drop(data: bytes) -> None:

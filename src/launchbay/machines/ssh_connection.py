@@ -116,6 +116,7 @@ def _options(machine: Machine, client: _Client, private_key: asyncssh.SSHKey) ->
         "gss_host": None,
         "x509_trusted_certs": None,
         "login_timeout": limits.MACHINE_CONNECT_S,
+        "compression_algs": ("none",),
         "keepalive_interval": _KEEP_ALIVE_S,
         "keepalive_count_max": _KEEP_ALIVES,
         "encoding": None,
