@@ -1,32 +1,26 @@
 """A real server is killed while its cloud works: after the restart the job comes to its end, and no machine is lost."""
 
 import asyncio
-import shutil
-import tempfile
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
-import httpx
 import pytest
 
 from launchbay.machines.marks import INSTANCE
-from tests.api.running import BUSY, Caller, accepted, basic
-from tests.durability.servers import EMAIL, PASSWORD, Process, remove_postgres
+from tests.api.running import accepted
+from tests.durability.servers import Process
 from tests.machines.clouds.bay import REGION, Bay, bay
 from tests.machines.clouds.gate import Gate
 from tests.machines.clouds.moto import loopback_subnet
 from tests.machines.clouds.organizations import MANIFEST, cloud_environment
 from tests.machines.hosts import Hosts, needs_sshd
+from tests.machines.remote import PATIENCE_S, calling, server_directory, serving
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300), needs_sshd]
 NETWORK = 79
 FIRST = 4  # the first address of a subnet that is a machine's
-PATIENCE_S = 120.0
 SETTINGS = {
     "LAUNCHBAY_OUTGOING_ALLOW": "127.0.0.0/8",
     "LAUNCHBAY_MACHINES_SWEEP": "off",  # the repeated step itself must leave nothing
@@ -51,63 +45,18 @@ def lab(gate: Gate, tmp_path: Path) -> Bay:
     return bay(gate.url, tmp_path)
 
 
-@dataclass
-class Remote(Caller):
-    """A server process's API."""
-
-    client: httpx.AsyncClient
-    organization: str = ""
-
-    async def settled(self, instance: str) -> Any:
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                document = accepted(await self.get(f"instances/{instance}"))
-                if document["status"] not in BUSY:
-                    return document
-                await asyncio.sleep(0.1)
-
-
-@asynccontextmanager
-async def calling(server: Process) -> AsyncIterator[Remote]:
-    headers = {"Authorization": basic(EMAIL, PASSWORD)}
-    base_url = f"http://127.0.0.1:{server.port}/api/1/"
-    async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=30) as client:
-        remote = Remote(client)
-        [organization] = accepted(await remote.get("organizations"))
-        remote.organization = organization["id"]
-        yield remote
-
-
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A directory that PostgreSQL's account may enter, for the server."""
-    directory = Path(tempfile.mkdtemp(prefix="launchbay-faults-"))
-    directory.chmod(0o711)
-    yield directory
-    remove_postgres(directory / "data")
-    shutil.rmtree(directory, ignore_errors=True)
-
-
-@asynccontextmanager
-async def serving(place: Path, seed: str | None = None) -> AsyncIterator[Process]:
-    command = ["serve", "--port", "0", "--data-dir", str(place / "data")]
-    server = Process(command, place, seed=seed, settings=SETTINGS)
-    await asyncio.to_thread(server.start)
-    try:
-        yield server
-    finally:
-        await asyncio.to_thread(server.end)
+    with server_directory() as directory:
+        yield directory
 
 
 async def begun(server: Process, gate: Gate, hosts: Hosts) -> str:
     """Launch the manifest on the cloud and return the instance's id."""
     async with calling(server) as remote:
         environment = await cloud_environment(remote, gate.url, hosts)
-        application = accepted(await remote.post(f"organizations/{remote.organization}/applications", {"name": "app"}))
         manifest = MANIFEST.replace("SUBNET", loopback_subnet(gate.upstream, REGION, NETWORK))
-        path = f"applications/{application['id']}"
-        accepted(await remote.put_yaml(f"{path}/manifest", dedent(manifest)))
-        return str(accepted(await remote.post(f"{path}/launch", {"environmentId": environment}))["id"])
+        return await remote.launch(manifest, environmentId=environment)
 
 
 async def killed_in_the_midst(server: Process, reached: threading.Event, answer: threading.Event) -> None:
@@ -130,7 +79,7 @@ async def finished_launch(server: Process, gate: Gate, hosts: Hosts, action: str
 async def test_a_launch_that_is_killed_ends_with_its_machines_and_no_others(
     place: Path, gate: Gate, hosts: Hosts, lab: Bay, action: str, nth: int
 ) -> None:
-    async with serving(place) as server:
+    async with serving(place, SETTINGS) as server:
         instance, document = await finished_launch(server, gate, hosts, action, nth)
         assert document["status"] == "Running", document["errorMessage"]
         standing = await lab.marked({INSTANCE: instance})
@@ -145,7 +94,7 @@ async def test_a_launch_that_is_killed_ends_with_its_machines_and_no_others(
 async def test_a_destruction_that_is_killed_ends_without_machines(
     place: Path, gate: Gate, hosts: Hosts, lab: Bay
 ) -> None:
-    async with serving(place) as server:
+    async with serving(place, SETTINGS) as server:
         instance = await begun(server, gate, hosts)
         async with calling(server) as remote:
             assert (await remote.settled(instance))["status"] == "Running"
@@ -160,7 +109,7 @@ async def test_a_destruction_that_is_killed_ends_without_machines(
 async def test_the_kills_find_a_step_that_does_not_take_over_what_it_made(
     place: Path, gate: Gate, hosts: Hosts, lab: Bay
 ) -> None:
-    async with serving(place, "no-take-over") as server:
+    async with serving(place, SETTINGS, "no-take-over") as server:
         instance, document = await finished_launch(server, gate, hosts, "RunInstances", 2)
         standing = await lab.marked({INSTANCE: instance})
         assert len(standing) > len(document["returnValues"].get("result.hosts", []))
