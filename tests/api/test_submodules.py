@@ -289,3 +289,51 @@ async def test_a_revision_of_an_instance_makes_its_submodules_again_as_they_are(
     assert again["returnValues"] == first["returnValues"]
     newest = await api.settled(await api.launch(top))
     assert newest["returnValues"]["result.told"] == "newer 1"
+
+
+WORKFLOWS = """
+version: "1.1"
+launch:
+  parameters: [size: {default: 1, type: int}, word: {default: hello}]
+  steps: []
+  return: {size: {value: "{$.size}"}, said: {value: "{$.word} {$.size}"}}
+grow: {parameters: [by: {type: int}], steps: [], return: {size: {value: "{$.by}"}, said: {value: "grown to {$.by}"}}}
+destroy: {steps: []}
+"""
+AROUND_WORKFLOWS = """
+application:
+  interfaces:
+    in: {size: bind(child#input.size)}
+    out: {"*": bind(child#result.*)}
+    do: {grow: bind(child#actions.grow)}
+  components:
+    child:
+      type: reference.Submodule
+      configuration: {__locator.application-id: LOCATOR}
+      interfaces:
+        input: {size: configuration(int)}
+        result: {size: publish-signal(int), said: publish-signal(string)}
+        actions: {grow: receive-command(int by => int size)}
+"""
+
+
+async def test_a_workflow_manifest_is_a_child_with_the_interfaces_of_its_rewriting(api: Api) -> None:
+    name = fresh_name("child")
+    await api.application(WORKFLOWS, name)
+    application = await api.application(AROUND_WORKFLOWS.replace("LOCATOR", name))
+    document = await api.settled(await api.launch(application, parameters={"in.size": "3"}))
+    assert document["returnValues"] == {"out.size": 3, "out.said": "hello 3"}, document["errorMessage"]
+    instance = document["id"]
+    document = await api.run(instance, "do.grow", by="5")
+    assert document["returnValues"] == {"out.size": 5, "out.said": "grown to 5"}
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"in.size": 7}}))
+    assert (await api.settled(instance))["status"] == "Running"
+    assert (await api.document(child_of(document)))["parameters"] == {"size": 7}
+    for named in ("word", "input.word"):
+        body = {"submodules": {"child": {"parameters": {named: "bye"}}}}
+        document = await api.settled(await api.launch(application, **body))
+        assert document["returnValues"]["out.said"] == "bye 1"
+    for named in ("size", "input.size"):
+        mapped = {"submodules": {"child": {"parameters": {named: 3}}}}
+        told = refused(await api.post(f"applications/{application}/launch", mapped), 400, "MappedParameter")
+        assert "in.size" in told

@@ -20,6 +20,7 @@ from launchbay.engine.journal import patiently
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import BadRequest, Fenced
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.outer_names import outer_names
 from launchbay.model.instance import InstanceStatus, move
 from launchbay.model.job import JobStatus
 from launchbay.model.links import Link, LinkKind
@@ -90,7 +91,7 @@ class InnerJobs:
     async def offers(self, link: Link) -> frozenset[str]:
         """Return the keys of the pins of the linked instance's application. Raises WorkflowFailed when it is gone."""
         manifest = await patiently(partial(self._manifest, link.instance_id))
-        return frozenset((*manifest.parameters, *manifest.results, *manifest.commands, *manifest.needs))
+        return outer_names(manifest)
 
     async def run(
         self,

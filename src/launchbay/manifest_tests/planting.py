@@ -9,6 +9,7 @@ from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.outer_names import inner_name
 from launchbay.manifest.service_needs import REFERENCE_SERVICE, Shape, required_providers, service_shape
 from launchbay.manifest_tests.suite import Services
 from launchbay.model.environment_view import EnvironmentView
@@ -67,7 +68,8 @@ class Ground:
             if component.type == SUBMODULE:
                 configured = configuration.get(path, {})
                 inner = self._application(configured, ".".join((*way, path)))
-                given = {key: value for key, value in configured.items() if key in inner.parameters}
+                named = {inner_name(inner, key): value for key, value in configured.items()}
+                given = {key: value for key, value in named.items() if key in inner.parameters}
                 if len(way) >= SUBMODULE_LEVELS:
                     raise BadRequest(f"The submodule {where} contains itself; it would never end.")
                 plant.children[path] = self._plant((*way, path), inner, given)

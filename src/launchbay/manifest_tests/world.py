@@ -14,6 +14,7 @@ from launchbay.engine.aftermath import Moment, Pending, aftermath
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.difference import Configured
+from launchbay.manifest.outer_names import outer_names
 from launchbay.manifest.scaling import component_at, expanded, expanded_configuration
 from launchbay.manifest_tests.memory_journal import MemoryJournal
 from launchbay.manifest_tests.planting import Ground, Plant, Way
@@ -324,8 +325,7 @@ class Others:
 
     async def offers(self, link: Link) -> frozenset[str]:
         """Return the keys of all pins of the linked instance's application."""
-        manifest = self._live(link).plant.manifest
-        return frozenset((*manifest.parameters, *manifest.results, *manifest.commands, *manifest.needs))
+        return outer_names(self._live(link).plant.manifest)
 
     async def run(
         self,

@@ -7,6 +7,7 @@ import msgspec
 
 from launchbay.errors import BadRequest
 from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.manifest.outer_names import inner_name
 from launchbay.manifest.scaling import component_at
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.plan import Plan
@@ -104,7 +105,7 @@ def plan_call(
     """
     if workflow == RECONFIGURE:
         return plan_reconfigure(prior_status)
-    plan = plan_run(manifest, workflow, {}, prior_status)
+    plan = plan_run(manifest, inner_name(manifest, workflow), {}, prior_status)
     return msgspec.structs.replace(plan, arguments=dict(arguments)) if plan.kind == "command" else plan
 
 

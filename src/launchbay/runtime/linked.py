@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launchbay.manifest.graph import CompiledManifest, Component, Pin
+from launchbay.manifest.outer_names import outer_values
 from launchbay.manifest.scaling import template_path
 from launchbay.model.links import Link
 from launchbay.model.values import PinKind
@@ -47,7 +48,8 @@ def publish_linked(job: JobRun, component: Component, link: Link, linked: Linked
 
 def linked_signals(component: Component, link: Link, return_values: Mapping[str, Any]) -> Iterator[tuple[Pin, Any]]:
     """Yield the component's signals with the values that an instance with these return values gives them."""
+    values = outer_values(return_values)
     for key, pin in component.pins.items():
         name = link.key(key)
-        if pin.type.kind is PinKind.PUBLISH_SIGNAL and name is not None and name in return_values:
-            yield pin, as_declared(pin.type.value_type, return_values[name])
+        if pin.type.kind is PinKind.PUBLISH_SIGNAL and name is not None and name in values:
+            yield pin, as_declared(pin.type.value_type, values[name])

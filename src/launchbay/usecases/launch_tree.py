@@ -19,6 +19,7 @@ from launchbay.limits import SUBMODULE_INSTANCES, SUBMODULE_LEVELS
 from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.manifest.outer_names import inner_name
 from launchbay.model.application import Application, Revision
 from launchbay.model.environment import Environment
 from launchbay.model.instance import InstanceStatus
@@ -145,9 +146,10 @@ class TreePlanner:
         if request.manifest_version is not None:
             version = await self._known_version(application, request.manifest_version, where)
         manifest = await self._desk.manifests.get(self._connection, application.id, version)
-        given = self._given(node, component, configured, request)
+        given = self._given(node, component, manifest, configured, request)
         parameters = {name: value for name, value in {**inherited, **given}.items() if name in manifest.parameters}
-        unknown = [name for name in request.parameters if name not in manifest.parameters]
+        asked = [inner_name(manifest, name) for name in request.parameters]
+        unknown = [name for name in asked if name not in manifest.parameters]
         if unknown:
             raise BadRequest(f"The submodule {where} has no parameter {', '.join(unknown)}.", code="InvalidParameters")
         try:
@@ -192,21 +194,33 @@ class TreePlanner:
         )
 
     def _given(
-        self, node: LaunchNode, component: Component, configured: Mapping[str, Any], request: SubmoduleRequest
+        self,
+        node: LaunchNode,
+        component: Component,
+        manifest: CompiledManifest,
+        configured: Mapping[str, Any],
+        request: SubmoduleRequest,
     ) -> dict[str, Any]:
-        """Return the submodule's parameters: what the outer module gives to its pins, then what the request gives."""
+        """Return the submodule's parameters: what the outer module gives to its pins, then what the request gives.
+
+        `manifest` is the submodule's, and the names are its API's.
+        """
         pins = node.manifest.configuration_pins.get(component.path, {})
-        for name in request.parameters:
-            if name in pins and pins[name].parameter is not None:
+        mapped = {inner_name(manifest, key): pin.parameter for key, pin in pins.items() if pin.parameter is not None}
+        asked = {inner_name(manifest, name): value for name, value in request.parameters.items()}
+        for name in asked:
+            if name in mapped:
                 where = ".".join((*node.path, component.path))
                 raise BadRequest(
-                    f"The parameter {name} of the submodule {where} is mapped to {pins[name].parameter} of the outer "
-                    f"module; give {pins[name].parameter} instead.",
+                    f"The parameter {name} of the submodule {where} is mapped to {mapped[name]} of the outer "
+                    f"module; give {mapped[name]} instead.",
                     code="MappedParameter",
                 )
         declared = {key for key, pin in component.pins.items() if pin.type.kind is PinKind.CONFIGURATION}
-        from_outside = {key: value for key, value in configured.items() if key in declared and key != LOCATOR}
-        return {**from_outside, **request.parameters}
+        from_outside = {
+            inner_name(manifest, key): value for key, value in configured.items() if key in declared and key != LOCATOR
+        }
+        return {**from_outside, **asked}
 
     async def _application(self, configured: Mapping[str, Any], where: str) -> str:
         """Return the application that the submodule's pins lead to; the locator is one that a parameter may set."""

@@ -7,6 +7,7 @@ import msgspec
 
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.outer_names import inner_name
 from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.links import LinkKind
 from launchbay.store import instances
@@ -46,8 +47,8 @@ async def _inside(
         if row.kind != LinkKind.OWN or row.application_id is None or row.version is None:
             continue
         own = msgspec.json.decode(row.parameters or "{}")
-        from_outside = configured.get(row.component, {})
         inner = await desk.manifests.get(connection, row.application_id, row.version)
+        from_outside = {inner_name(inner, key): value for key, value in configured.get(row.component, {}).items()}
         parts = {
             "revisionId": row.revision_id,
             "manifestVersion": row.version,
