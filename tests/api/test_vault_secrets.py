@@ -288,6 +288,26 @@ async def test_an_answer_that_is_cut_in_the_middle_of_a_secret_shows_no_part_of_
         assert not any(SECRET[:length] in said for length in range(4, len(SECRET)))
 
 
+async def test_a_notification_of_a_step_tells_webhooks_no_secret(api: Api, receiver: LoopbackServer) -> None:
+    manifest = USER.replace(
+        'action: test.leak, precedingPhases: [get], parameters: {text: "{$.password}", fail: true}',
+        "action: notify, precedingPhases: [get], parameters: "
+        '{webhook: true, subject: told, text: "it is {$.password}", data: {key: "{$.password}"}}',
+    )
+    body = {"url": receiver.url("/told"), "events": ["notification"]}
+    webhook = accepted(await api.post(f"organizations/{api.organization}/webhooks", body))["id"]
+    instance = await api.running(manifest)
+    document = await api.run(instance, "actions.fail")
+    assert document["workflowHistory"][0]["status"] == "Succeeded", document["errorMessage"]
+    async with asyncio.timeout(20):
+        while not receiver.received:
+            await asyncio.sleep(0.02)
+    told_them = json.loads(receiver.received[0].body)["notification"]
+    assert (told_them["text"], told_them["data"]) == (f"it is {MASK}", {"key": MASK})
+    assert_covered(await everything_stored(api))
+    accepted(await api.delete(f"webhooks/{webhook}"))
+
+
 async def test_secrets_are_set_listed_replaced_and_deleted(api: Api) -> None:
     vault = await made_vault(api)
     made = await told(api, vault, "set-secret", name="key", value="open sesame")

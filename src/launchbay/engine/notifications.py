@@ -21,7 +21,9 @@ class WebhookNotices:
 
     async def tell(self, job: JobRun, path: str, told: Mapping[str, Any]) -> int:
         """Write a delivery for each webhook that asks for notifications, once for each step of a job."""
-        return await patiently(partial(self._tell, job, path, msgspec.json.encode(told).decode()))
+        # What the job has learned from vaults is sealed in it, and covered when it is sent.
+        document = msgspec.json.encode(job.secrets.sealed(told)).decode()
+        return await patiently(partial(self._tell, job, path, document))
 
     async def _tell(self, job: JobRun, path: str, document: str) -> int:
         async with self._database.connection() as connection:
