@@ -77,7 +77,7 @@ def test_a_log_is_followed_until_the_instance_is_destroyed(cli: Shell, tmp_path:
     uploaded(cli, tmp_path, "followed", ASKED)
     instance = cli.good("launch", "followed").strip()
     cli.good("instance", "wait", instance)
-    cli.good("run", instance, "act.greet", "name=Ann", "--wait")
+    cli.good("run", instance, "act.greet", "-p", "name=Ann", "--wait")
     (line,) = [json.loads(line) for line in cli.good("logs", instance, "-o", "json").splitlines()]
     assert line["level"] == "info"
     cli.good("run", instance, "destroy")
@@ -126,6 +126,25 @@ def test_people_and_roles_are_managed_with_names(cli: Shell, tmp_path: Path) -> 
     assert cli.document("user", "show", "ann@example.org")["enabled"] is False
     cli.good("user", "remove", "Ann", "-y")
     cli.good("role", "delete", "Reader", "-y")
+
+
+def test_services_are_made_used_and_changed(cli: Shell) -> None:
+    resources = 'configuration.resources:=[{"id": "blue", "ip": "10.0.0.1"}]'
+    made = cli.run("service", "create", "Pool", "builtin:static_resource_pool", "-p", resources)
+    assert made.exit_code == 0, made.output
+    taken = cli.document("service", "run", "Pool", "acquire", "holder=me")
+    assert taken[-1]["id"] == "blue"
+    cli.good("service", "update", "Pool", "--name", "Hosts")
+    assert cli.document("service", "show", "Hosts")["typeId"] == "builtin:static_resource_pool"
+    cli.good("service", "delete", "Hosts", "-y")
+
+
+def test_lines_for_scripts_are_neither_folded_nor_filled(cli: Shell) -> None:
+    name = "a name that is longer than any terminal " * 5
+    cli.good("application", "create", name)
+    line = next(line for line in cli.good("application", "list").splitlines() if "longer" in line)
+    assert line.endswith(name.strip())
+    assert all(line == line.rstrip() for line in cli.good("application", "show", name.strip()).splitlines())
 
 
 def test_outputs_are_tables_json_and_yaml(cli: Shell) -> None:

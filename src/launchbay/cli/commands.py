@@ -45,7 +45,7 @@ def connected(given: dict[str, Any], *, anonymous: bool = False) -> Connection:
 def command_of(operation: AnyOperation, verb: str, extension: Extension | None = None) -> click.Command:
     """Return the command of an operation."""
     entries = inputs(operation)
-    own = [entry.parameter for entry in entries if entry.parameter is not None]
+    own = [each for entry in entries for each in (entry.parameter, entry.also) if each is not None]
     own.sort(key=lambda parameter: isinstance(parameter, click.Option))
     # Required arguments of one word come before the one that takes all the rest.
     own.sort(key=lambda parameter: parameter.nargs == -1 and isinstance(parameter, click.Argument))
@@ -61,7 +61,10 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
             _confirm(operation, given)
         arguments: dict[str, Any] = {}
         for entry in entries:
-            arguments[entry.name] = entry.read(given.pop(entry.name, None), connection, arguments)
+            value = given.pop(entry.name, None)
+            if entry.also is not None:
+                value = (*value, *given.pop(entry.also.name or ""))
+            arguments[entry.name] = entry.read(value, connection, arguments)
         call = operation.call(**{name: value for name, value in arguments.items() if value is not None})
         if extension is not None and extension.run is not None:
             extension.run(connection, call, given)

@@ -88,7 +88,12 @@ def token_of(page: str) -> str:
     raise Failed(told, ExitCode.NOT_AUTHENTICATED)
 
 
+def _openapi(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    show(answer(connection, call), "json" if connection.output == "table" else connection.output)
+
+
 EXTENSIONS: Mapping[str, Extension] = {
+    "openapi": Extension(_openapi),
     "launch_application": Extension(_launch, waiting_options()),
     "run_workflow": Extension(_run, waiting_options()),
     "reconfigure_instance": Extension(_run, waiting_options()),

@@ -23,6 +23,7 @@ _LISTS = {"environments": "environment", "services": "service"}
 _MAPPINGS = {"parameters", "arguments", "user_data"}
 _SECRET = {"password", "current_password", "new_password", "repeated"}
 _ORGANIZATION = {"organization_id", "organization"}
+_PAIRS = "NAME=TEXT, NAME:=JSON, @FILE or a map in JSON; may be repeated."
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Input:
     name: str
     parameter: click.Parameter | None
     read: Read
+    also: click.Option | None = None  # another way to give more of the same: -p beside NAME=VALUE
 
 
 def inputs(operation: AnyOperation) -> list[Input]:
@@ -72,15 +74,19 @@ def _input(operation: AnyOperation, argument: inspect.Parameter, *, is_only: boo
     positional = argument.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD or (
         not is_optional
         and (
-            name == "name"
+            name in {"name", "url"}
             or name.endswith("_id")
             or name in _LISTS
             or (is_only and _bare(argument.annotation) is not bool)
         )
         and name not in _SECRET
     )
+    positional = positional or name == "arguments"  # of a service's command, as those of a workflow
     if name == "text":
         return Input(name, click.Argument(["text"], metavar="FILE"), lambda given, *_: values.file_text(given))
+    if positional and name in _MAPPINGS:
+        also = click.Option(["-p", f"also_{name}"], multiple=True, metavar="NAME=VALUE", help=_PAIRS)
+        return Input(name, _argument(name, argument), read, also)
     if positional:
         return Input(name, _argument(name, argument), read)
     return Input(name, _keyword(name, argument, about, is_optional=is_optional), read)
@@ -135,7 +141,7 @@ def _hint(name: str, kind: Any) -> tuple[str, str | None]:
         form = _FORMS[name]
         return form.hint, form.metavar
     if get_origin(kind) is Mapping:
-        return "NAME=TEXT, NAME:=JSON, @FILE or a map in JSON; may be repeated.", "NAME=VALUE"
+        return _PAIRS, "NAME=VALUE"
     if name.endswith("_id") and name.removesuffix("_id") in _NAMED:
         return "By name or id.", name.removesuffix("_id").upper()
     return ("May be repeated." if get_origin(kind) is Sequence else ""), None

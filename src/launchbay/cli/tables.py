@@ -4,8 +4,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from io import StringIO
 from typing import Any
 
+import click
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -26,11 +28,20 @@ COLOURS = {
 
 def show_table(value: Any, columns: Sequence[str] = ()) -> None:
     """Print a document: a list as a table, an object as its fields, with a table for each list in it."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_ENDLESS)  # whoever reads this cuts the lines, or searches in them
     if isinstance(value, dict) and len(value) == 1 and isinstance(next(iter(value.values())), list):
         (value,) = value.values()
+    console = Console(highlight=False)
+    if console.is_terminal:
+        _show(console, value, columns)
+        return
+    # Whoever reads this cuts the lines, or searches in them: they are neither folded nor filled.
+    text = StringIO()
+    _show(Console(highlight=False, width=_ENDLESS, file=text), value, columns)
+    for line in text.getvalue().splitlines():
+        click.echo(line.rstrip())
+
+
+def _show(console: Console, value: Any, columns: Sequence[str]) -> None:
     if isinstance(value, list):
         _show_list(console, value, columns)
     elif isinstance(value, dict):

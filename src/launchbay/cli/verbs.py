@@ -35,7 +35,7 @@ _NAMES = {
     "list_revision_instances": "revision instances",
     "list_schedules": "instance schedules",
     "list_service_types": "service types",
-    "metrics": "server metrics",
+    "read_metrics": "server metrics",
     "openapi": "server openapi",
     "preview_configuration": "instance preview",
     "preview_launch": "application preview",
