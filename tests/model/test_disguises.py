@@ -105,6 +105,14 @@ def test_the_part_of_a_long_secret_that_was_cut_off_is_covered() -> None:
     assert covered(f"{secret[9:]} was said", secret) == f"{MASK} was said"
 
 
+@given(st.integers(0, 400), st.text("01", max_size=9))
+def test_every_part_of_35_characters_of_a_long_secret_is_found(start: int, before: str) -> None:
+    secret = "".join(chr(0x4E00 + place) for place in range(400))  # no two characters are the same
+    part = secret[start : start + 35]
+    if len(part) == 35:
+        assert covered(f"{before}{part} after", secret) == f"{before}{MASK} after"
+
+
 def test_what_is_too_short_is_not_looked_for() -> None:
     assert not Disguises(["abc", ""])
     assert covered("abcdef", "abc") == "abcdef"
@@ -130,7 +138,10 @@ def test_a_stream_without_secrets_holds_nothing_back() -> None:
     assert Stream(Disguises(), MASK).feed("abc") == "abc"
 
 
-def test_long_texts_are_looked_through_quickly() -> None:
-    """Bounded work: the pieces of a very long secret are bounded, and each is one search of the text."""
-    disguises = Disguises(["x" * 10 + "secret" * 10_000])
-    assert not disguises.spans("harmless words " * 100_000)
+def test_a_very_long_secret_is_found_in_a_long_text() -> None:
+    secret = "".join(f"{number} bottles, " for number in range(5_000))
+    text = "harmless words " * 10_000
+    disguises = Disguises([secret])
+    assert not disguises.spans(text)
+    encoded = base64.b64encode(secret.encode()).decode()
+    assert disguises.spans(text + encoded) == [(len(text), len(text) + len(encoded))]

@@ -3,7 +3,7 @@
 A secret leaves in other clothes than it came in: a Basic header is base64 with something before it, a URL escapes with
 percent signs, JSON with backslashes, a dump is hexadecimal, and a long one is wrapped over lines. Each of these is a
 text of its own that is looked for. Of long ones short pieces are looked for, and what is found grows to both sides as
-far as it is the same: a line that was cut, or wrapped anywhere, gives away no more than fewer than two pieces.
+far as it is the same: a line that was cut, or wrapped anywhere, gives away little more than two pieces at the most.
 """
 
 import base64
@@ -17,9 +17,11 @@ _SHORTEST_LINE_CHARS = 12  # of a secret of several lines, each of which may sta
 _SHORTEST_ENCODED_CHARS = 5
 _PIECE_CHARS = 16
 _PIECES = 256  # of one disguise; of very long ones every so-manieth
+_STRIDE = 4  # between the places of a text that are looked at; more pieces are known for it
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
 
 Span = tuple[int, int]
+_Place = tuple[str, int, bool]
 
 
 class Disguises:
@@ -27,34 +29,47 @@ class Disguises:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets: set[str] = set()
-        # Piece → the disguises that it is of, each with the place of the piece in it and whether it is base64.
-        self._pieces: dict[str, list[tuple[str, int, bool]]] = {}
+        # Text → the disguises that it is or is a piece of, each with its place there and whether that is base64.
+        self._whole: dict[str, list[_Place]] = {}
+        self._pieces: dict[str, list[_Place]] = {}
         self.longest_chars = 0
         for secret in secrets:
             self.add(secret)
 
     def __bool__(self) -> bool:
         """Tell whether there is anything to look for."""
-        return bool(self._pieces)
+        return bool(self._whole or self._pieces)
 
     def add(self, secret: str) -> None:
         """Look for this text too, unless it is too short to be told from others."""
         if secret in self._secrets or len(secret) < SHORTEST_CHARS:
             return
         self._secrets.add(secret)
-        lines = [line.strip() for line in secret.splitlines()] if "\n" in secret or "\r" in secret else []
-        for text in (secret, *(line for line in lines if len(line) >= _SHORTEST_LINE_CHARS)):
-            for disguise, is_base64 in _disguises(text):
-                self._look_for(disguise, is_base64=is_base64)
+        for disguise, is_base64 in _disguises(secret):
+            self._look_for(disguise, is_base64=is_base64)
+        if "\n" in secret:
+            # Longer lines are found by their pieces.
+            for line in map(str.strip, secret.splitlines()):
+                if _SHORTEST_LINE_CHARS <= len(line) < 2 * _PIECE_CHARS:
+                    self._whole.setdefault(line, []).append((line, 0, False))
 
     def spans(self, text: str) -> list[Span]:
         """Return where secrets stand in the text, from left to right; no two touch."""
         found: list[Span] = []
-        for piece, disguises in self._pieces.items():
-            start = text.find(piece)
+        for each, places in self._whole.items():
+            start = text.find(each)
             while start >= 0:
-                found += (_grown(text, start, len(piece), disguise) for disguise in disguises)
-                start = text.find(piece, start + 1)
+                found += (_grown(text, start, len(each), place) for place in places)
+                start = text.find(each, start + 1)
+        pieces, size = self._pieces, _PIECE_CHARS
+        if pieces:
+            # Only every so-manieth place: of each disguise the pieces are known that may stand there.
+            found += (
+                _grown(text, start, size, place)
+                for start in range(0, len(text) - size + 1, _STRIDE)
+                if (piece := text[start : start + size]) in pieces
+                for place in pieces[piece]
+            )
         return _joined(found)
 
     def replaced(self, text: str, stand_in: Callable[[str], str]) -> str:
@@ -72,13 +87,14 @@ class Disguises:
     def _look_for(self, disguise: str, *, is_base64: bool) -> None:
         self.longest_chars = max(self.longest_chars, len(disguise))
         if len(disguise) < 2 * _PIECE_CHARS:
-            self._pieces.setdefault(disguise, []).append((disguise, 0, is_base64))
+            self._whole.setdefault(disguise, []).append((disguise, 0, is_base64))
             return
-        step = max(_PIECE_CHARS, len(disguise) // _PIECES)
+        step = max(_PIECE_CHARS, -(-len(disguise) // _PIECES // _STRIDE) * _STRIDE)
         last = len(disguise) - _PIECE_CHARS
-        for place in (*range(0, last, step), last):
-            piece = disguise[place : place + _PIECE_CHARS]
-            self._pieces.setdefault(piece, []).append((disguise, place, is_base64))
+        for place in sorted({*range(0, last, step), last}):
+            for shifted in range(place, max(-1, place - _STRIDE), -1):
+                piece = disguise[shifted : shifted + _PIECE_CHARS]
+                self._pieces.setdefault(piece, []).append((disguise, shifted, is_base64))
 
 
 class Stream:
@@ -112,7 +128,7 @@ class Stream:
         return self._disguises.replaced(text, lambda _: self._mask)
 
 
-def _grown(text: str, start: int, length: int, disguise: tuple[str, int, bool]) -> Span:
+def _grown(text: str, start: int, length: int, disguise: _Place) -> Span:
     """Return how far a piece that was found goes on as its disguise does."""
     whole, place, is_base64 = disguise
     stop, end = start + length, place + length
