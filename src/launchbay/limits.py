@@ -114,6 +114,12 @@ ARCHIVE_BYTES = 32 * MIB
 ARCHIVE_UNPACKED_BYTES = 256 * MIB
 ARCHIVE_FILES = 20_000
 
+# Kubernetes.
+KUBERNETES_CALL_S = 60.0
+KUBERNETES_READY_S = 600.0  # for objects to be ready, or gone
+KUBERNETES_OBJECTS = 500  # of one step
+KUBERNETES_NODES = 100_000  # values in their YAML
+
 # Notifications.
 MAIL_TIMEOUT_S = 30.0  # for one answer of the mail server
 MAIL_RECEIVERS = 100  # of one letter

@@ -12,6 +12,7 @@ from launchbay.actions.container_run import ContainerRun
 from launchbay.actions.contract import ENTRY_POINT_GROUP, Action, ActionParameter
 from launchbay.actions.execrun import ExecRun
 from launchbay.actions.instance_context import GetInstanceContext
+from launchbay.actions.kubernetes_apply import KubernetesApply
 from launchbay.actions.logging_family import LOGGING_ACTIONS
 from launchbay.actions.notify import Notify
 from launchbay.actions.opentofu import OpenTofu
@@ -39,6 +40,7 @@ BUILT_IN: tuple[Action, ...] = (
     Ansible(),
     ContainerRun(),
     OpenTofu(),
+    KubernetesApply(),
     GetInstanceContext(),
     *LOGGING_ACTIONS,
     Provision("provisionVms"),

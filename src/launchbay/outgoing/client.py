@@ -58,6 +58,7 @@ class OutgoingHttp:
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self.allowlist = allowlist or Allowlist()
+        self._resolver = resolver
         self.transport = CheckedTransport(self.allowlist, resolver=resolver, ssl_context=ssl_context)
 
     def within(
@@ -66,6 +67,12 @@ class OutgoingHttp:
         """Return the same client, sending on behalf of an organization, or of an environment with these policies."""
         client = copy.copy(self)
         client.allowlist = self.allowlist.within(organization_id, environment_id, policies)
+        return client
+
+    def trusting(self, ssl_context: ssl.SSLContext) -> "OutgoingHttp":
+        """Return the same client with other authorities to trust, or a certificate of its own; close it after use."""
+        client = copy.copy(self)
+        client.transport = CheckedTransport(self.allowlist, resolver=self._resolver, ssl_context=ssl_context)
         return client
 
     async def request(

@@ -1,0 +1,223 @@
+"""`kubernetes.apply`: objects of a cluster, as YAML describes them (docs/decisions/0062-kubernetes-over-http.md)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from launchbay import limits
+from launchbay.actions.contract import ActionCall, ActionParameter, Document
+from launchbay.actions.kube_access import KubeAccess, read_access
+from launchbay.actions.kube_api import KubeApi, ObjectRef, kube_api
+from launchbay.actions.kube_ready import NeverReady, waits_for
+from launchbay.actions.parameters import flag, optional_duration_s, optional_text, required, wrong_parameter
+from launchbay.actions.safe_yaml import read_documents
+from launchbay.errors import ActionFailed
+from launchbay.programs.archive import fetched
+
+_INSTANCE_LABEL = "launchbay.io/instance"
+_DOCUMENTS = "objects with apiVersion, kind and metadata.name: a list of them, or YAML text"
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_FIRST_KINDS = ("Namespace", "CustomResourceDefinition")  # others may need them
+_LOOK_S = 1.0
+
+
+class _Applied(msgspec.Struct, frozen=True):
+    """What is kept: the way to the cluster, and what was applied there."""
+
+    access: KubeAccess
+    objects: list[ObjectRef]
+
+
+class KubernetesApply:
+    """Applies objects on the server's side, deletes those that are no longer among them, and waits for the rest."""
+
+    name = "kubernetes.apply"
+    aliases: tuple[str, ...] = ()
+    pure = False
+    parameters: Mapping[str, ActionParameter] = {
+        "cluster": ActionParameter("A kubeconfig, or a map with server, token and ca.", required=True),
+        "documents": ActionParameter("The objects: a list of them, or YAML text with any number of documents."),
+        "url": ActionParameter("In their place, where the YAML text is.", type="string"),
+        "namespace": ActionParameter("For objects that name none; default if left out.", type="string"),
+        "name": ActionParameter("Which objects of the component these are; default if left out.", type="string"),
+        "prune": ActionParameter("false: what was applied before and is missing now stays.", type="bool"),
+        "force": ActionParameter("false: fields that somebody else manages fail the step.", type="bool"),
+        "wait": ActionParameter("false: do not wait until the objects are ready.", type="bool"),
+        "timeout": ActionParameter('How long to wait: seconds, or a text such as "5 minutes"; 10 minutes if left out.'),
+    }
+    outputs: Mapping[str, str] = {
+        "objects": "The objects as they are then: apiVersion, kind, namespace, name, uid of each.",
+        "deleted": "What was deleted, in words.",
+    }
+
+    async def run(self, call: ActionCall) -> Mapping[str, Any]:
+        """Apply, prune, wait."""
+        parameters = call.parameters
+        name = optional_text(parameters, "name", "a name") or "default"
+        if not _NAME.fullmatch(name) or len(name) > limits.KEPT_NAME_CHARS:
+            raise wrong_parameter("name", "letters, digits, '_', '.' and '-'")
+        prune, force = flag(parameters, "prune", default=True), flag(parameters, "force", default=True)
+        wait = flag(parameters, "wait", default=True)
+        timeout_s = optional_duration_s(parameters, "timeout")
+        namespace = optional_text(parameters, "namespace", "the name of a namespace") or "default"
+        access = read_access(required(parameters, "cluster", "a kubeconfig"))
+        call.context.learn(access.secrets())
+        objects = await _objects(call)
+        async with kube_api(call.context.outgoing, access) as api:
+            work = _Work(call, api, name, access)
+            await work.apply(objects, namespace, force=force)
+            deleted = await work.prune() if prune else []
+            if wait:
+                await work.wait(limits.KUBERNETES_READY_S if timeout_s is None else timeout_s)
+        return {"objects": work.shown(), "deleted": deleted}
+
+    async def take_down(self, call: ActionCall, name: str) -> None:
+        """Delete what was applied."""
+        kept = await call.context.documents.read(name)
+        if kept is None:
+            return
+        applied = _decoder.decode(kept.data)
+        call.context.learn(applied.access.secrets())
+        async with kube_api(call.context.outgoing, applied.access) as api:
+            await _delete(call, api, applied.objects)
+        await call.context.documents.forget(name)
+
+
+class _Work:
+    """One application of some objects."""
+
+    def __init__(self, call: ActionCall, api: KubeApi, name: str, access: KubeAccess) -> None:
+        self._call = call
+        self._api = api
+        self._name = name
+        self._access = access
+        self._kept = Document(b"", 0)
+        self._former: list[ObjectRef] = []
+        self._now: dict[ObjectRef, dict[str, Any]] = {}
+
+    async def apply(self, objects: Sequence[dict[str, Any]], namespace: str, *, force: bool) -> None:
+        """Apply the objects, after what will be there is kept: a crash leaves nothing that nobody knows of."""
+        kept = await self._call.context.documents.read(self._name)
+        if kept is not None:
+            self._kept, self._former = kept, _decoder.decode(kept.data).objects
+        for number, body in enumerate(objects):
+            ref = await self._api.place(body, namespace)
+            if ref not in self._former:
+                self._former.append(ref)
+                await self._keep(self._former)
+            metadata = dict(body["metadata"])
+            metadata["labels"] = {**(metadata.get("labels") or {}), _INSTANCE_LABEL: self._call.context.instance_id}
+            if ref.namespace:
+                metadata["namespace"] = ref.namespace
+            self._now[ref], is_new = await self._api.apply(ref, {**body, "metadata": metadata}, force=force)
+            self._call.context.log("info", f"{ref} is {'created' if is_new else 'applied'}.")
+            await self._call.context.progress(50 * (number + 1) // len(objects))
+
+    async def prune(self) -> list[str]:
+        """Delete what was applied before and is missing now."""
+        gone = [ref for ref in self._former if ref not in self._now]
+        await _delete(self._call, self._api, gone)
+        if self._now:
+            await self._keep(list(self._now))
+        else:
+            await self._call.context.documents.forget(self._name)
+        return [str(ref) for ref in gone]
+
+    async def wait(self, timeout_s: float) -> None:
+        """Wait until every object is ready."""
+        context, left = self._call.context, dict.fromkeys(self._now, "it is not ready")
+        until_s = context.clock.monotonic_s() + timeout_s
+        while left:
+            for ref in list(left):
+                found = await self._api.read(ref)
+                reason = await self._reason(ref, found)
+                if reason is None:
+                    del left[ref]
+                    context.log("info", f"{ref} is ready.")
+                    await context.progress(100 - 50 * len(left) // len(self._now))
+                else:
+                    left[ref] = reason
+            if left and context.clock.monotonic_s() >= until_s:
+                told = "; ".join(f"{ref}: {reason}" for ref, reason in left.items())
+                raise ActionFailed(f"After {timeout_s:g} s these are not ready: {told}.")
+            if left:
+                await context.sleep(_LOOK_S)
+
+    def shown(self) -> list[dict[str, Any]]:
+        """Return the objects as outputs."""
+        return [
+            {
+                "apiVersion": ref.api_version,
+                "kind": ref.kind,
+                "namespace": ref.namespace,
+                "name": ref.name,
+                "uid": str((found.get("metadata") or {}).get("uid", "")),
+            }
+            for ref, found in self._now.items()
+        ]
+
+    async def _reason(self, ref: ObjectRef, found: Mapping[str, Any] | None) -> str | None:
+        if found is None:
+            return "it is gone"
+        try:
+            return waits_for(found)
+        except NeverReady as error:
+            raise ActionFailed(f"{ref} has failed: {error}") from error
+
+    async def _keep(self, objects: list[ObjectRef]) -> None:
+        data = msgspec.json.encode(_Applied(self._access, objects))
+        self._kept = Document(data, await self._call.context.documents.write(self._name, data, self._kept.version))
+
+
+async def _delete(call: ActionCall, api: KubeApi, objects: Sequence[ObjectRef]) -> None:
+    """Delete objects, the last ones first, and wait until they are gone."""
+    left = [*reversed(objects)]
+    for ref in left:
+        await api.delete(ref)
+        call.context.log("info", f"{ref} is deleted.")
+    until_s = call.context.clock.monotonic_s() + limits.KUBERNETES_READY_S
+    while left := [ref for ref in left if await api.read(ref) is not None]:
+        if call.context.clock.monotonic_s() >= until_s:
+            raise ActionFailed(f"These are still there: {', '.join(map(str, left))}.")
+        await call.context.sleep(_LOOK_S)
+
+
+async def _objects(call: ActionCall) -> list[dict[str, Any]]:
+    url = optional_text(call.parameters, "url", "where the YAML text is")
+    value = call.parameters.get("documents")
+    if (url is None) == (value is None):
+        raise ActionFailed("Give either 'documents' or 'url', and not both.", retryable=False)
+    if url is not None:
+        value = (await fetched(call.context.outgoing, url)).decode("utf-8", "replace")
+    if isinstance(value, str):
+        try:
+            value = read_documents(value)
+        except ValueError as error:
+            raise wrong_parameter("url" if url else "documents", f"{_DOCUMENTS} ({error})") from None
+    objects = [_checked(each) for each in _flat(value)]
+    if len(objects) > limits.KUBERNETES_OBJECTS:
+        raise wrong_parameter("documents", f"at most {limits.KUBERNETES_OBJECTS} objects")
+    return sorted(objects, key=lambda each: each["kind"] not in _FIRST_KINDS)
+
+
+def _flat(value: Any) -> list[Any]:
+    several = value if isinstance(value, list | tuple) else [value]
+    found: list[Any] = []
+    for each in several:
+        is_list = isinstance(each, Mapping) and each.get("kind") == "List" and isinstance(each.get("items"), list)
+        found += each["items"] if is_list else [each]
+    return found
+
+
+def _checked(value: Any) -> dict[str, Any]:
+    metadata = value.get("metadata") if isinstance(value, Mapping) else None
+    texts = [value.get("apiVersion"), value.get("kind")] if isinstance(value, Mapping) else [None]
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    if not all(isinstance(text, str) and text for text in (*texts, name)):
+        raise wrong_parameter("documents", _DOCUMENTS)
+    return dict(value)
+
+
+_decoder = msgspec.json.Decoder(_Applied)
