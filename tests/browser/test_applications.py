@@ -124,7 +124,26 @@ def test_a_family_is_a_graph_with_statuses(page: Page, site: Site) -> None:
     page.wait_for_url("**/console/instances/*")
     expect(page.locator("#state")).to_contain_text("Running", timeout=40_000)
     expect(page.locator("#live-family")).to_contain_text(child)
-    expect(page.locator("[data-graph]")).to_have_attribute("data-ready", "yes")
     own = page.url.rpartition("/")[2]
-    site.settled(own)
-    expect(page.locator("[data-graph]")).to_have_attribute("data-statuses", re.compile(f"{own}.: .Running"))
+    graph = page.locator("#family-graph")
+    expect(graph).to_have_attribute("data-ready", "yes")
+    expect(graph).to_have_attribute("data-statuses", re.compile(f"{own}.: .Running"))
+
+
+def test_components_of_an_instance_have_live_statuses(page: Page, site: Site) -> None:
+    manifest = """\
+application:
+  components:
+    quick: { type: workflow.Instance, configuration: { configuration.workflows: { launch: { steps: [] } } } }
+    slow:
+      type: workflow.Instance
+      configuration:
+        configuration.workflows: { launch: { steps: [ { rest: { action: wait, parameters: { delay: 600 } } } ] } }
+"""
+    instance = site.launch(site.application(manifest))
+    page.goto(f"/console/instances/{instance}")
+    graph = page.locator("#component-graph")
+    expect(graph).to_have_attribute("data-ready", "yes")
+    expect(graph).to_have_attribute("data-statuses", re.compile('"slow": "Executing"'))
+    page.get_by_role("button", name="Cancel the job").click()
+    expect(graph).to_have_attribute("data-statuses", re.compile('"slow": "Failed"'))

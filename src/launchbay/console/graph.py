@@ -28,8 +28,12 @@ def component_lines(manifest: CompiledManifest) -> list[ComponentLine]:
     return [_line(manifest.components[path]) for path in manifest.order if path in manifest.components]
 
 
-def component_graph(manifest: CompiledManifest) -> str:
-    """Return the elements of a manifest's graph as JSON."""
+def component_graph(manifest: CompiledManifest, children: Mapping[str, str] | None = None) -> str:
+    """Return the elements of a manifest's graph as JSON.
+
+    `children` are the instances behind the components of a live instance; their nodes lead to them.
+    """
+    children = children or {}
     elements: list[dict[str, Any]] = []
     composites: set[str] = set()
     for path in manifest.components:
@@ -39,7 +43,8 @@ def component_graph(manifest: CompiledManifest) -> str:
     for path, component in manifest.components.items():
         label = f"{path.rpartition('.')[2]}\n{component.type}"
         kind = _KINDS.get(component.type, "component")
-        elements.append(_node(path, label, _parent(path), kind=kind))
+        more = {"href": f"/console/instances/{children[path]}"} if path in children else {}
+        elements.append(_node(path, label, _parent(path), kind=kind, **more))
         elements += [
             _edge(path, target, label=interface)
             for interface, target in sorted(_providers(component))
@@ -63,9 +68,9 @@ def family_graph(rows: Sequence[RelativeRow]) -> str:
     return json.dumps(elements)
 
 
-def statuses(rows: Iterable[RelativeRow]) -> str:
-    """Return the statuses of a family by id as JSON."""
-    return json.dumps({row.id: row.status for row in rows})
+def statuses(rows: Iterable[RelativeRow], components: Mapping[str, str]) -> str:
+    """Return the statuses of a family by id, and of components by path, as JSON."""
+    return json.dumps({**components, **{row.id: row.status for row in rows}})
 
 
 def _line(component: Component) -> ComponentLine:

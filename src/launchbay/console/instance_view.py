@@ -80,6 +80,28 @@ class InstanceView:
         return self.record.job_id is not None
 
     @property
+    def children(self) -> Mapping[str, str]:
+        """The instances behind components, by component."""
+        shown = msgspec.json.decode(self.record.components, type=list[_Shown])
+        return {each.name: each.instance_id for each in shown if each.instance_id is not None}
+
+    @property
+    def component_statuses(self) -> Mapping[str, str]:
+        """How each component is: as its instance, as the steps of the newest job, else up or not."""
+        parts = msgspec.json.decode(self.record.state, type=dict[str, _Part])
+        found = dict.fromkeys(self.manifest.components, "")
+        if self.is_over:
+            found = dict.fromkeys(found, self.record.status.value)
+        else:
+            found |= {path: InstanceStatus.RUNNING.value for path, part in parts.items() if part.launched}
+        for step in self.current.steps if self.current else []:
+            component = step.path.partition("#")[0]
+            if component in found and step.status in {StepStatus.EXECUTING, StepStatus.FAILED}:
+                found[component] = step.status
+        known = {row.id: row.status for row in self.family}
+        return found | {path: known[child] for path, child in self.children.items() if child in known}
+
+    @property
     def current(self) -> JobLine | None:
         """The newest job, whose steps are shown."""
         return self.jobs[0] if self.jobs else None
@@ -88,6 +110,19 @@ class InstanceView:
     def can_resume(self) -> bool:
         """Whether the newest job failed and can be gone on with."""
         return bool(self.jobs) and self.jobs[0].status == JobStatus.FAILED and not self.is_busy and not self.is_over
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """What a page needs to know of the state of a component."""
+
+    launched: bool = False
+
+
+class _Shown(msgspec.Struct, frozen=True, rename="camel"):
+    """A component as the API shows it."""
+
+    name: str
+    instance_id: str | None = None
 
 
 async def view_instance(visit: Visit, instance_id: str) -> InstanceView:

@@ -63,6 +63,7 @@ class Show:
         self._console.print(
             f"  E-mail    {EMAIL}\n"
             f"  Password  {self._running.password}\n"
+            f"  Console   {url}/console/instances/{instance}\n"
             f"  API       {url}/api/1/openapi.json\n"
             f"  Log       {self._running.log}",
             markup=False,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from launchbay.console.graph import family_graph, statuses
+from launchbay.console.graph import component_graph, component_lines, family_graph, statuses
 from launchbay.console.instance_view import InstanceView, view_instance
 from launchbay.console.page import Page
 from launchbay.console.parameter_fields import Field, workflow_fields
@@ -110,15 +110,17 @@ async def show_instance(
         schedules=[row for row in await list_schedules(desk, actor, record.id) if not _is_of_manifest(row, repeated)],
         recurring=repeated,
         graph=family_graph(view.family),
+        components=component_graph(view.manifest, view.children) if len(view.manifest.components) > 1 else "",
+        component_lines=component_lines(view.manifest),
         lines=lines,
         last_line=lines[-1].id if lines else 0,
-        statuses=statuses(view.family),
+        statuses=statuses(view.family, view.component_statuses),
     )
 
 
 def live_values(view: InstanceView) -> dict[str, Any]:
     """Return what the live part of the page is filled with."""
-    return {"view": view, "statuses": statuses(view.family)}
+    return {"view": view, "statuses": statuses(view.family, view.component_statuses)}
 
 
 def recurring(manifest: CompiledManifest, now: datetime) -> list[Recurring]:
