@@ -8,6 +8,7 @@ import pytest
 
 from launchbay.access.secret_key import SecretKey
 from launchbay.engine.cloud_book import PostgresCloudBook
+from launchbay.errors import ActionFailed
 from launchbay.ids import new_id
 from launchbay.machines.clouds.account import CloudAccount, Place
 from launchbay.machines.contract import Errand
@@ -101,6 +102,18 @@ async def test_credentials_of_a_manifest_are_kept_once_and_sealed(bay: Bay, book
     rows = await bay.rows("SELECT sealed, fingerprint FROM cloud_sign_ins")
     assert len(rows) == 2
     assert not any(b"open sesame" in bytes(sealed) or "open sesame" in fingerprint for sealed, fingerprint in rows)
+
+
+async def test_an_account_that_another_key_sealed_is_told_by_its_name(bay: Bay) -> None:
+    await account(bay, "a")
+    with pytest.raises(ActionFailed, match="The cloud account 'a' cannot be opened"):
+        await PostgresCloudBook(bay.database, SecretKey(b"x" * 32)).of_environment(asked(bay))
+
+
+async def test_a_place_of_an_account_that_was_deleted_is_not_noted(bay: Bay, book: PostgresCloudBook) -> None:
+    instance_id = await bay.instance("launch: {steps: []}\n")
+    with pytest.raises(ActionFailed, match="was deleted at the same moment"):
+        await book.note(asked(bay, instance_id=instance_id), new_id(), "eu-west-1")
 
 
 async def test_places_are_known_by_instance_and_altogether(bay: Bay, book: PostgresCloudBook) -> None:

@@ -1,12 +1,15 @@
 """What is written down about clouds, in the database: implements `machines.clouds.account.CloudBook`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
-from launchbay.access.secret_key import SecretKey
+from launchbay.access.secret_key import SealBroken, SecretKey
+from launchbay.engine.journal import patiently
+from launchbay.errors import ActionFailed, Conflict
 from launchbay.ids import new_id
 from launchbay.machines.clouds.account import GIVEN, CloudAccount, Place
 from launchbay.machines.contract import Errand
@@ -16,7 +19,20 @@ from launchbay.store import clouds as store
 from launchbay.store.clouds import AccountRow
 from launchbay.store.pool import Connection, Database
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _PREFIX = "configuration."
+
+
+def through_outages(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Repeat what a step asks of the database until it answers: a step does not fail for a database that is away."""
+
+    @wraps(work)
+    async def repeated(*arguments: P.args, **more: P.kwargs) -> T:
+        return await patiently(lambda: work(*arguments, **more))
+
+    return repeated
 
 
 class PostgresCloudBook:
@@ -27,6 +43,7 @@ class PostgresCloudBook:
         self._secret_key = secret_key
         self._installation = ""
 
+    @through_outages
     async def installation(self) -> str:
         """Return the id of this installation."""
         if not self._installation:
@@ -35,6 +52,7 @@ class PostgresCloudBook:
             assert self._installation, "the migration writes it"
         return self._installation
 
+    @through_outages
     async def of_environment(self, errand: Errand) -> Sequence[CloudAccount]:
         """Return the cloud accounts that the errand's environment offers, by name."""
         async with self._database.connection() as connection:
@@ -46,6 +64,7 @@ class PostgresCloudBook:
             )
             return [await self._opened(connection, row) for row in rows]
 
+    @through_outages
     async def given(self, errand: Errand, account: CloudAccount) -> CloudAccount:
         """Keep credentials that a manifest gave, sealed, and return the account with its id."""
         data = msgspec.json.encode(_parameters(account))
@@ -63,6 +82,7 @@ class PostgresCloudBook:
         assert kept is not None, "it was kept, now or before"
         return replace(account, id=kept)
 
+    @through_outages
     async def find(self, account_id: str) -> CloudAccount | None:
         """Return an account, None for one that was deleted."""
         async with self._database.connection() as connection:
@@ -75,9 +95,12 @@ class PostgresCloudBook:
         parameters = msgspec.json.decode(self._secret_key.open(sealed, sign_in_purpose(account_id)))
         return account_of(account_id, GIVEN, parameters)
 
+    @through_outages
     async def note(self, errand: Errand, account_id: str, region: str) -> None:
-        """Write down that machines of the errand's instance may be there from now on."""
+        """Write down that machines of the errand's instance may be there from now on. Raises ActionFailed."""
         async with self._database.transaction() as connection:
+            if not await self._is_held(connection, account_id):
+                raise ActionFailed("The cloud account was deleted at the same moment.", retryable=False)
             await store.note_place(
                 connection,
                 account_id=account_id,
@@ -89,6 +112,7 @@ class PostgresCloudBook:
                 connection, instance_id=errand.instance_id, account_id=account_id, region=region
             )
 
+    @through_outages
     async def places(self, instance_id: str | None = None) -> Sequence[Place]:
         """Return all places where machines may be, or those where machines of an instance may be."""
         async with self._database.connection() as connection:
@@ -98,8 +122,17 @@ class PostgresCloudBook:
                 rows = await store.places_of_instance(connection, instance_id=instance_id)
         return [Place(*row) for row in rows]
 
+    async def _is_held(self, connection: Connection, account_id: str) -> bool:
+        """Tell whether an account is there, and keep it from being deleted meanwhile."""
+        if await store.hold_account(connection, account_id=account_id):
+            return True
+        return await store.sign_in(connection, account_id=account_id) is not None
+
     async def _opened(self, connection: Connection, row: AccountRow) -> CloudAccount:
-        secrets = await open_secrets(self._secret_key, connection, row.id)
+        try:
+            secrets = await open_secrets(self._secret_key, connection, row.id)
+        except (Conflict, SealBroken) as error:
+            raise ActionFailed(f"The cloud account {row.name!r} cannot be opened: {error}", retryable=False) from None
         return account_of(row.id, row.name, {**msgspec.json.decode(row.parameters), **secrets})
 
 

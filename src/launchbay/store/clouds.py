@@ -22,6 +22,12 @@ class PlaceRow(NamedTuple):
     environment_id: str
 
 
+class NameRow(NamedTuple):
+    """Nothing but a name."""
+
+    name: str
+
+
 class StandingRow(NamedTuple):
     """How an instance stands."""
 
@@ -38,6 +44,8 @@ account = _sql.row("account", AccountRow)
 keep_sign_in = _sql.change("keep_sign_in")
 sign_in_id = _sql.value("sign_in_id", str)
 sign_in = _sql.value("sign_in", bytes)
+hold_account = _sql.value("hold_account", bool)
+users_of_account = _sql.rows("users_of_account", NameRow)
 note_place = _sql.change("note_place")
 note_place_of_instance = _sql.change("note_place_of_instance")
 places = _sql.rows("places", PlaceRow)

@@ -17,6 +17,7 @@ from launchbay.observe.audit import Document
 from launchbay.service_types.contract import ServiceType
 from launchbay.service_types.parameters import MASK, ServiceParameters
 from launchbay.service_types.sealed import open_stored, seal_parameters
+from launchbay.store import clouds
 from launchbay.store import services as store
 from launchbay.store.environments import OfferedService
 from launchbay.store.pool import Connection
@@ -154,9 +155,20 @@ async def update_service(
 
 
 async def delete_service(desk: Desk, actor: Actor, service_id: str) -> None:
-    """Delete a service; the environments that offered it offer it no longer."""
+    """Delete a service; the environments that offered it offer it no longer.
+
+    Raises BadRequest while instances have machines that could not be taken down without it.
+    """
     async with desk.database.transaction() as connection:
         service = await desk.lookups.on(connection, actor).service(service_id, Permission.EDIT_SERVICE)
+        users = await clouds.users_of_account(connection, account_id=service.id)
+        if users:
+            named = ", ".join(repr(user.name) for user in users)
+            raise BadRequest(
+                f"Instances make their machines with the cloud account {service.name!r}: {named}.",
+                "Destroy them first: without the account nobody could take their machines down.",
+                code="ServiceInUse",
+            )
         await store.delete(connection, service_id=service.id)
         before = {"name": service.name, "typeId": service.type_id}
         await record(desk, connection, actor, "delete_service", (service.id, service.organization_id), before)

@@ -32,6 +32,12 @@ async def test_machines_are_made_with_marks_and_found_by_them(lab: Bay) -> None:
     }
 
 
+async def test_the_job_learns_the_credential_so_that_nothing_shows_it(lab: Bay) -> None:
+    learned: list[str] = []
+    await lab.provider.provision(lab.errand(learn=learned.append), "web", [1], spec())
+    assert set(learned) == {lab.account.credential}
+
+
 async def test_a_place_is_noted_before_the_first_machine_is_made_there(lab: Bay, gate: Gate) -> None:
     gate.refuse("RunInstances", 1, "InsufficientInstanceCapacity", 500)
     with pytest.raises(ActionFailed):

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from launchbay.access.secret_key import SecretKey
+from launchbay.engine.cloud_book import PostgresCloudBook
 from launchbay.machines.clouds.cloud import Cloud
 from launchbay.machines.clouds.order import Order
 from launchbay.machines.marks import Marks
-from tests.api.running import Api, accepted, running_api
+from tests.api.running import Api, accepted, refused, running_api
 from tests.databases import Databases
 from tests.machines.clouds.bay import REGION, Bay, bay
 from tests.machines.clouds.gate import Gate
@@ -79,9 +81,14 @@ async def test_a_manifest_launches_grows_shrinks_and_is_destroyed(api: Api, gate
     assert document["returnValues"]["result.hosts"] == grown[:1]
     assert len(await lab.standing(own)) == 1
 
+    [place] = await PostgresCloudBook(api.database, SecretKey(b"k" * 32)).places(instance)
+    sentences = refused(await api.delete(f"services/{place.account_id}"), 400, "ServiceInUse")
+    assert document["name"] in sentences
+
     document = await api.run(instance, "destroy")
     assert document["status"] == "Destroyed"
     assert await lab.standing(own) == []
+    accepted(await api.delete(f"services/{place.account_id}"))
 
 
 async def test_a_quota_fails_the_launch_in_the_words_of_the_cloud_and_leaves_no_machine(

@@ -65,8 +65,8 @@ def test_a_command_and_an_environment_are_handed_on_as_they_are() -> None:
     body = order(settings={"command": ["/init", "a b"], "environment": {"X": "$1 'y'"}, "network": "apps"}).body(
         MARKS, "w"
     )
-    assert (body["Cmd"], body["Env"], body["HostConfig"]["NetworkMode"]) == (["/init", "a b"], ["X=$1 'y'"], "apps")
-    assert "Entrypoint" not in body
+    assert (body["Entrypoint"], body["Cmd"]) == (["/init"], ["a b"])
+    assert (body["Env"], body["HostConfig"]["NetworkMode"]) == (["X=$1 'y'"], "apps")
 
 
 @pytest.mark.parametrize(

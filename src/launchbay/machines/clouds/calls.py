@@ -41,6 +41,7 @@ class CloudCalls:
         A question that is cancelled, or takes too long, may still be carried out.
         """
         errand.learn(account.credential)
+        errand.learn(account.credential)
         driver = DRIVERS.get(account.provider)
         if driver is None:
             raise CloudFailed(

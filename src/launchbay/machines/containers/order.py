@@ -50,10 +50,13 @@ class ContainerOrder:
 
     def body(self, marks: Marks, name: str) -> dict[str, Any]:
         """Return the engine's description of the container."""
+        program, *arguments = self.command or _KEEP_RUNNING
         hosted = {} if self.network == "host" else {"Hostname": name}
         return {
             "Image": self.image,
-            **({"Cmd": list(self.command)} if self.command else {"Entrypoint": [], "Cmd": list(_KEEP_RUNNING)}),
+            # Whatever the image says: an empty list would mean the image's own to Docker.
+            "Entrypoint": [program],
+            "Cmd": arguments,
             **hosted,
             "Env": [f"{name}={value}" for name, value in self.environment.items()],
             "Labels": marks.written(),

@@ -5,9 +5,10 @@ interrupted `provision` finds what it made, and the engine itself refuses to mak
 installation need the same engine, for a container is known to its engine alone.
 """
 
+import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -160,12 +161,12 @@ class ContainerMachines:
         """Write a file, over one that is there."""
         if len(content) > limits.MACHINE_FILE_BYTES:
             raise ActionFailed(f"A file may have {limits.MACHINE_FILE_BYTES} bytes at most.", retryable=False)
-        with _reached(machine):
+        async with _reached(machine):
             await self._shell(machine).put(name, content)
 
     async def get_file(self, errand: Errand, machine: Machine, name: str) -> bytes:  # noqa: ARG002 - contract
         """Read a file."""
-        with _reached(machine):
+        async with _reached(machine):
             return await self._shell(machine).get(name, limits.MACHINE_FILE_BYTES)
 
     def stand_in(self, errand: Errand, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:  # noqa: ARG002 - contract
@@ -221,10 +222,11 @@ class ContainerMachines:
         stdout, stderr = Kept(_TOLD_BYTES), Kept(_TOLD_BYTES)
         reason = ""
         try:
-            if await self._shell(machine).script("exit 0", stdout, stderr) == 0:
-                return
+            async with _reached(machine):
+                if await self._shell(machine).script("exit 0", stdout, stderr) == 0:
+                    return
             reason = (stderr.data or stdout.data).decode("utf-8", "replace").strip()
-        except (ActionFailed, ShellLost) as error:
+        except ActionFailed as error:
             reason = str(error)
         raise ActionFailed(
             f"The container of {order.image} ended at once, or has no POSIX shell 'sh' and no 'head': {reason[:300]}",
@@ -266,13 +268,16 @@ class ContainerMachines:
         yield self._shell(machine)
 
 
-@contextmanager
-def _reached(machine: Machine) -> Iterator[None]:
-    """Tell a way that broke as the failure of what is tried once."""
+@asynccontextmanager
+async def _reached(machine: Machine) -> AsyncIterator[None]:
+    """Bound the time of what is tried once, and tell a way that broke as its failure."""
     try:
-        yield
+        async with asyncio.timeout(limits.ENGINE_CALL_S):
+            yield
     except ShellLost as error:
         raise ActionFailed(f"The way to {machine.host} broke: {error}.") from error
+    except TimeoutError:
+        raise ActionFailed(f"{machine.host} did not answer within {limits.ENGINE_CALL_S:g} s.") from None
 
 
 def _name(marks: Marks) -> str:

@@ -32,6 +32,19 @@ SELECT id FROM cloud_sign_ins WHERE organization_id = %(organization_id)s AND fi
 -- name: sign_in
 SELECT sealed FROM cloud_sign_ins WHERE id = %(account_id)s;
 
+-- name: hold_account
+-- Keeps an account from being deleted until the transaction ends; answers nothing where it was.
+SELECT true FROM services WHERE id = %(account_id)s FOR KEY SHARE;
+
+-- name: users_of_account
+-- The names of some instances that are not destroyed and have made machines with an account; nobody makes more until the
+-- transaction ends.
+WITH locked AS (SELECT id FROM services WHERE id = %(account_id)s FOR UPDATE)
+SELECT DISTINCT instances.name
+FROM locked JOIN instance_places ON instance_places.account_id = locked.id
+JOIN instances ON instances.id = instance_places.instance_id
+WHERE instances.status <> 'Destroyed' ORDER BY instances.name LIMIT 5;
+
 -- name: note_place
 INSERT INTO cloud_places (account_id, region, organization_id, environment_id)
 VALUES (%(account_id)s, %(region)s, %(organization_id)s, %(environment_id)s)

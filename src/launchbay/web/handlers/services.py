@@ -304,7 +304,7 @@ ENDPOINTS = (
         summary="Deletes a service instance; no environment offers it any longer.",
         tags=_TAGS,
         permission="EditService",
-        statuses=(403,),
+        statuses=(400, 403),
         addition=True,
     ),
     Endpoint(
