@@ -4,9 +4,9 @@ Only docker-networking needs nothing but a shell. It fetches what it installs fr
 and writes below /usr: these steps fail here and are passed over by the environment's policy `execrun.ignoreFail`. The
 others need Chef, and run with its stand-in and cookbooks that only give the attributes that the real ones would.
 
-Not here: tomcat and petclinic need a war file and a running Tomcat, zookeeper the HTTP interface of Exhibitor,
-zabbix and the functional tester a database and packages, and the two manifests of qubell-client a keypair store that
-answers through the former product's own service. Dry-run machines show what becomes of these (test_public_machines).
+Not here: tomcat and petclinic need a war file and a running Tomcat, zookeeper the HTTP interface of Exhibitor, and
+zabbix asks the metadata service of a cloud for its name. The two manifests of qubell-client make several tiers of
+machines in a cloud, with nothing for a shell to do. Dry-run machines show what becomes of these (test_public_machines).
 """
 
 import json
@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from tests.api.fleets import Fleet, running_fleet
-from tests.api.public_manifests import DOCKER, HAPROXY, MONGO, MYSQL, destroyed, launched
+from tests.api.public_manifests import DOCKER, HAPROXY, MONGO, MYSQL, TESTER, destroyed, launched, with_stand_ins
+from tests.api.running import accepted
 from tests.databases import Databases
 from tests.machines.chefs import Shelf, served_shelf, with_chef
 from tests.machines.hosts import ISOLATED, LOGIN, Hosts, needs_sshd
@@ -25,7 +26,7 @@ from tests.manifest.compiling import needs_real
 
 pytestmark = [needs_real, needs_sshd, pytest.mark.skipif(not ISOLATED, reason="the manifests change their machines")]
 
-COOKBOOKS = ("haproxy", "mongodb", "mysql_component")
+COOKBOOKS = ("cookbook-qubell-zookeeper", "haproxy", "java", "maven", "mongodb", "mysql_component")
 # What the recipes of these manifests leave in the node.
 ATTRIBUTES: dict[str, Any] = {
     "cookbook_qubell_mongodb": {"url": "mongodb://bay"},
@@ -108,4 +109,19 @@ async def test_haproxy_gives_the_entry_urls_that_its_node_has(fleet: Fleet) -> N
     values = document["returnValues"]
     assert {values["haproxy.lb-stats"]["lb-host"]} == await fleet.held()
     assert values["haproxy.entry-urls"] == ["http://bay.example:80"]
+    await destroyed(fleet.api, document["id"])
+
+
+async def test_the_functional_tester_adopts_one_machine_for_six_components(fleet: Fleet) -> None:
+    await with_stand_ins(fleet.api, TESTER)
+    credentials = {"access-key": "AK", "secret-key": "SK"}
+    offered = {"name": "s3-credentials", "type": "map<string,string>", "value": credentials}
+    environment = f"environments/{fleet.api.environment}"
+    accepted(await fleet.api.put(f"{environment}/properties", {"properties": [offered]}))
+    document = await launched(fleet.api, TESTER)
+    [address] = await fleet.held()
+    assert document["returnValues"]["analyse.local-dashboard"] == f"http://{address}:8899"
+    arguments = {"base-url": "http://x.example", "app-fork": "q", "app-repo": "r", "app-branch": "b", "tag": "t"}
+    document = await fleet.api.run(document["id"], "develop.test", **arguments)
+    assert document["workflowHistory"][0]["status"] == "Succeeded", document["workflowHistory"][0]["errorMessage"]
     await destroyed(fleet.api, document["id"])

@@ -80,7 +80,10 @@ async def test_the_same_attempt_adopts_its_command_and_the_next_one_runs_it_agai
     assert (await ssh.run(asked("twice", attempt=2), on(hosts[0]), command)).stdout == "2\n"
 
 
-async def test_a_cancelled_command_dies_with_all_its_processes(ssh: Ssh, hosts: Hosts) -> None:
+async def test_a_cancelled_command_dies_with_all_its_processes(
+    ssh: Ssh, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "COMMAND_STOP_S", 0.5)
     mark = hosts[0].work / "children"
     line = f"(trap '' TERM; sleep 300 & echo $! >> {mark}; wait) & echo $! >> {mark}; wait"
     task = asyncio.create_task(ssh.run(asked("cancelled"), on(hosts[0]), RemoteCommand(line=line)))
