@@ -99,6 +99,13 @@ def test_a_server_that_is_away_ends_with_7(shell: Shell) -> None:
     assert "did not answer" in shell.bad(7, "server", "live")
 
 
+def test_a_password_is_not_sent_openly_without_a_warning(shell: Shell, server: Bay) -> None:
+    told = shell.run("login", "http://0.0.0.0:9", "--email", EMAIL, "--password-stdin", stdin="x\n")
+    assert (told.exit_code, "not encrypted" in told.stderr) == (7, True)
+    here = shell.run("login", server.url, "--email", EMAIL, "--password-stdin", stdin=f"{PASSWORD}\n")
+    assert "not encrypted" not in here.stderr
+
+
 def test_a_broken_configuration_is_told_with_its_place(shell: Shell) -> None:
     shell.config.mkdir()
     (shell.config / "config.json").write_text("{", "utf-8")

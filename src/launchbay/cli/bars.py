@@ -1,8 +1,10 @@
 """Progress as bars on a terminal."""
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from launchbay.cli.printable import printable
 from launchbay.cli.tables import COLOURS
 
 _WIDTH = 28
@@ -34,7 +36,7 @@ class Bars:
         """Move the bar of a step."""
         task = self._tasks.get(path)
         if task is None:
-            task = self._tasks[path] = self._bars.add_task(name, total=100, status="")
+            task = self._tasks[path] = self._bars.add_task(escape(printable(name)), total=100, status="")
         self._bars.update(task, completed=percent, status=_coloured(status))
         if status in {"Succeeded", "Failed"}:
             self._bars.stop_task(task)
@@ -46,4 +48,4 @@ class Bars:
 
 def _coloured(status: str) -> str:
     colour = COLOURS.get(status)
-    return f"[{colour}]{status}[/]" if colour else status
+    return f"[{colour}]{status}[/]" if colour else escape(printable(status))

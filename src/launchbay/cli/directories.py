@@ -16,6 +16,7 @@ from launchbay.cli.directory.writing import write_directory
 from launchbay.cli.exit_codes import ExitCode
 from launchbay.cli.failures import Failed, RemoteCommand, lines
 from launchbay.cli.output import show
+from launchbay.cli.printable import printable
 from launchbay.client import ClientError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -47,7 +48,7 @@ def _print_plan(connection: Connection, changes: list[Change], kept: list[Change
     if connection.output == "table":
         for change in changes:
             detail = f" ({change.detail})" if change.detail else ""
-            click.echo(f"{click.style(change.sign, fg=_COLOURS[change.sign])} {change.what}{detail}")
+            click.echo(f"{click.style(change.sign, fg=_COLOURS[change.sign])} {printable(change.what + detail)}")
             if with_diff:
                 _print_difference(change)
     else:
@@ -66,7 +67,7 @@ def _print_difference(change: Change) -> None:
     before, after = change.before.splitlines(), change.after.splitlines()
     for line in list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]:
         colour = {"+": "green", "-": "red"}.get(line[:1], "bright_black")
-        click.echo(f"    {click.style(line, fg=colour)}")
+        click.echo(f"    {click.style(printable(line), fg=colour)}")
 
 
 def _do(changes: list[Change]) -> None:

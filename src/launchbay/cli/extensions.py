@@ -14,6 +14,7 @@ from launchbay.cli.failures import Failed
 from launchbay.cli.following import progress_here, settled
 from launchbay.cli.log import print_log
 from launchbay.cli.output import show, show_one_of_many
+from launchbay.cli.printable import printable
 from launchbay.client import Operations
 from launchbay.client.call import Call
 
@@ -37,7 +38,7 @@ def waiting_options(*, always: bool = False) -> tuple[click.Parameter, ...]:
 def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
     document = answer(connection, call)
     for warning in document.get("warnings", ()):
-        click.echo(f"Warning: {warning}", err=True)
+        click.echo(printable(f"Warning: {warning}"), err=True)
     if options["wait"]:
         _wait(connection, document["id"], options["timeout"], after=0)
     else:
@@ -69,7 +70,7 @@ def _events(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> No
     for event in connection.client.watch_instance(call.path[0], after=call.query.get("after")):
         words = " ".join(f"{name}={value}" for name, value in event.data.items() if value is not None and name != "at")
         if connection.output == "table":
-            click.echo(f"{event.name:7} {words}")
+            click.echo(printable(f"{event.name:7} {words}"))
         else:
             show_one_of_many({"id": event.id, "event": event.name, "data": event.data}, connection.output)
 

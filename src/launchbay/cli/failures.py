@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from launchbay.cli.exit_codes import ExitCode
+from launchbay.cli.printable import printable
 from launchbay.client import (
     ApiError,
     ClientError,
@@ -64,7 +65,7 @@ class RemoteCommand(click.Command):
         try:
             return super().invoke(ctx)
         except ClientError as error:
-            raise Failed("\n".join(lines(error, ctx.info_name)), code_of(error)) from error
+            raise Failed(printable("\n".join(lines(error, ctx.info_name))), code_of(error)) from error
         except LaunchbayError as error:
             raise Failed("\n".join(error.sentences), ExitCode.FAILED) from error
         except KeyboardInterrupt:

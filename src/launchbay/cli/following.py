@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import click
 
 from launchbay.cli.lazy import load
+from launchbay.cli.printable import printable
 from launchbay.client import Client, ClientError, Event, InstanceFailed
 from launchbay.client.types import InstanceDocument
 
@@ -52,7 +53,7 @@ class Lines:
     def _tell(self, key: str, status: str, line: str) -> None:
         if self._shown.get(key) != status:
             self._shown[key] = status
-            click.echo(line, err=True)
+            click.echo(printable(line), err=True)
 
 
 def progress_here() -> Progress:

@@ -8,6 +8,7 @@ import click
 
 from launchbay.cli.connection import Connection
 from launchbay.cli.output import show_one_of_many
+from launchbay.cli.printable import printable
 from launchbay.client.call import Call
 
 _COLOURS = {"error": "red", "warning": "yellow", "debug": "bright_black"}
@@ -40,6 +41,6 @@ def _print(output: str, line: Mapping[str, Any]) -> None:
         show_one_of_many(dict(line), output)
         return
     at = datetime.fromtimestamp((line["at"] or 0) / 1000, UTC).astimezone().strftime("%H:%M:%S")
-    step = (line.get("step") or "").rpartition("/")[2]
-    text = click.style(line["text"], fg=_COLOURS.get(line["level"]))
+    step = printable((line.get("step") or "").rpartition("/")[2])
+    text = click.style(printable(line["text"]), fg=_COLOURS.get(line["level"]))
     click.echo(f"{click.style(at, dim=True)} {click.style(step, bold=True)}{' ' if step else ''}{text}")

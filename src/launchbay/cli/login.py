@@ -3,6 +3,7 @@
 import socket
 import sys
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -16,6 +17,7 @@ from launchbay.cli.output import show
 from launchbay.cli.profiles import OUTPUTS, Profile, chosen_name, read_configuration, write_configuration
 from launchbay.client import Basic, Client, ClientError, RefreshToken, Retries
 
+_HERE = {"localhost", "127.0.0.1", "::1"}
 _KEYS = ("url", "organization", "output")
 _PROFILE = click.option("--profile", metavar="NAME", help="Which profile; one in use or 'default' otherwise.")
 
@@ -41,6 +43,8 @@ def login(url: str | None, profile: str | None, organization: str | None, **give
         raise click.UsageError("Name the server: launchbay login https://launchbay.example.org")
     if "://" not in address:
         address = f"https://{address}"
+    if address.startswith("http://") and urlsplit(address).hostname not in _HERE:
+        click.echo(f"Warning: {address} is not encrypted; whoever is in between can read the password.", err=True)
     try:
         email, secrets = _with_token(address) if given["with_token"] else _with_password(address, known, given)
     except ValueError as error:

@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from launchbay.cli.printable import printable
+
 _MOMENT = re.compile(r"(At|^at|^timestamp|Since)$")
 _LEAST_MS = 10**11  # 1973: numbers below are none of our moments
 _CELL_CHARS = 60
@@ -82,9 +84,9 @@ def _show_object(console: Console, document: Mapping[str, Any]) -> None:
         if isinstance(value, list) and value and isinstance(value[0], dict):
             tables[name] = value
         elif isinstance(value, dict) and value:
-            grid.add_row(name, "")
+            grid.add_row(printable(name), "")
             for inner, each in value.items():
-                grid.add_row(f"  {inner}", _cell(inner, each, whole=True))
+                grid.add_row(Text(f"  {printable(inner)}"), _cell(inner, each, whole=True))
         else:
             grid.add_row(name, _cell(name, value, whole=True))
     console.print(grid)
@@ -116,9 +118,9 @@ def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False) 
     if isinstance(value, int) and value > _LEAST_MS and _MOMENT.search(name):
         return Text(moment(value, in_list=in_list))
     if isinstance(value, str):
-        return Text(value, style=COLOURS.get(value, ""))
+        return Text(printable(value), style=COLOURS.get(value, ""))
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return Text(", ".join(value))
+        return Text(printable(", ".join(value)))
     text = json.dumps(value, ensure_ascii=False)
     return Text(text if whole or len(text) <= _CELL_CHARS else f"{text[:_CELL_CHARS]}…")
 
