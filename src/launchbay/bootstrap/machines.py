@@ -2,7 +2,6 @@
 
 import importlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from launchbay.access.secret_key import SecretKey
@@ -33,7 +32,7 @@ def machine_providers(
         pools=EnvironmentPools(database, secret_key),
         reach=CheckedReach(Allowlist.parse(settings.outgoing_allow)),
         outgoing=outgoing,
-        directory=Path(settings.data_dir) / _DIRECTORY,
+        directory=settings.data_dir.resolve() / _DIRECTORY,  # whole: it is the home of what runs on local machines
     )
     allowed_local = settings.local_environments.replace(",", " ").split()
     late: Late = {

@@ -1,0 +1,79 @@
+"""Machines that are directories of the server, through the API: chosen by a policy, allowed by the operator alone."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.api.running import Api, accepted, fresh_name, running_api
+from tests.databases import Databases
+
+MANIFEST = """
+launch:
+  steps:
+    - made: {action: provisionVms, parameters: {roleName: web, quantity: 2}}
+    - run:
+        action: execrun
+        precedingPhases: [made]
+        parameters: {roles: [web], command: ["pwd; env | grep -c LAUNCHBAY; id -un > name"], ignoreFail: true}
+        output: {out: stdout}
+    - read:
+        action: execrun
+        precedingPhases: [run]
+        parameters: {roles: [web], command: [pwd]}
+        output: {place: stdout}
+  return: {place: {value: "{$.place}"}}
+"""
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    async with running_api(url) as made:
+        named = made.environment
+    async with running_api(url, local_environments=f"{named}, 5f0000000000000000000abc") as api:
+        yield api
+    databases.drop(url)
+
+
+async def test_an_environment_that_the_operator_named_chooses_local_machines(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAUNCHBAY_ADMIN_PASSWORD", "hidden")
+    accepted(await api.put_yaml(f"environments/{api.environment}", "policies: {machines.provider: local}"))
+    instance = await api.running(MANIFEST)
+    places = [Path(text) for text in (await api.document(instance))["returnValues"]["place"].values()]
+    assert len(places) == 2
+    for place in places:
+        assert place.is_relative_to(api.settings.data_dir.resolve() / "machines" / "local")
+        assert (place / "name").read_text().strip()
+    document = await api.run(instance, "destroy")
+    assert document["status"] == "Destroyed"
+    assert not any(place.exists() for place in places)
+
+
+async def test_any_other_environment_is_told_who_may_allow_it(api: Api) -> None:
+    other = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name()}))["id"]
+    accepted(await api.put_yaml(f"environments/{other}", "policies: {machines.provider: local}"))
+    document = await api.settled(await api.launch(await api.application(MANIFEST), environmentId=other))
+    assert document["status"] == "Failed"
+    assert f"The operator may add {other} to the setting LOCAL_ENVIRONMENTS." in document["errorMessage"]
+
+
+async def test_a_data_directory_that_is_named_from_here_is_found_from_there(
+    databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    url = databases.create()
+    async with running_api(url, machines="local", local_environments="*", data_dir=Path("data")) as api:
+        document = await api.document(await api.running(MANIFEST))
+        places = [Path(text) for text in document["returnValues"]["place"].values()]
+        assert sorted(path.name for path in places[0].iterdir()) == [".launchbay", "name"]
+    databases.drop(url)
+
+
+async def test_an_environment_turns_off_what_the_operator_allowed(api: Api) -> None:
+    policies = "policies: {machines.provider: local, machines.local: false}"
+    accepted(await api.put_yaml(f"environments/{api.environment}", policies))
+    document = await api.settled(await api.launch(await api.application(MANIFEST)))
+    assert "Local machines are not allowed in this environment" in document["errorMessage"]
