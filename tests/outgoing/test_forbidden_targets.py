@@ -4,9 +4,11 @@ import socket
 
 import pytest
 
-from launchbay.errors import AddressRefused, OutgoingFailed
+from launchbay.actions.restcall import RestCall
+from launchbay.errors import ActionFailed, AddressRefused, OutgoingFailed
 from launchbay.outgoing.addresses import Allowlist
 from launchbay.outgoing.client import OutgoingHttp
+from tests.actions.contexts import RecordingContext, run
 from tests.outgoing.loopback import FakeResolver, loopback_server, redirect
 from tests.outgoing.targets import LOOPBACK_SPELLINGS, NAMES, NO_URLS, OTHER_TARGETS
 
@@ -25,6 +27,20 @@ async def test_no_spelling_of_a_forbidden_address_gets_a_connection() -> None:
             with pytest.raises(OutgoingFailed) as failed:
                 await outgoing.request("GET", server.url(host=host), timeout_s=5)
             assert isinstance(failed.value, AddressRefused), f"{host}: {failed.value}"
+
+        assert server.connections == 0
+
+
+async def test_no_restcall_of_a_forbidden_target_gets_a_connection() -> None:
+    async with loopback_server() as server:
+        for host in LOOPBACK_SPELLINGS + OTHER_TARGETS:
+            with pytest.raises(ActionFailed, match="is refused: it is") as failed:
+                await run(RestCall(), RecordingContext(outgoing=OutgoingHttp()), command=server.url(host=host))
+            assert not failed.value.retryable, host
+        for name, addresses in NAMES.items():
+            context = RecordingContext(outgoing=OutgoingHttp(resolver=FakeResolver(addresses)))
+            with pytest.raises(ActionFailed, match="is refused: it is"):
+                await run(RestCall(), context, command=server.url(host=name))
 
         assert server.connections == 0
 
