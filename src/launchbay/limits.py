@@ -101,7 +101,6 @@ APPROVALS_PENDING = 10_000  # of one organization
 # Programs that actions start on this server.
 PROGRAM_S = 3_600.0  # without a timeout of its own
 PROGRAM_LONGEST_S = 24 * 3_600.0
-PROGRAM_ANSWER_S = 20.0  # for a question such as its version
 PROGRAM_KEPT_BYTES = 64 * KIB  # of the end of each of its streams
 PROGRAM_EVENT_CHARS = 4 * MIB  # of one event that Ansible tells, a line of JSON
 KEPT_DOCUMENT_BYTES = 16 * MIB  # that a step keeps beyond its job, such as the state of OpenTofu

@@ -5,14 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from launchbay.errors import ActionFailed
-from launchbay.programs.program import Command, Ended, answer_of, run_program
+from launchbay.programs.program import Command, Ended, run_program
 
 # Starts a child in a session of its own, which starts another one and leaves it alone.
 STUBBORN = """
@@ -178,14 +177,3 @@ async def test_a_program_ends_when_the_server_is_killed_and_its_directory_goes(t
 
     await until(lambda: not any(map(is_alive, pids(file))))
     await until(lambda: not private.exists())
-
-
-async def test_a_question_is_answered_in_time_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("launchbay.limits.PROGRAM_ANSWER_S", 0.2)
-    begin_s = time.monotonic()
-
-    assert await answer_of("echo", "1.2") == "1.2\n"
-    assert await answer_of("false") is None
-    assert await answer_of("no-such-program") is None
-    assert await answer_of("sleep", "60") is None
-    assert time.monotonic() - begin_s < 30

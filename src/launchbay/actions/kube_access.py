@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 
 from launchbay.actions.parameters import wrong_parameter
@@ -16,6 +17,7 @@ from launchbay.actions.safe_yaml import read_documents
 from launchbay.errors import ActionFailed
 
 _EXPECTED = "a kubeconfig (its text or the map), or a map with server and token, and ca where it is needed"
+_ONE = "launchbay"
 _PROGRAMS = ("exec", "auth-provider")
 
 
@@ -44,6 +46,28 @@ class KubeAccess(msgspec.Struct, frozen=True):
                 f"The certificates for {self.server} cannot be read: {error}.", retryable=False
             ) from None
         return context
+
+    def kubeconfig(self, address: str) -> str:
+        """Return a kubeconfig for a program that dials this address, which was checked, and still verifies the name."""
+        url = httpx.URL(self.server)
+        cluster: dict[str, Any] = {"server": str(url.copy_with(host=address))}
+        if url.scheme == "https":
+            cluster["tls-server-name"] = url.host
+        if self.ca:
+            cluster["certificate-authority-data"] = _encoded(self.ca)
+        user: dict[str, Any] = {"token": self.token} if self.token else {}
+        if self.certificate:
+            user |= {"client-certificate-data": _encoded(self.certificate), "client-key-data": _encoded(self.key)}
+        return msgspec.json.encode(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": _ONE,
+                "contexts": [{"name": _ONE, "context": {"cluster": _ONE, "user": _ONE}}],
+                "clusters": [{"name": _ONE, "cluster": cluster}],
+                "users": [{"name": _ONE, "user": user}],
+            }
+        ).decode()
 
     def secrets(self) -> list[str]:
         """Return what must not be shown."""
@@ -113,3 +137,7 @@ def _decoded(entry: Mapping[str, Any], name: str) -> str:
     with suppress(binascii.Error, ValueError):
         return base64.b64decode(str(text), validate=True).decode("ascii")
     raise wrong_parameter("cluster", f"base64 of PEM in {name}")
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode("ascii")

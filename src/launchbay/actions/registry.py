@@ -11,6 +11,7 @@ from launchbay.actions.commands import CommandCall
 from launchbay.actions.container_run import ContainerRun
 from launchbay.actions.contract import ENTRY_POINT_GROUP, Action, ActionParameter
 from launchbay.actions.execrun import ExecRun
+from launchbay.actions.helm import Helm
 from launchbay.actions.instance_context import GetInstanceContext
 from launchbay.actions.kubernetes_apply import KubernetesApply
 from launchbay.actions.logging_family import LOGGING_ACTIONS
@@ -41,6 +42,7 @@ BUILT_IN: tuple[Action, ...] = (
     ContainerRun(),
     OpenTofu(),
     KubernetesApply(),
+    Helm(),
     GetInstanceContext(),
     *LOGGING_ACTIONS,
     Provision("provisionVms"),

@@ -13,9 +13,9 @@ import httpx
 
 from launchbay import limits
 from launchbay.errors import OutgoingFailed
-from launchbay.outgoing.addresses import NO_POLICIES, Allowlist
+from launchbay.outgoing.addresses import NO_POLICIES, Allowlist, checked_address
 from launchbay.outgoing.body import BoundedBody
-from launchbay.outgoing.transport import CheckedTransport, Resolver, judged_by
+from launchbay.outgoing.transport import CheckedTransport, Resolver, SystemResolver, judged_by
 
 _METHOD = re.compile(r"[A-Z][A-Z-]{0,31}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
@@ -74,6 +74,22 @@ class OutgoingHttp:
         client = copy.copy(self)
         client.transport = CheckedTransport(self.allowlist, resolver=self._resolver, ssl_context=ssl_context)
         return client
+
+    async def checked_address(self, url: str) -> str:
+        """Return an address of a URL's host that the rules allow, for a program that dials it in its own way.
+
+        Raises `OutgoingFailed`, and `AddressRefused` when the rules forbid one of the host's addresses.
+        """
+        target = _url(url)
+        port = target.port or _DEFAULT_PORTS[target.scheme]
+        try:
+            found = await (self._resolver or SystemResolver()).resolve(target.host, port)
+        except (OSError, UnicodeError) as error:
+            raise OutgoingFailed(f"The name {target.host} has no address ({error}).") from error
+        checked = [checked_address(address, target.host, port, self.allowlist) for address in found]
+        if not checked:
+            raise OutgoingFailed(f"The name {target.host} has no address.")
+        return checked[0]
 
     async def request(
         self,

@@ -7,7 +7,7 @@ private directory as its home, and a guard that ends it with everything that it 
 import asyncio
 import os
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -80,27 +80,6 @@ async def run_program(command: Command, on_line: Line) -> Ended:
         ) from None
     finally:
         await asyncio.shield(_stop(process, command.grace_s + _LATER_S))
-
-
-async def answer_of(*argv: str) -> str | None:
-    """Return what a program says about itself, such as its version; None where it is missing or fails."""
-    try:
-        async with asyncio.timeout(limits.PROGRAM_ANSWER_S):
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=DEVNULL,
-                stdout=PIPE,
-                stderr=DEVNULL,
-                env=least_environment(path=search_path(), HOME="/nonexistent"),
-            )
-            try:
-                out, _ = await process.communicate()
-            finally:
-                if process.returncode is None:
-                    process.kill()
-    except (OSError, TimeoutError):
-        return None
-    return out.decode("utf-8", "replace") if process.returncode == 0 else None
 
 
 def search_path() -> str:
