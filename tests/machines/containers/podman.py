@@ -23,6 +23,7 @@ default_ulimits = ["nofile=1024:4096", "nproc=1024:4096"]
 [engine]
 cgroup_manager = "cgroupfs"
 events_logger = "file"
+exit_command_delay = 30
 runtime = "crun"
 """
 
