@@ -18,7 +18,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check console debian moto test test-faults serve demo bench lock clean
+.PHONY: help setup check docs console debian moto test test-faults serve demo bench lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -48,6 +48,11 @@ moto: $(DEV) # the EC2 endpoint that tests start
 
 console: $(DEV) ## build the console's scripts from frontend/
 	frontend/build src/launchbay/console/static/built
+
+docs: $(DEV) ## build the documentation as a site, and serve it
+	$(BIN)/python docsite/build.py
+	@echo "The documentation is at http://127.0.0.1:8090; Ctrl-C ends it."
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site/html 8090
 
 serve: $(PACKAGE) ## run the server in ./data
 	$(BIN)/launchbay serve $(ARGS)

@@ -1,0 +1,93 @@
+"""Builds the documentation as a site in build/site/html: `make docs`.
+
+The pages are written to be read in the repository too, where they link to sources, tests and examples. In the site,
+links to pages lead to pages, and links to other files of the repository become their names.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "site"
+SOURCE = BUILD / "source"
+_LINK = re.compile(r"(?<!!)\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+_DECISION = re.compile(r"# (?:\d+[:.]? )?(.*)")
+
+
+def placed() -> dict[Path, Path]:
+    """Return page in the repository → page in the site."""
+    docs = ROOT / "docs"
+    pages = {path: path.relative_to(docs) for path in sorted(docs.rglob("*.md"))}
+    pages[ROOT / "CONTRIBUTING.md"] = Path("contributing.md")
+    for path in sorted((ROOT / "examples").glob("*/README.md")):
+        pages[path] = Path("examples") / f"{path.parent.name}.md"
+    return pages
+
+
+def with_links(page: Path, place: Path, pages: dict[Path, Path]) -> str:
+    """Return the text of a file of the repository as it stands in a page of the site."""
+    up = "../" * (len(place.parts) - 1)
+
+    def link(found: re.Match[str]) -> str:
+        label, target, anchor = found[1], found[2], found[3] or ""
+        if re.match(r"[a-z]+:", target):
+            return found[0]
+        path = (page.parent / target).resolve()
+        if path in pages:
+            return f"[{label}]({up}{pages[path].as_posix()}{anchor})"
+        if path == ROOT / "docs" / "decisions":
+            return f"[{label}]({up}decisions/index.md)"
+        return label
+
+    return _LINK.sub(link, page.read_text("utf-8"))
+
+
+def decisions() -> str:
+    """Return the page that lists the decisions."""
+    lines = ["# Decisions", "", "Why it is as it is, with figures.", ""]
+    for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
+        found = _DECISION.match(path.read_text("utf-8"))
+        assert found, f"{path.name}: a decision begins with its title"
+        lines.append(f"- [{path.name[:4]}]({path.name}) {found[1]}")
+    return "\n".join([*lines, ""])
+
+
+def changes(pages: dict[Path, Path]) -> str:
+    """Return the page of what users notice, from the fragments in changes/."""
+    fragments = [path for path in sorted((ROOT / "changes").glob("*.md")) if path.name != "README.md"]
+    return "\n".join(["# Changes", "", "## 0.1, not released yet", "", *_items(fragments, pages), ""])
+
+
+def _items(fragments: list[Path], pages: dict[Path, Path]) -> Iterator[str]:
+    for path in fragments:
+        text = with_links(path, Path("changes.md"), pages).strip()
+        yield text if text.startswith(("- ", "# ")) else f"- {text.replace(chr(10), chr(10) + '  ')}"
+
+
+def write_source() -> None:
+    """Write the pages and pictures as the site generator takes them."""
+    shutil.rmtree(BUILD, ignore_errors=True)
+    pages = placed()
+    for path, place in pages.items():
+        (SOURCE / place).parent.mkdir(parents=True, exist_ok=True)
+        (SOURCE / place).write_text(with_links(path, place, pages), "utf-8")
+    shutil.copytree(ROOT / "docs" / "images", SOURCE / "images")
+    (SOURCE / "decisions" / "index.md").write_text(decisions(), "utf-8")
+    (SOURCE / "changes.md").write_text(changes(pages), "utf-8")
+    shutil.copy(ROOT / "docsite" / "zensical.toml", BUILD / "zensical.toml")
+
+
+def main() -> None:
+    """Build, and fail where a link leads nowhere."""
+    write_source()
+    zensical = Path(sys.executable).parent / "zensical"
+    command = [str(zensical), "build", "--strict", "--clean", "--config-file", str(BUILD / "zensical.toml")]
+    subprocess.run(command, check=True, cwd=BUILD)  # noqa: S603 - the generator from the lock file
+
+
+if __name__ == "__main__":
+    main()
