@@ -75,7 +75,7 @@ class Ansible:
             )
             live = LiveLog(call.context.log, call.context.clock)
             async with Reports(call.context) as reports:
-                events = AnsibleEvents(live.write, reports.progress)
+                events = AnsibleEvents(live.write, reports.progress, call.context.covered)
                 try:
                     ended = await run_program(command, lambda _, line: events.take(line))
                 finally:

@@ -25,9 +25,12 @@ _FAILURES_TOLD = 20
 class AnsibleEvents:
     """Takes the lines of a run. What a task with `no_log` gives is not in them: Ansible leaves it out."""
 
-    def __init__(self, log: Callable[[str], None], progress: Callable[[int], None]) -> None:
+    def __init__(
+        self, log: Callable[[str], None], progress: Callable[[int], None], covered: Callable[[str], str] = str
+    ) -> None:
         self._log = log
         self._progress = progress
+        self._covered = covered  # what is cut, before it is
         self._tasks = 0
         self.stats: dict[str, dict[str, int]] = {}  # by host
         self.data: dict[str, Any] = {}  # what `set_stats` gave
@@ -55,7 +58,7 @@ class AnsibleEvents:
             self._tasks += 1
             self._progress(int(100 * self._tasks / (self._tasks + _TASKS_TO_HALF)))
         elif kind in _FAILURES and not told.get("ignore_errors") and len(self.failures) < _FAILURES_TOLD:
-            self.failures.append(_failure(told))
+            self.failures.append(self._failure(told))
         elif kind == "playbook_on_stats":
             self.stats = _stats(told)
             data = told.get("artifact_data")
@@ -64,15 +67,14 @@ class AnsibleEvents:
     def _say(self, line: str) -> None:
         text = _COLOURS.sub("", line).strip()
         if text:
-            self.words = [*self.words[-4:], text[:_TOLD_CHARS]]
+            self.words = [*self.words[-4:], self._covered(text)[:_TOLD_CHARS]]
             self._log(text)
 
-
-def _failure(told: Mapping[str, Any]) -> str:
-    result = told.get("res")
-    message = str(result.get("msg", "")) if isinstance(result, dict) else ""
-    where = f"{told.get('host', '?')}: the task {str(told.get('task') or told.get('name') or '?')!r} failed"
-    return f"{where}: {message[:_TOLD_CHARS].strip()}" if message.strip() else f"{where}."
+    def _failure(self, told: Mapping[str, Any]) -> str:
+        result = told.get("res")
+        message = self._covered(str(result.get("msg", "")) if isinstance(result, dict) else "")
+        where = f"{told.get('host', '?')}: the task {str(told.get('task') or told.get('name') or '?')!r} failed"
+        return f"{where}: {message[:_TOLD_CHARS].strip()}" if message.strip() else f"{where}."
 
 
 def _stats(told: Mapping[str, Any]) -> dict[str, dict[str, int]]:

@@ -105,7 +105,7 @@ class _Work:
         environment = {**_environment(), **module.environment}
         state = self._directory / STATE
         async with Reports(self._call.context) as reports:
-            events = TofuEvents(self._live.write, reports.progress)
+            events = TofuEvents(self._live.write, reports.progress, self._call.context.covered)
             try:
                 await self._command(events, environment, "init", "-input=false", "-no-color")
                 if operation == "plan":

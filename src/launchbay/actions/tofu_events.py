@@ -13,9 +13,12 @@ _CHANGES = ("add", "change", "remove")
 class TofuEvents:
     """Takes the lines of one command. `changes` is the last summary: how much is added, changed, removed."""
 
-    def __init__(self, log: Callable[[str], None], progress: Callable[[int], None]) -> None:
+    def __init__(
+        self, log: Callable[[str], None], progress: Callable[[int], None], covered: Callable[[str], str] = str
+    ) -> None:
         self._log = log
         self._progress = progress
+        self._covered = covered  # what is cut, before it is
         self._planned = self._done = 0
         self.changes: dict[str, int] = {}
         self.errors: list[str] = []
@@ -54,5 +57,5 @@ class TofuEvents:
             return
         texts = [str(told.get(name) or "").strip() for name in ("summary", "detail")]
         where = told.get("address")
-        text = ": ".join(text for text in texts if text)[:_TOLD_CHARS]
+        text = self._covered(": ".join(text for text in texts if text))[:_TOLD_CHARS]
         self.errors.append(f"{where}: {text}" if isinstance(where, str) and where else text)

@@ -48,7 +48,8 @@ async def converge(
     command = RemoteCommand(line=f"#!/bin/sh\n{script('chef', place=place)}", sudo=chef.sudo, sink=chef.sink)
     result = await run.command(command, prepare)
     if result.exit_code != 0:
-        told = (result.stderr.strip() or result.stdout.strip())[-_TOLD_CHARS:]
+        covering = errand.covering()  # before it is cut, in a secret perhaps
+        told = (covering.feed(result.stderr.strip() or result.stdout.strip()) + covering.finish())[-_TOLD_CHARS:]
         raise ActionFailed(f"On {machine.host} Chef ended with exit code {result.exit_code}: {told}")
     try:
         async with asyncio.timeout(limits.MACHINE_FILE_S), open_shell() as shell:
