@@ -287,6 +287,50 @@ application:
 """
 
 
+REQUIRING_CHILD = NEEDY_CHILD.replace("    balancer:\n", "    balancer:\n      required: [servers]\n")
+SLOW = 'launch: {steps: [{s: {action: wait, parameters: {delay: DELAY}}}], return: {uri: {value: "http://one"}}}'
+
+
+async def feeding(api: Api, delay: str) -> str:
+    """Make a parent whose component gives to its child what that requires, though the parent does not say so."""
+    name = fresh_name("balancer")
+    await api.application(REQUIRING_CHILD, name)
+    text = FEEDING_PARENT.replace("LOCATOR", name).replace("      REQUIRED\n", "")
+    quick = 'launch: {steps: [], return: {uri: {value: "http://one"}}}'
+    assert quick in text
+    return text.replace(quick, SLOW.replace("DELAY", delay))
+
+
+async def test_a_child_is_launched_when_what_its_own_components_require_is_there(api: Api) -> None:
+    document = await api.settled(await api.launch(await api.application(await feeding(api, "0.3"))))
+    assert document["returnValues"] == {"result.known": "http://one"}, document["errorMessage"]
+    [child] = [part["instanceId"] for part in document["components"] if part["name"] == "lb"]
+    assert names(await api.document(child)) == ["launch"]
+
+
+async def test_a_child_is_not_launched_when_what_it_requires_will_not_be_there(api: Api) -> None:
+    document = await api.settled(await api.launch(await api.application(await feeding(api, "never"))))
+    assert document["status"] == "Failed"
+    assert "'app'" in document["errorMessage"]
+    [child] = [part["instanceId"] for part in document["components"] if part["name"] == "lb"]
+    assert names(await api.document(child)) == []
+
+
+async def test_a_child_does_not_wait_for_those_that_wait_for_it(api: Api) -> None:
+    text = (await feeding(api, "0")).replace(
+        "        servers: {uri: publish-signal(string)}\n",
+        "        servers: {uri: publish-signal(string)}\n        result: {known: consume-signal(string)}\n",
+    )
+    text = text.replace(
+        "    app:\n      type: workflow.Instance\n",
+        "    app:\n      type: workflow.Instance\n      required: [result]\n",
+    )
+    instance = await api.running(text)
+    # What it could not wait for it hears of later.
+    document = await until(api, instance, lambda seen: seen["returnValues"].get("result.known") == "http://one")
+    assert document["status"] == "Running"
+
+
 async def test_a_child_gets_the_signals_of_its_siblings_and_is_triggered_by_them(api: Api) -> None:
     name = fresh_name("balancer")
     await api.application(NEEDY_CHILD, name)

@@ -60,6 +60,9 @@ class NoOthers:
     async def offers(self, link: Link) -> frozenset[str]:
         raise WorkflowFailed(f"there is no instance {link.instance_id}.")
 
+    async def requires(self, link: Link) -> frozenset[str]:
+        raise WorkflowFailed(f"there is no instance {link.instance_id}.")
+
     async def run(
         self,
         outer: JobRun,

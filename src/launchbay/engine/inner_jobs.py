@@ -21,6 +21,7 @@ from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import BadRequest, Fenced
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.outer_names import outer_names
+from launchbay.manifest.requirements import required_needs
 from launchbay.model.instance import InstanceStatus, move
 from launchbay.model.job import JobStatus
 from launchbay.model.links import Link, LinkKind
@@ -92,6 +93,10 @@ class InnerJobs:
         """Return the keys of the pins of the linked instance's application. Raises WorkflowFailed when it is gone."""
         manifest = await patiently(partial(self._manifest, link.instance_id))
         return outer_names(manifest)
+
+    async def requires(self, link: Link) -> frozenset[str]:
+        """Return the needs for signals without which the linked instance is not to be launched."""
+        return required_needs(await patiently(partial(self._manifest, link.instance_id)))
 
     async def run(
         self,

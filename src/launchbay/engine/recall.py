@@ -127,6 +127,10 @@ class _ClosedInstances:
         """Return the keys of all pins of the linked instance's application."""
         return await self._others.offers(link)
 
+    async def requires(self, link: Link) -> frozenset[str]:
+        """Return the needs for signals without which the linked instance is not to be launched."""
+        return await self._others.requires(link)
+
     async def run(
         self,
         outer: JobRun,

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from launchbay.manifest.bindings import Peers
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.pins import PinKind
 
 
 def providers(path: str, required: Sequence[str], peers: Peers) -> list[str]:
@@ -43,3 +45,15 @@ def launch_order(needed: Mapping[str, Sequence[str]]) -> tuple[list[str], list[s
             order.append(component)
             component = next(reversed(way), None)
     return order, []
+
+
+def required_needs(manifest: CompiledManifest) -> frozenset[str]:
+    """Return the keys of the application's needs for signals that a component of it requires (language §3)."""
+    return frozenset(
+        need.key
+        for need in manifest.needs.values()
+        if need.type.kind is PinKind.CONSUME_SIGNAL
+        and any(
+            target.pin.partition(".")[0] in manifest.components[target.component].required for target in need.targets
+        )
+    )

@@ -15,6 +15,7 @@ from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.difference import Configured
 from launchbay.manifest.outer_names import outer_names
+from launchbay.manifest.requirements import required_needs
 from launchbay.manifest.scaling import component_at, expanded, expanded_configuration
 from launchbay.manifest_tests.memory_journal import MemoryJournal
 from launchbay.manifest_tests.planting import Ground, Plant, Way
@@ -326,6 +327,10 @@ class Others:
     async def offers(self, link: Link) -> frozenset[str]:
         """Return the keys of all pins of the linked instance's application."""
         return outer_names(self._live(link).plant.manifest)
+
+    async def requires(self, link: Link) -> frozenset[str]:
+        """Return the needs for signals without which the linked instance is not to be launched."""
+        return required_needs(self._live(link).plant.manifest)
 
     async def run(
         self,

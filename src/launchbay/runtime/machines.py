@@ -19,7 +19,7 @@ from launchbay.manifest.graph import Peer
 from launchbay.model.job import StepStatus
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
 from launchbay.model.step_path import workflow_path
-from launchbay.runtime.peers import named_peers
+from launchbay.runtime.peers import fed_values, named_peers
 from launchbay.runtime.run import JobRun
 
 NETWORKS = "networks"
@@ -176,8 +176,12 @@ class ComponentMachines:
         if component is None:  # a member that a Scaler has just given up
             return []
         machines: list[Machine] = []
-        for place, (_, peer) in enumerate(named_peers(component, interface)):
-            machines.extend(self._own_of(peer) or self._told_by(peer, interface, place))
+        for _, peer in named_peers(component, interface):
+            machines.extend(self._own_of(peer) or self._told_by(peer, interface, len(machines)))
+        # An application around this one may have bound a machine of its own.
+        fed = fed_values(self.job.manifest, self.job.fed, component, f"{interface}.{NETWORKS}")
+        for networks in fed.values():
+            machines.extend(self._told(networks, interface, len(machines)))
         return machines
 
     def _own_of(self, peer: Peer) -> list[Machine]:
@@ -195,6 +199,9 @@ class ComponentMachines:
         if NETWORKS not in peer.pins:
             return []
         _, networks = self.job.state.signal(peer.pins[NETWORKS])
+        return self._told(networks, role, place)
+
+    def _told(self, networks: Any, role: str, place: int) -> list[Machine]:
         public, private = _address(networks, _PUBLIC), _address(networks, _PRIVATE)
         if not (public or private):
             return []

@@ -121,6 +121,10 @@ class OtherInstances(Protocol):
         """Return the keys of all pins of the linked instance's application. Raises WorkflowFailed when it is gone."""
         ...
 
+    async def requires(self, link: Link) -> frozenset[str]:
+        """Return the needs for signals, `interface.pin`, without which the linked instance is not to be launched."""
+        ...
+
     async def run(
         self,
         outer: "JobRun",

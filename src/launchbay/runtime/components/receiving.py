@@ -1,6 +1,11 @@
-"""A command that comes during the instance's launch waits until its receiver has been launched."""
+"""What a component waits for in the course of the instance's launch: the launch of others.
+
+A command waits until its receiver has been launched, and a submodule until those have that fill what its application
+requires.
+"""
 
 import asyncio
+from collections.abc import Collection
 
 from launchbay import limits
 from launchbay.manifest.graph import Component
@@ -31,6 +36,26 @@ async def wait_for_launch(job: JobRun, component: Component, call: CommandCall) 
             f"component {path!r} was not launched within {limits.COMMAND_WAITS_FOR_LAUNCH_S:g} s, "
             f"so it cannot run {call.command!r}."
         ) from None
+
+
+async def wait_for_providers(job: JobRun, component: Component, needs: Collection[str]) -> None:
+    """Wait until the components that give these signals, `interface.pin`, have been launched.
+
+    Those that wait for this one are not waited for. Raises WorkflowFailed when one will not be launched.
+    """
+    state = job.state
+    for interface, peers in component.peers.items():
+        for peer in peers:
+            for pin, target in peer.pins.items():
+                path = target.component
+                key = f"{interface}.{pin}"
+                if key not in needs or state.is_launched(path) or component.path in _waited_for(job, path):
+                    continue
+                with state.awaiting_launch(component.path, path):
+                    while not state.is_launched(path):
+                        if state.is_given_up(path):
+                            raise WorkflowFailed(f"{key}: component {path!r} was not launched.")
+                        await state.changed()
 
 
 def _was_begun(job: JobRun, call: CommandCall) -> bool:

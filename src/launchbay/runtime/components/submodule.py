@@ -11,6 +11,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.links import Link, LinkKind
 from launchbay.model.step_path import workflow_path
 from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE
+from launchbay.runtime.components.receiving import wait_for_providers
 from launchbay.runtime.feeding import feed_for
 from launchbay.runtime.linked import publish_linked
 from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance, WorkflowFailed
@@ -26,6 +27,7 @@ class Submodule:
         link = _link(job, component)
         await _must_offer(job, component, link)
         if link.kind is LinkKind.OWN:
+            await _await_providers(job, component, link)
             needs = feed_for(job.manifest, job.state, job.fed, component)
             if needs:
                 await job.others.feed(link, job.secrets.sealed(needs))
@@ -59,6 +61,12 @@ class Submodule:
         link = job.links.get(component.path)
         if link is not None and link.kind is LinkKind.OWN:
             await job.others.run(job, link, DESTROY, {}, workflow_path(component.path, DESTROY))
+
+
+async def _await_providers(job: JobRun, component: Component, link: Link) -> None:
+    """Let the launch wait for what the child's application requires, as for the `required` of a component (§3)."""
+    if component.peers:
+        await wait_for_providers(job, component, await job.others.requires(link))
 
 
 async def _is_to_reconfigure(job: JobRun, link: Link, component: Component, *, is_up: bool) -> bool:
