@@ -12,10 +12,11 @@ import pytest
 
 from launchbay.actions.contract import ActionCall
 from launchbay.actions.opentofu import OpenTofu
-from launchbay.actions.tofu_module import read_module
+from launchbay.actions.tofu_module import KeptModule, read_module
+from launchbay.actions.tofu_state import StateKeeper
 from launchbay.errors import ActionFailed
 from launchbay.programs.allowed import Programs
-from tests.actions.contexts import RecordingContext, run
+from tests.actions.contexts import KeptInMemory, RecordingContext, run
 from tests.outgoing.loopback import answer, loopback_server
 from tests.programs.test_archive import packed
 from tests.programs.test_program import is_alive, pids, until
@@ -229,6 +230,28 @@ async def test_the_state_is_kept_while_the_program_works(tmp_path: Path) -> None
     go_on.touch()
     await running
     assert len(state_of(context)["resources"]) == 2
+
+
+async def test_a_look_that_is_still_writing_does_not_stand_in_the_way_of_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.actions.tofu_state.LOOK_S", 0.001)
+    begun = asyncio.Event()
+
+    class Slow(KeptInMemory):
+        async def write(self, name: str, data: bytes, version: int) -> int:
+            if read_module(data).state:
+                begun.set()
+                await asyncio.sleep(0.05)
+            return await super().write(name, data, version)
+
+    documents, state = Slow(), tmp_path / "state"
+    async with StateKeeper(documents, "default", KeptModule(b""), 0).following(state):
+        state.write_text('{"serial": 1}')
+        await begun.wait()
+        state.write_text('{"serial": 2}')
+
+    assert read_module(documents.documents["default"].data).state == '{"serial": 2}'
 
 
 @needs_tofu

@@ -26,6 +26,7 @@ class StateKeeper:
         self._module = module
         self._version = version
         self._written: str | None = None
+        self._writing = asyncio.Lock()  # a look that is broken off goes on writing, and the last one waits for it
 
     @asynccontextmanager
     async def following(self, state: Path) -> AsyncIterator[None]:
@@ -50,9 +51,10 @@ class StateKeeper:
             await asyncio.shield(self._keep_file(state))
 
     async def _keep_file(self, state: Path) -> None:
-        text = await asyncio.to_thread(_whole_state, state)
-        if text is not None and text != self._written:
-            await self._keep(text)
+        async with self._writing:
+            text = await asyncio.to_thread(_whole_state, state)
+            if text is not None and text != self._written:
+                await self._keep(text)
 
     async def _keep(self, text: str) -> None:
         kept = msgspec.structs.replace(self._module, state=text)
