@@ -174,6 +174,7 @@ OBJECTS: dict[str, Callable[[Stage], Awaitable[str]]] = {
     "invitation": _invitation,
     "webhooks": Stage.webhook,
     "approvals": Stage.approval,
+    "hostKeys": Stage.host_key,
 }
 
 

@@ -65,6 +65,14 @@ class Stage:
         accepted(await self.api.put(f"webhooks/{webhook}", {"enabled": False}))
         return webhook
 
+    async def host_key(self) -> str:
+        """Pin the key of a host, as its first use does."""
+        host = f"host-{fresh_name('key').rpartition(' ')[2]}.example:22"
+        statement = "INSERT INTO host_keys (organization_id, host, public_key) VALUES (%s, %s, 'ssh-ed25519 AAAA')"
+        async with self.api.database.transaction() as connection:
+            await connection.execute(statement, [self.api.organization, host])
+        return host
+
     async def revision(self) -> str:
         return await self.made(f"applications/{await self.api.application()}/revisions", {"name": "r", "version": 1})
 
@@ -349,6 +357,10 @@ async def delete_webhook(stage: Stage) -> Call:
     return partial(stage.api.delete, f"webhooks/{await stage.webhook()}")
 
 
+async def forget_host_key(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"{stage.organization}/hostKeys/{await stage.host_key()}")
+
+
 async def cancel_job(stage: Stage) -> Call:
     instance = await stage.launched()
     return partial(stage.api.delete, f"instances/{instance}/jobs/{await stage.job(instance)}")
@@ -382,6 +394,6 @@ SCENARIOS: dict[str, Scenario] = {
         launch_application, run_workflow, schedule_workflow, reschedule_workflow,
         put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job, approve, reject,
         replace_instance_environments, set_destroy_at,
-        create_webhook, update_webhook, delete_webhook,
+        create_webhook, update_webhook, delete_webhook, forget_host_key,
     )
 }  # fmt: skip

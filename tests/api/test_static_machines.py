@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.fleets import Fleet, running_fleet, until
-from tests.api.running import accepted
+from tests.api.running import accepted, refused
 from tests.databases import Databases
 from tests.machines.hosts import Hosts, needs_sshd, needs_sudo
 
@@ -173,6 +173,25 @@ async def test_a_host_key_that_changed_fails_the_launch_and_the_policy_accepts_i
             accepted(await fleet.api.put_yaml(f"environments/{fleet.api.environment}", text))
             document = await fleet.api.settled(await fleet.api.launch(application))
             assert document["status"] == "Running", document["errorMessage"]
+    databases.drop(url)
+
+
+async def test_a_pinned_key_is_listed_and_forgotten_so_that_the_next_one_counts(databases: Databases) -> None:
+    url = databases.create()
+    with Hosts.start(1, network=8) as hosts:
+        manifest = f"launch: {{steps: [a: {{action: provisionVms, parameters: {{staticIps: [{hosts[0].address}]}}}}]}}"
+        async with running_fleet(url, hosts) as fleet:
+            pinned = f"organizations/{fleet.api.organization}/hostKeys"
+            await fleet.api.running(manifest)
+            [before] = accepted(await fleet.api.get(pinned))
+            assert (before["id"], before["algorithm"]) == (hosts[0].static_ip, "ssh-ed25519")
+            hosts[0].new_host_key()
+            accepted(await fleet.api.delete(f"{pinned}/{hosts[0].static_ip}"))
+            assert accepted(await fleet.api.get(pinned)) == []
+            refused(await fleet.api.delete(f"{pinned}/{hosts[0].static_ip}"), 404, "NotFound")
+            await fleet.api.running(manifest)
+            [after] = accepted(await fleet.api.get(pinned))
+            assert after["fingerprint"] != before["fingerprint"]
     databases.drop(url)
 
 

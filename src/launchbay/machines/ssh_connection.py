@@ -144,8 +144,9 @@ def _changed(name: str, pinned: str, shown: str) -> ActionFailed:
     return ActionFailed(
         f"The host key of {name} has changed: it shows {fingerprint(shown)}, and {fingerprint(pinned)} is pinned."
         " Nothing was sent there, for somebody may stand in between.",
-        "If the host was installed anew, compare the new fingerprint on its console and accept it: set the policy"
-        f" {PINNED_POLICY} of the environment to {name}={fingerprint(shown)} and reconfigure the instance.",
+        "If the host was installed anew, compare the new fingerprint on its console. Then have the pinned key forgotten"
+        f" (DELETE /api/1/organizations/…/hostKeys/{name}), or set the policy {PINNED_POLICY} of the environment to"
+        f" {name}={fingerprint(shown)} and reconfigure the instance.",
         retryable=False,
     )
 

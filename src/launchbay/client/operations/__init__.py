@@ -32,6 +32,8 @@ class Operations:
     create_organization = organizations.create_organization
     read_organization = organizations.read_organization
     rename_organization = organizations.rename_organization
+    list_host_keys = organizations.list_host_keys
+    forget_host_key = organizations.forget_host_key
 
     list_users = users.list_users
     create_user = users.create_user

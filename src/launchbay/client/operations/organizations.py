@@ -7,7 +7,7 @@ from types import NoneType
 
 from launchbay.client.call import Call, Row, given
 from launchbay.client.operation import list_operation, operation
-from launchbay.client.types import Created, Named
+from launchbay.client.types import Created, HostKey, Named
 
 
 @list_operation(
@@ -62,3 +62,41 @@ def rename_organization(organization_id: str, *, name: str) -> Call[None]:
     Needs: ManageUsers for all users.
     """
     return Call(NoneType, (organization_id,), body=given({"name": name}))
+
+
+@list_operation(
+    Row(
+        id="list_host_keys",
+        method="GET",
+        path="/api/1/organizations/{orgId}/hostKeys",
+        about={
+            "limit": "At most so many items; without it, all of them.",
+            "after": "Only items after the one with this id.",
+        },
+    )
+)
+def list_host_keys(organization_id: str, *, limit: int | None = None, after: str | None = None) -> Call[list[HostKey]]:
+    """Lists the keys that the hosts of workflows showed at their first use.
+
+    Needs: EditEnvironment for all environments of the organization.
+
+    `limit`: At most so many items; without it, all of them.
+
+    `after`: Only items after the one with this id.
+    """
+    return Call(list[HostKey], (organization_id,), query={"limit": limit, "after": after})
+
+
+@operation(Row(id="forget_host_key", method="DELETE", path="/api/1/organizations/{orgId}/hostKeys/{host}"))
+def forget_host_key(organization_id: str, host: str) -> Call[None]:
+    """Forgets the key of a host, such as 10.0.0.5:22: the key that it shows next is pinned.
+
+    Needs: EditEnvironment for all environments of the organization.
+    """
+    return Call(
+        NoneType,
+        (
+            organization_id,
+            host,
+        ),
+    )

@@ -32,7 +32,7 @@ from launchbay.client.types.instances import (
 )
 from launchbay.client.types.jobs import JobDetail, LogLine, StepDetail
 from launchbay.client.types.manifests import Findings, FindingShape, ManifestVersion, RefreshedVersion, VersionItem
-from launchbay.client.types.organizations import Created, Named
+from launchbay.client.types.organizations import Created, HostKey, Named
 from launchbay.client.types.revisions import RevisionDocument
 from launchbay.client.types.roles import Explained, RoleDetail, RoleItem
 from launchbay.client.types.services import (
@@ -64,6 +64,7 @@ __all__ = [
     "Findings",
     "GivenAnswer",
     "Health",
+    "HostKey",
     "InstanceDocument",
     "InstanceSummary",
     "JobDetail",

@@ -17,3 +17,12 @@ class Created(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The id of what was created."""
 
     id: str
+
+
+class HostKey(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A pinned key. The id is the host's address with its port; times are milliseconds since the Unix epoch."""
+
+    id: str
+    algorithm: str
+    fingerprint: str
+    pinned_at: int

@@ -9,3 +9,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: forget
 DELETE FROM host_keys WHERE organization_id = %(organization_id)s AND host = %(host)s;
+
+-- name: of_organization
+-- The pinned keys of an organization's hosts, by host.
+SELECT host, public_key, pinned_at FROM host_keys WHERE organization_id = %(organization_id)s ORDER BY host;
