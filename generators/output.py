@@ -6,6 +6,7 @@ from pathlib import Path
 
 from generators.client_operations import operation_modules
 from generators.client_types import types_modules
+from generators.manifest_schema import manifest_schema
 from generators.pages import pages
 from generators.words import ROOT, described
 
@@ -17,7 +18,8 @@ def outputs() -> dict[Path, str]:
     document = described()
     modules = {CLIENT / "types" / name: text for name, text in types_modules(document).items()}
     modules |= {CLIENT / "operations" / name: text for name, text in operation_modules(document).items()}
-    return {path: _formatted(path, text) for path, text in modules.items()} | pages(document)
+    schema = {Path("docs/reference/manifest.schema.json"): manifest_schema()}
+    return {path: _formatted(path, text) for path, text in modules.items()} | pages(document) | schema
 
 
 def folders() -> list[Path]:

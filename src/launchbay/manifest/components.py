@@ -12,7 +12,7 @@ from launchbay.model.findings import Findings, Place
 
 WORKFLOW_INSTANCE = "workflow.Instance"
 
-_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings")
+KNOWN_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings")
 _NO_WORKFLOWS = WorkflowsSyntax()
 
 
@@ -21,8 +21,8 @@ def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax
     title = f"Component '{path}'" if path else "Application"
     parts = children_of(node, title, findings)
     for key in parts:
-        if key not in _KEYS:
-            message = f"{title}: the key '{key}' is unknown and ignored; known are {', '.join(_KEYS)}."
+        if key not in KNOWN_KEYS:
+            message = f"{title}: the key '{key}' is unknown and ignored; known are {', '.join(KNOWN_KEYS)}."
             findings.warning("UnknownKey", message, _key_place(node, key))
     type_name = _read_type(parts, title, findings)
     configuration = children_of(parts.get("configuration"), f"{title}: 'configuration'", findings)

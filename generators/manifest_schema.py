@@ -1,0 +1,219 @@
+"""A JSON Schema of the manifest language, for editors (docs/reference/manifest.schema.json).
+
+It lets through everything that the compiler accepts; what only the compiler can tell (names that exist, types that fit,
+circles) it does not tell. Actions and component types are those that come with the product.
+"""
+
+import json
+from typing import Any
+
+from launchbay.actions.registry import Registry
+from launchbay.manifest.component_types import BUILTIN
+from launchbay.manifest.components import KNOWN_KEYS
+
+Schema = dict[str, Any]
+
+_ANYTHING: Schema = {}
+_TEXT: Schema = {"type": "string"}
+_SCALAR: Schema = {"type": ["string", "number", "boolean"]}
+_NUMBER: Schema = {"type": ["integer", "string"]}
+_NAMES: Schema = {"anyOf": [{"type": "array", "items": _TEXT}, _TEXT, {"type": "null"}]}
+_KEYS = {
+    "type": "The component type. Without one, the component is a composite of `components`.",
+    "interfaces": "The pins, by interface.",
+    "configuration": "Values of configuration pins by `interface.pin`, and what the type takes besides.",
+    "required": "Interfaces whose needs must be met before `launch` begins.",
+    "components": "The components inside, by name.",
+    "bindings": "Pairs of components whose interfaces are connected.",
+}
+_PIN = (
+    "`configuration(T)`, `publish-signal(T)`, `consume-signal(T)`, `receive-command(arguments => results)`,"
+    " `send-command(arguments => results)`; of a composite or the application: `bind(component#interface.pin)`."
+)
+
+
+def manifest_schema() -> str:
+    """Return the schema as JSON text."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Launchbay manifest",
+        "description": "A component manifest (with `application`), or a workflow manifest (with workflows by name).",
+        "type": "object",
+        "anyOf": [
+            {"required": ["application"], "properties": {"application": {"$ref": "#/$defs/component"}}},
+            {"required": ["root"], "properties": {"root": {"$ref": "#/$defs/component"}}},
+            {"not": {"anyOf": [{"required": ["application"]}, {"required": ["root"]}]}, **_workflow_manifest()},
+        ],
+        "$defs": {
+            "component": _component(),
+            "pin": _pin(),
+            "workflow": _workflow(),
+            "steps": _steps(),
+            "step": _step(),
+            "return": _named(
+                {"anyOf": [_returned(), _SCALAR, {"type": "null"}]}, "Results: signals and values by name."
+            ),
+            "parameters": _named(
+                {"anyOf": [_parameter(), _SCALAR, {"type": "null"}]}, "Parameters with their defaults and descriptions."
+            ),
+        },
+    }
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _workflow_manifest() -> Schema:
+    return {
+        "properties": {
+            "version": {"description": "The version of workflow manifests.", "enum": ["1.0", "1.1", 1.0, 1.1]},
+            "header": {"type": "object", "description": "Needs: `services`, by interface, with their pins."},
+        },
+        "additionalProperties": {"$ref": "#/$defs/workflow"},
+    }
+
+
+def _component() -> Schema:
+    assert set(_KEYS) == set(KNOWN_KEYS)
+    schemas: dict[str, Schema] = {
+        "type": {"anyOf": [{"enum": sorted(BUILTIN)}, _TEXT]},
+        "interfaces": {"additionalProperties": {"additionalProperties": {"$ref": "#/$defs/pin"}}},
+        "configuration": _configuration(),
+        "required": _NAMES,
+        "components": {"additionalProperties": {"$ref": "#/$defs/component"}},
+        "bindings": {"items": {"anyOf": [{"type": "array", "items": _TEXT}, _TEXT]}},
+    }
+    return {
+        "type": ["object", "null"],
+        "properties": {name: {"description": _KEYS[name], **schema} for name, schema in schemas.items()},
+    }
+
+
+def _configuration() -> Schema:
+    by_workflow = {"type": ["object", "null"], "additionalProperties": _TEXT}
+    return {
+        "type": ["object", "null"],
+        "properties": {
+            "configuration.workflows": {
+                "description": "The workflows, commands and (with a leading dot) macros by name.",
+                "type": ["object", "null"],
+                "additionalProperties": {"$ref": "#/$defs/workflow"},
+            },
+            "configuration.triggers": {
+                "description": "`interface.pin`: the workflow to run when it changes.",
+                **by_workflow,
+            },
+            "configuration.schedule": {
+                "description": "Workflow: `second minute hour day month weekday [year]`, as in Quartz.",
+                **by_workflow,
+            },
+            "configuration.propagateStatus": {
+                "description": "Workflows whose end sets the status of the instance, besides `launch`.",
+                **_NAMES,
+            },
+            "configuration.values": {"description": "What `cobalt.common.Constants` publishes, by `interface.pin`."},
+            "__locator.application-id": {"description": "The application of a submodule, by id or name.", **_SCALAR},
+        },
+    }
+
+
+def _pin() -> Schema:
+    return {
+        "description": _PIN,
+        "anyOf": [
+            _TEXT,
+            {
+                "type": "object",
+                "required": ["type"],
+                "properties": {
+                    "type": {"description": _PIN, **_TEXT},
+                    "name": {"description": "The label of the pin in forms.", **_SCALAR},
+                    "suggestions": {"description": "Values to choose from: label → value.", "type": ["object", "null"]},
+                    "arguments": {"description": "Labels and suggestions of a command's arguments."},
+                    "results": {"description": "Labels of a command's results."},
+                    "description": {"description": "What the pin is for.", **_SCALAR},
+                },
+            },
+        ],
+    }
+
+
+def _workflow() -> Schema:
+    return {
+        "type": ["object", "null"],
+        "properties": {
+            "parameters": {"$ref": "#/$defs/parameters"},
+            "steps": {"$ref": "#/$defs/steps"},
+            "return": {"$ref": "#/$defs/return"},
+        },
+    }
+
+
+def _named(schema: Schema, description: str) -> Schema:
+    """Return the schema of named things, which may stand in a map or in a list of maps of one key."""
+    named = {"type": "object", "additionalProperties": schema}
+    return {
+        "description": description,
+        "anyOf": [{"type": "null"}, named, {"type": "array", "items": {"anyOf": [named, _TEXT]}}],
+    }
+
+
+def _steps() -> Schema:
+    named = {"type": "object", "additionalProperties": {"$ref": "#/$defs/step"}}
+    return {
+        "description": "The steps by name. Those whose `precedingPhases` are finished run side by side.",
+        "anyOf": [{"type": "null"}, named, {"type": "array", "items": named}],
+    }
+
+
+def _step() -> Schema:
+    return {
+        "type": ["object", "null"],
+        "properties": {
+            "action": {
+                "description": "An action, a `.macro`, a workflow of this component, or `interface.command`.",
+                "anyOf": [{"enum": sorted(Registry.load().names())}, _TEXT],
+            },
+            "phase": {"description": "The step's phase; its own name without it.", **_TEXT},
+            "precedingPhases": {"description": "Phases that must be finished before the step starts.", **_NAMES},
+            "parameters": {"type": ["object", "null"]},
+            "retryCount": {"description": "How often a failed step is tried again.", **_NUMBER},
+            "ignoreFail": {"description": "Whether a failed step counts as finished.", "type": ["boolean", "string"]},
+            "output": {
+                "description": "Variable: output of the action.",
+                "anyOf": [{"type": "null"}, {"type": "object"}, {"type": "array"}],
+            },
+        },
+        "allOf": [_of_action(name) for name in sorted(Registry.load().names())],
+    }
+
+
+def _of_action(name: str) -> Schema:
+    """Return what the parameters of one action are for; others are passed on, and so are never wrong."""
+    action = Registry.load().find(name)
+    assert action is not None
+    described = {each: {"description": parameter.description} for each, parameter in action.parameters.items()}
+    given = {"properties": {"parameters": {"properties": described}}}
+    return {"if": {"required": ["action"], "properties": {"action": {"const": name}}}, "then": given}
+
+
+def _parameter() -> Schema:
+    return {
+        "type": "object",
+        "properties": {
+            "type": {"description": "A type of the language, such as `int` or `list<string>`.", **_TEXT},
+            "default": {"description": "The value without another one.", **_ANYTHING},
+            "description": {"description": "What the parameter is for.", **_SCALAR},
+            "name": {"description": "The label in forms.", **_SCALAR},
+            "suggestions": {"description": "Values to choose from.", **_ANYTHING},
+            "enum": {"description": "Values to choose from, in older manifests.", **_ANYTHING},
+        },
+    }
+
+
+def _returned() -> Schema:
+    return {
+        "type": "object",
+        "properties": {
+            "value": {"description": "A value, which may be or hold expressions such as `{$.x}`.", **_ANYTHING},
+            "description": {"description": "What the result is.", **_SCALAR},
+        },
+    }
