@@ -26,7 +26,7 @@ from launchbay.machines.parts import Parts
 from launchbay.machines.ssh import Ssh
 from launchbay.machines.static import StaticMachines
 from launchbay.machines.sweep import Found
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
+from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
 
 
 class CloudMachines:
@@ -116,6 +116,10 @@ class CloudMachines:
     async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run Chef and return the node's attributes."""
         return await self._ssh.converge(errand, machine, chef)
+
+    async def way_in(self, errand: Errand, machine: Machine) -> WayIn:
+        """Return what another program needs to get in."""
+        return await self._ssh.way_in(errand, machine)
 
     async def put_file(self, errand: Errand, machine: Machine, name: str, content: bytes) -> None:
         """Write a file."""

@@ -1,0 +1,55 @@
+"""`ansible` in instances on hosts that are there already, over real SSH."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from launchbay.machines.clouds.provider import CloudMachines
+from launchbay.machines.contract import GivesWayIn
+from launchbay.machines.static import StaticMachines
+from launchbay.programs.allowed import Programs
+from tests.machines.hosts import Hosts, needs_sshd
+from tests.machines.instances import on_lab, workflow
+from tests.machines.lab import Lab
+from tests.machines.test_static import ADOPT, Bench
+from tests.runtime.running import SUCCEEDED
+
+PLAY = (
+    "configure: {action: ansible, parameters: {roles: [web], playbook: [{hosts: web, gather_facts: false, tasks:"
+    " [{ansible.builtin.set_stats: {data: {answer: 42}}, run_once: true}]}]}, output: {stats: stats, data: data}}"
+)
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    with Hosts.start(2, network=5) as started:
+        yield started
+
+
+@needs_sshd
+async def test_a_playbook_runs_on_the_machines_that_the_workflow_has_adopted(hosts: Hosts, tmp_path: Path) -> None:
+    bench = Bench(hosts, tmp_path)
+    live = bench.instance(workflow(ADOPT, PLAY, returns="{stats: {value: '{$.stats}'}, data: {value: '{$.data}'}}"))
+    live.surroundings = replace(live.surroundings, programs=Programs(["ansible"]))
+
+    assert await live.launch() == SUCCEEDED
+
+    results = {name.rpartition(".")[2]: value for name, value in live.results.items()}
+    assert set(results["stats"]) == {host.address for host in hosts.hosts}
+    assert results["data"] == {"answer": 42}
+    assert any("PLAY RECAP" in text for text in live.disk.texts("info"))
+
+
+async def test_machines_that_are_not_reached_by_ssh_are_told(tmp_path: Path) -> None:
+    provision = "web: {action: provisionVms, parameters: {roleName: web, targetQuantity: 1}}"
+    live = on_lab(workflow(provision, PLAY), Lab())
+    live.surroundings = replace(live.surroundings, programs=Programs(["ansible"]))
+
+    assert "not reached by SSH" in str(await live.launch())
+
+
+def test_the_providers_whose_machines_are_reached_by_ssh_give_the_way_in() -> None:
+    assert issubclass(StaticMachines, GivesWayIn)
+    assert issubclass(CloudMachines, GivesWayIn)
