@@ -18,7 +18,7 @@ from tests.runtime.running import SUCCEEDED
 
 PLAY = (
     "configure: {action: ansible, parameters: {roles: [web], playbook: [{hosts: web, gather_facts: false, tasks:"
-    " [{ansible.builtin.set_stats: {data: {answer: 42}}, run_once: true}]}]}, output: {stats: stats, data: data}}"
+    " [{ansible.builtin.set_stats: {data: {answer: {is: 42}}}}]}]}, output: {stats: stats, data: data}}"
 )
 
 
@@ -38,7 +38,7 @@ async def test_a_playbook_runs_on_the_machines_that_the_workflow_has_adopted(hos
 
     results = {name.rpartition(".")[2]: value for name, value in live.results.items()}
     assert set(results["stats"]) == {host.address for host in hosts.hosts}
-    assert results["data"] == {"answer": 42}
+    assert results["data"] == {"answer": {"is": 42}}
     assert any("PLAY RECAP" in text for text in live.disk.texts("info"))
 
 
