@@ -12,6 +12,8 @@ SOURCE = ROOT / "src" / "launchbay"
 _CODE = re.compile(r"[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+")
 # Calls whose texts look like codes and are none.
 _OTHER_CALLS = {"TypeVar"}
+# Texts that look like codes and are kinds of Kubernetes.
+_OTHER_TEXTS = {"CustomResourceDefinition"}
 
 
 def codes_in(tree: ast.AST) -> Iterator[str]:
@@ -38,7 +40,7 @@ def codes_in(tree: ast.AST) -> Iterator[str]:
 def _codes_among(nodes: list[ast.expr]) -> Iterator[str]:
     for node in nodes:
         match node:
-            case ast.Constant(value=str(text)) if _CODE.fullmatch(text):
+            case ast.Constant(value=str(text)) if _CODE.fullmatch(text) and text not in _OTHER_TEXTS:
                 yield text
 
 
