@@ -107,6 +107,8 @@ class Host:
         if ISOLATED:
             namespaces = ["unshare", "-m", "-p", "--fork", "--kill-child=SIGKILL", "--mount-proc"]
             command = [*namespaces, "sh", "-c", _ISOLATED, "sh", str(self.directory), SSHD]
+        if shutil.which("setpriv") is not None:  # a test run that is killed takes its hosts with it
+            command = ["setpriv", "--pdeathsig", "KILL", *command]
         with (self.directory / "sshd.log").open("ab") as log:
             self._server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         until = time.monotonic() + START_S
@@ -153,7 +155,8 @@ class Hosts:
     @classmethod
     def start(cls, count: int, *, network: int = 1) -> Self:
         """Start so many, on 127.0.`network`.1 and on."""
-        directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        _sweep()
+        directory = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         directory.chmod(0o755)
         make_key(directory / "key")
         found = cls(directory, (directory / "key").read_text(), (directory / "key.pub").read_text().strip())
@@ -191,6 +194,14 @@ class Hosts:
 
 
 LOGIN = "ops" if ISOLATED else getpass.getuser()
+
+
+def _sweep() -> None:
+    """Remove the disks of hosts whose test run was killed."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        pid = directory.name.removeprefix(_PREFIX).partition("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def make_key(file: Path) -> None:
