@@ -369,3 +369,21 @@ async def test_destroy_ends_everything_that_was_due(bay: Bay) -> None:
     assert await bay.status(instance) == "Destroyed"
     assert await bay.rows("SELECT id FROM schedules") == []
     assert await bay.status(instance) == InstanceStatus.DESTROYED
+
+
+async def test_who_is_deleted_at_the_same_moment_is_not_told_of_new_signals(bay: Bay) -> None:
+    service = await bay.instance("launch: {steps: [{s: {action: effect}}], return: {word: {value: new}}}")
+    consumer = await bay.instance("{}", "Running")
+    await bay.change(
+        "INSERT INTO instance_links (instance_id, component, target_id, kind) VALUES (%s, 'c', %s, 'service')",
+        consumer,
+        service,
+    )
+    job = await bay.launch(service)
+    async with bay.database.transaction() as connection:
+        await connection.execute("DELETE FROM instances WHERE id = %s", [consumer])
+        running = asyncio.create_task(bay.run(job))
+        await bay.until("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    await running
+    assert await bay.ended(job) == ("Succeeded", None)
+    assert await bay.one("SELECT count(*) FROM schedules WHERE kind = 'signals'") == 0
