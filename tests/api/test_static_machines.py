@@ -1,6 +1,7 @@
 """Instances on hosts that are there already, through the API: the whole service, real SSH, a real database."""
 
 import base64
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.machines.hosts import Hosts, needs_sshd, needs_sudo
 
 pytestmark = needs_sshd
 
+MINE = os.getpid()  # makes what sleeps here different from what sleeps in another run of the tests
 COMPUTE = """
 application:
   interfaces:
@@ -130,7 +132,7 @@ async def test_cancelling_a_job_kills_the_process_group_on_the_host(fleet: Fleet
                 precedingPhases: [hosts]
                 parameters:
                   isSudo: {sudo}
-                  command: ["sleep {seconds} & echo $! $$$$ > {mark}; chmod a+r {mark}; wait"]
+                  command: ["sleep {seconds}.{MINE} & echo $! $$$$ > {mark}; chmod a+r {mark}; wait"]
     """
     instance = await fleet.api.launch(await fleet.api.application(manifest))
     await until(lambda: mark.exists() and len(mark.read_text().split()) == 2)
@@ -147,7 +149,7 @@ async def test_a_command_call_that_takes_too_long_leaves_nothing_running(fleet: 
     mark = fleet.hosts[0].work / "too-long"
     slow = COMPUTE.replace("timeout: 20", "commandCallTimeout: 2")
     late = await fleet.api.running(slow)
-    document = await fleet.api.run(late, "actions.run", line=f"touch {mark}; sleep 303")
+    document = await fleet.api.run(late, "actions.run", line=f"touch {mark}; sleep 303.{MINE}")
     assert "took longer than 2 s" in document["errorMessage"]
     assert mark.exists()
     await until(lambda: not _sleepers(303))
@@ -206,7 +208,7 @@ def _sleepers(seconds: int) -> list[str]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if process.joinpath("cmdline").read_bytes() == f"sleep\0{seconds}\0".encode():
+            if process.joinpath("cmdline").read_bytes() == f"sleep\0{seconds}.{MINE}\0".encode():
                 found.append(process.name)
         except OSError:
             continue
