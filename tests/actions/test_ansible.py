@@ -32,11 +32,11 @@ PLAIN: dict[str, Any] = {"hosts": "all", "gather_facts": False}
 
 
 @pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Private directories are made here, so that a test sees what is left of them."""
-    directory = Path(tempfile.mkdtemp(prefix="lb"))  # short: the sockets of SSH lie in it
-    monkeypatch.setattr(tempfile, "tempdir", str(directory))
-    return directory
+    with tempfile.TemporaryDirectory(prefix="lb") as directory:  # short: the sockets of SSH lie in it
+        monkeypatch.setattr(tempfile, "tempdir", directory)
+        yield Path(directory)
 
 
 @dataclass
