@@ -32,8 +32,11 @@ PLAIN: dict[str, Any] = {"hosts": "all", "gather_facts": False}
 
 
 @pytest.fixture(autouse=True)
-def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Private directories are made here, so that a test sees what is left of them."""
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Private directories are made here, so that a test sees what is left of them.
+
+    The test's own directory is asked for, so that pytest has made it before: it would lie here otherwise.
+    """
     with tempfile.TemporaryDirectory(prefix="lb") as directory:  # short: the sockets of SSH lie in it
         monkeypatch.setattr(tempfile, "tempdir", directory)
         yield Path(directory)
