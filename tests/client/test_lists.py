@@ -33,6 +33,13 @@ def test_any_cutting_of_an_array_gives_the_same_items(values: list[Any], data: s
     assert fed(pieces) == values
 
 
+@pytest.mark.parametrize("number", ["0.5", "-1.25e-3", "10E+2", "123"])
+def test_a_number_is_read_whole_wherever_it_is_cut(number: str) -> None:
+    text = f"[{number}, {number}]".encode()
+    for place in range(1, len(text)):
+        assert fed([text[:place], text[place:]]) == [float(number)] * 2
+
+
 @pytest.mark.parametrize("text", [b'[{"a": 1}', b"[1, 2", b'{"errors": []}', b""])
 def test_an_array_without_end_and_what_is_none_are_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match="list"):

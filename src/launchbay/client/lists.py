@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 _NEXT = re.compile(r'<([^>]*)>;\s*rel="?next"?')
 _SPACE = re.compile(r"[\s,]*")
+_AFTER_ITEM = re.compile(r"[\s,\]]")
 
 
 def items(core: Core, call: Call[list[T]]) -> Stream[T]:
@@ -103,8 +104,8 @@ class ArrayItems:
                 item, end = self._decoder.raw_decode(self._waiting, place)
             except ValueError:
                 break
-            if end == len(self._waiting):
-                break  # a number may go on in the next piece
+            if not _AFTER_ITEM.match(self._waiting, end):
+                break  # a number goes on in the next piece: "0" is the begin of "0.5" and of "0e1"
             place = end
             yield item
         self._waiting = self._waiting[place:]
