@@ -1,4 +1,8 @@
-"""One server and one browser for all of these tests; each test has a browser profile of its own."""
+"""One server and one browser for all of these tests; each test has a browser profile of its own.
+
+Both end with the last of these tests (`scope="package"`): Playwright keeps an event loop running in this thread, and no
+test that comes after could run one of its own.
+"""
 
 import shutil
 import tempfile
@@ -27,7 +31,7 @@ TIMEOUT_MS = 30_000
 expect.set_options(timeout=TIMEOUT_MS)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def site() -> Iterator[Site]:
     """The server."""
     # Outside of pytest's own directory: every pytest that starts closes that to PostgreSQL's account.
@@ -39,7 +43,7 @@ def site() -> Iterator[Site]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium."""
     if CHROMIUM is None:
@@ -50,7 +54,7 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def signed_in(site: Site, browser: Browser) -> Any:
     """The cookies of the administrator, who signed in once."""
     context = browser.new_context(base_url=site.url)
