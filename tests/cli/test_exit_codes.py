@@ -27,6 +27,7 @@ from launchbay.client import (
 )
 from launchbay.client.errors import Refusal
 from tests.cli.shell import Shell
+from tests.interruptible import interruptible
 
 LONG = "launch:\n  steps:\n    - think: { action: wait, parameters: { delay: 600 } }\n"
 
@@ -89,7 +90,7 @@ def test_an_interrupted_wait_gets_130_and_leaves_the_instance_alone(cli: Shell, 
         "LAUNCHBAY_KEYRING": "off",
         "PYTHONUNBUFFERED": "1",
     }
-    command = [sys.executable, "-m", "launchbay.bootstrap.main", "launch", "interrupted", "--wait"]
+    command = interruptible(sys.executable, "-m", "launchbay.bootstrap.main", "launch", "interrupted", "--wait")
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
     assert process.stderr is not None
     told = process.stderr.readline()

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.interruptible import interruptible
+
 COMMAND = (sys.executable, "-m", "launchbay.bootstrap.main", "demo")
 WITHIN_S = 60.0
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -32,7 +34,7 @@ def run(*arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
 def start(*arguments: str) -> "subprocess.Popen[str]":
     """Start the command without a terminal, its output to be read from `stdout`."""
     return subprocess.Popen(
-        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
+        interruptible(*COMMAND, *arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
     )
 
 
