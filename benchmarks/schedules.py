@@ -33,9 +33,10 @@ ROW = "{:<52} {:>12} {:>12} {:>12}   {}"
 _SOME = """
 INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
 SELECT launchbay_new_id(), id, 'workflow', 'destroy', owner_id, {due}
-FROM (SELECT id, owner_id, row_number() OVER (ORDER BY id) AS number
-      FROM instances WHERE status = 'Running' AND id NOT IN (SELECT instance_id FROM jobs WHERE status = 'Executing')
-      ORDER BY random() LIMIT %(count)s) AS chosen
+FROM (SELECT id, owner_id, row_number() OVER () AS number
+      FROM (SELECT id, owner_id FROM instances
+            WHERE status = 'Running' AND id NOT IN (SELECT instance_id FROM jobs WHERE status = 'Executing')
+            ORDER BY random() LIMIT %(count)s) AS idle) AS chosen
 RETURNING instance_id, due_at
 """
 Times = dict[str, datetime]
