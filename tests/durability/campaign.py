@@ -3,13 +3,16 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.durability.load import Load
+from tests.durability.recovery import Recoveries, recoveries
 from tests.durability.servers import Process, cut_power_of_postgres, join_postgres, remove_postgres
-from tests.durability.verdict import Kill, Line, Records, percentile, read_ledger, recovery_times_s, violations
+from tests.durability.verdict import Kill, Line, Records, percentile, read_ledger, violations
+
+TAKEN_OVER_S = 8.0  # promised, between the death of a worker and the next step of its jobs
 
 
 @dataclass
@@ -20,7 +23,7 @@ class Campaign:
     seed: int
     kills: list[Kill] = field(default_factory=list)
     starts_s: list[float] = field(default_factory=list)
-    recoveries_s: list[float] = field(default_factory=list)
+    recoveries: Recoveries = field(default_factory=Recoveries)
     broken: list[str] = field(default_factory=list)
     figures: str = ""
 
@@ -46,7 +49,7 @@ class Campaign:
             ledger = read_ledger(self.directory / "ledger")
             self.broken = [*(f"not settled: {each}" for each in left), *violations(load.history, records, ledger)]
             self.broken += more(records)
-            self.recoveries_s = recovery_times_s(self.kills, records, ledger)
+            self.recoveries = recoveries(self.kills, records, ledger)
             self.figures = self._figures(load, records, ledger)
         finally:
             records.close()
@@ -56,19 +59,13 @@ class Campaign:
         [(jobs, steps)] = records.rows("SELECT (SELECT count(*) FROM jobs), (SELECT count(*) FROM steps)")
         ran = sum(burst.accepted for burst in history.bursts)
         repeated = len(ledger) - len({(line.job, line.path, line.attempt) for line in ledger})
-        recovered = self.recoveries_s
-        shown = (
-            f"p50 {percentile(recovered, 0.5):.2f} s, p99 {percentile(recovered, 0.99):.2f} s of {len(recovered)}"
-            if recovered
-            else "none"
-        )
         return (
             f"seed {self.seed}: {len(self.kills)} kills; {len(history.launched)} launches accepted,"
             f" {history.unknown_launches} unanswered; {ran} runs accepted in {len(history.bursts)} bursts;"
             f" {len(history.schedules)} schedules accepted; answers {dict(sorted(history.statuses.items()))};"
             f" {jobs} jobs, {steps} steps,"
             f" {len(ledger)} runs, {repeated} of them repetitions of interrupted steps;"
-            f" start {percentile(sorted(self.starts_s), 0.5):.2f} s; first step again after {shown}"
+            f" start {percentile(sorted(self.starts_s), 0.5):.2f} s; first step again after {self.recoveries}"
         )
 
 
@@ -114,53 +111,93 @@ async def one_server(
     return campaign
 
 
+# What befalls the processes that run jobs, the worker first.
+Fault = Callable[[Campaign, list[Process]], Awaitable[None]]
+
+
 async def two_workers(
     directory: Path,
     seed: int,
-    rounds: int,
-    fault: Callable[[Campaign, Process], Awaitable[None]],
+    pauses_s: Iterable[float],
+    fault: Fault,
     *,
+    are_apart: bool = False,
     defect: str | None = None,
     load_type: type[Load] = Load,
     more: Callable[[Records], list[str]] = lambda _: [],
 ) -> Campaign:
-    """A server and a worker on one database; in each round the fault befalls the worker."""
+    """Two processes that run jobs, on one database: a worker and a server. A fault befalls them after each pause.
+
+    `are_apart` makes them two workers, beside a server that only answers requests.
+    """
     campaign = Campaign(directory, seed)
     postgres = await asyncio.to_thread(join_postgres, directory)
     shared = ["--data-dir", str(directory), "--database-url", postgres.url]
-    server = Process(["serve", *shared, "--port", "0"], directory, defect)
-    worker = Process(["worker", *shared], directory, defect)
+    serve = ["serve", *shared, "--port", "0", *(["--no-engine"] if are_apart else [])]
+    server = Process(serve, directory, defect)
+    workers = [Process(["worker", *shared], directory, defect, name=name) for name in ("w1", "w2")[: 1 + are_apart]]
     load = load_type(lambda: server.port, seed)
     try:
-        await campaign.start(server)
-        await campaign.start(worker)
+        for process in (server, *workers):
+            await campaign.start(process)
         await load.set_up()
         loading = asyncio.create_task(load.run())
-        for _ in range(rounds):
-            await asyncio.sleep(campaign.chance.uniform(0.3, 2.0))
-            await fault(campaign, worker)
+        for pause_s in pauses_s:
+            await asyncio.sleep(pause_s)
+            await fault(campaign, workers if are_apart else [*workers, server])
         load.stop()
         await loading
         await campaign.judge(load, postgres.url, more)
     finally:
         await load.close()
-        for process in (worker, server):
+        for process in (*workers, server):
             await asyncio.to_thread(process.end)
         await asyncio.to_thread(postgres.stop)
         remove_postgres(directory)
     return campaign
 
 
-async def kill_and_wait(campaign: Campaign, worker: Process) -> None:
+def pauses(seed: int, count: int) -> list[float]:
+    """Return so many short pauses, in seconds."""
+    chance = random.Random(seed)
+    return [chance.uniform(0.3, 2.0) for _ in range(count)]
+
+
+def pauses_for(seed: int, minutes: float, shortest_s: float, longest_s: float) -> list[float]:
+    """Return pauses between these bounds that last about so long together."""
+    chance = random.Random(seed)
+    found: list[float] = []
+    while sum(found) < minutes * 60:
+        found.append(chance.uniform(shortest_s, longest_s))
+    return found
+
+
+async def kill_and_wait(campaign: Campaign, workers: list[Process]) -> None:
     """Kill the worker and leave its jobs to the other process for a while."""
-    await campaign.kill(worker)
-    await asyncio.sleep(8.0)
-    await campaign.start(worker)
+    await campaign.kill(workers[0])
+    await asyncio.sleep(TAKEN_OVER_S)
+    await campaign.start(workers[0])
 
 
-async def freeze(campaign: Campaign, worker: Process) -> None:
+async def kill_worker_or_server(campaign: Campaign, workers: list[Process]) -> None:
+    """Kill the worker, now and then the server, and start it again: mostly at once, sometimes after a take-over."""
+    victim = workers[1] if campaign.chance.random() < 0.2 else workers[0]
+    await campaign.kill(victim)
+    if campaign.chance.random() < 1 / 6:
+        await asyncio.sleep(TAKEN_OVER_S)
+    await campaign.start(victim)
+
+
+async def kill_either(campaign: Campaign, workers: list[Process]) -> None:
+    """Kill one of the two; whoever watches over it starts it again at once."""
+    victim = campaign.chance.choice(workers)
+    await campaign.kill(victim)
+    await campaign.start(victim)
+
+
+async def freeze(campaign: Campaign, workers: list[Process]) -> None:
     """Stop the worker until the other process has taken its jobs over, then let it go on as if nothing had been."""
-    worker.freeze()
+    workers[0].freeze()
     await asyncio.sleep(campaign.chance.uniform(5.3, 6.5))
-    worker.thaw()
+    workers[0].thaw()
     await asyncio.sleep(1.5)

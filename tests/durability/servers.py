@@ -20,12 +20,16 @@ GRACE_S = 20.0
 
 @dataclass
 class Process:
-    """One `launchbay serve` or `worker` that can be started again and again. `seed` puts a defect into it."""
+    """One `launchbay serve` or `worker` that can be started again and again. `seed` puts a defect into it.
+
+    Processes of one command in one directory need different names, for their logs.
+    """
 
     command: list[str]
     directory: Path
     seed: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
+    name: str = ""
     port: int | None = None
     _child: subprocess.Popen[bytes] | None = None
     _starts: int = 0
@@ -34,7 +38,7 @@ class Process:
         """Start it and wait until it is ready; return how long that took."""
         begun = time.monotonic()
         self._starts += 1
-        log = self.directory / f"{self.command[0]}-{self._starts}.log"
+        log = self.directory / f"{self.name or self.command[0]}-{self._starts}.log"
         module = ["launchbay.bootstrap.main"] if self.seed is None else ["tests.durability.seeded", self.seed]
         with log.open("wb") as output:
             self._child = subprocess.Popen(

@@ -5,7 +5,6 @@
 
 import asyncio
 import os
-import random
 import time
 from pathlib import Path
 from typing import Any
@@ -39,11 +38,6 @@ class WatchfulLoad(Load):
         if answer.status_code >= 500 and (answer.status_code != 503 or not answer.headers.get("retry-after")):
             self.improper.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
         return answer
-
-
-@pytest.fixture
-def seed() -> int:
-    return int(os.environ.get("LAUNCHBAY_FAULT_SEED") or random.SystemRandom().randrange(1_000_000))
 
 
 async def healthy(port: int | None) -> bool:

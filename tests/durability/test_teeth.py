@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.durability.campaign import freeze, one_server, two_workers
+from tests.durability.campaign import freeze, one_server, pauses, two_workers
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
@@ -23,7 +23,7 @@ async def test_killing_a_server_shows_the_defect(tmp_path: Path, defect: str, to
 
 
 async def test_freezing_a_worker_shows_a_missing_fence(tmp_path: Path) -> None:
-    campaign = await two_workers(tmp_path, 1, 4, freeze, defect="no-fence")
+    campaign = await two_workers(tmp_path, 1, pauses(1, 4), freeze, defect="no-fence")
     # Two write to one job: steps run out of order, and final statuses are overwritten.
     told = ("went back: ", "ran again: ", "attempt went back: ", "unfinished: ")
     assert [each for each in campaign.broken if each.startswith(told)], (campaign.figures, campaign.broken[:5])

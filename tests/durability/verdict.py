@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
@@ -66,17 +67,19 @@ class Records:
         self._connection.close()
 
     async def settled(self) -> list[str]:
-        """Wait until nothing is under way or due; return what still is after the time."""
-        for _ in range(int(SETTLED_S / 0.2)):
+        """Wait until nothing is under way or due; return what is left once it has not become less for a while."""
+        fewest, since_s = None, time.monotonic()
+        while True:
             left = [
                 *(f"job {row[0]} of {row[1]} is executing" for row in self.rows(_EXECUTING)),
                 *(f"schedule {row[0]} is pending" for row in self.rows("SELECT id FROM schedules")),
                 *(f"task {row[0]} is queued" for row in self.rows("SELECT id FROM procrastinate_jobs")),
             ]
-            if not left:
-                return []
+            if fewest is None or len(left) < fewest:
+                fewest, since_s = len(left), time.monotonic()
+            if not left or time.monotonic() - since_s > SETTLED_S:
+                return left
             await asyncio.sleep(0.2)
-        return left
 
 
 _EXECUTING = "SELECT id, instance_id FROM jobs WHERE status = 'Executing'"
@@ -190,30 +193,6 @@ def _overlaps(records: Records) -> list[str]:
         for (instance, before, _, until), (other, job, begun, _) in pairwise(rows)
         if instance == other and begun < until - OVERLAP_S
     ]
-
-
-def recovery_times_s(kills: list[Kill], records: Records, ledger: list[Line]) -> list[float]:
-    """Return, for each job that a killed process was working on, how long until a step of it ran again elsewhere.
-
-    Jobs that another kill hit before that are left out.
-    """
-    ended = dict(
-        records.rows("SELECT id, extract(epoch FROM finished_at)::float8 FROM jobs WHERE finished_at IS NOT NULL")
-    )
-    by_job: dict[str, list[Line]] = defaultdict(list)
-    for line in ledger:
-        by_job[line.job].append(line)
-    moments = sorted(kill.at for kill in kills)
-    found = []
-    for kill in kills:
-        next_kill = min((at for at in moments if at > kill.at), default=float("inf"))
-        for job, lines in by_job.items():
-            if ended.get(job, float("inf")) < kill.at or not any(x.pid == kill.pid and x.at < kill.at for x in lines):
-                continue
-            again = min((x.at for x in lines if x.at > kill.at and x.pid != kill.pid), default=float("inf"))
-            if again < next_kill:
-                found.append(again - kill.at)
-    return sorted(found)
 
 
 def percentile(values: list[float], share: float) -> float:
