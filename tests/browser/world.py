@@ -127,6 +127,8 @@ def _instance(site: Site, application: str, environment: str) -> str:
     launch: dict[str, Any] = {"environmentId": environment, "instanceName": NAME, "parameters": {"input.who": EVIL}}
     instance = site.launch(application, **launch)
     assert site.settled(instance)["status"] == "Running"
+    site.ask("PUT", f"instances/{instance}/userData", {NAME: EVIL, "password": "the-hidden-word"})
+    site.ask("PUT", f"instances/{instance}/environments", {"environments": [environment]})
     site.ask("POST", f"instances/{instance}/actions.greet/schedule", {"interval": 3_600_000, "parameters": {}})
     site.ask("POST", f"instances/{instance}/actions.fail", {})
     site.settled(instance)

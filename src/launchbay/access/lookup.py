@@ -82,7 +82,7 @@ class Lookup:
             raise _foreign()
         if permission is not None and touching:
             self._check(grants, permission, touching)
-        elif permission is not None and not gate.holds(grants, permission):
+        elif permission is not None and not self.holds(found.id, permission):
             raise NotAllowed(f"You need the permission {permission} in this organization.", _REMEDY)
         return found
 
@@ -169,6 +169,10 @@ class Lookup:
     def allows(self, organization_id: str, permission: Permission, *touched: Resource) -> bool:
         """Decide about one more thing of an organization that was looked up before, such as each row of a list."""
         return gate.decide(self.grants(organization_id), permission, touched).allowed
+
+    def holds(self, organization_id: str, permission: Permission) -> bool:
+        """Tell whether the caller holds a permission there for anything at all, as `organization` asks for it."""
+        return gate.holds(self.grants(organization_id), permission)
 
     def require(self, organization_id: str, permission: Permission, *touched: Resource) -> None:
         """Refuse what `allows` denies: for what turns out later to be touched as well. Raises NotAllowed."""

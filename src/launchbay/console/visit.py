@@ -12,6 +12,7 @@ from launchbay.access.actor import Actor
 from launchbay.access.session_cookie import form_token, sent_cookie
 from launchbay.console import notices
 from launchbay.console.form import Form
+from launchbay.console.may import May
 from launchbay.console.notices import Notice
 from launchbay.console.outside import Outside
 from launchbay.console.rendering import HEADERS, render
@@ -19,6 +20,7 @@ from launchbay.errors import LaunchbayError, NotAuthenticated
 from launchbay.store.rows import NamedRow
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.organizations import list_organizations
+from launchbay.usecases.permitted import permitted
 
 HOME = "/console"
 THEMES = ("auto", "light", "dark")
@@ -98,6 +100,7 @@ class Visit:
             template,
             {
                 "visit": self,
+                "may": None if current is None else await self.may(current.id),
                 "caller": self.signed_in,
                 "form_token": form_token(self.session),
                 "organizations": organizations,
@@ -116,6 +119,10 @@ class Visit:
         if notice is not None:
             response.headers.append("Set-Cookie", notices.notice_cookie(self.session, None, secure=self.is_secure))
         return response
+
+    async def may(self, organization_id: str) -> May:
+        """Return what the caller may do in an organization, as it is now."""
+        return May(await permitted(self.desk, self.actor, organization_id))
 
     def part(self, template: str, **values: Any) -> Response:
         """Return a part of a page, for a script that puts it into its place."""

@@ -13,6 +13,7 @@ from launchbay.store.rows import NamedRow
 from launchbay.usecases import first_start
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.names import checked_name
+from launchbay.usecases.permitted import manages_every_user, permitted_anywhere
 
 
 async def list_organizations(desk: Desk, actor: Actor) -> list[NamedRow]:
@@ -38,7 +39,12 @@ async def create_organization(desk: Desk, actor: Actor, name: str) -> str:
     async with desk.database.transaction() as connection:
         lookup = desk.lookups.on(connection, actor)
         caller = await lookup.caller()
-        await _require_user_creation(connection, lookup, caller.id)
+        if not await _may_create(connection, lookup):
+            raise NotAllowed(
+                f"You need the permission {Permission.MANAGE_USERS} for all users of an organization to create "
+                "another one.",
+                "Ask an administrator to create it and to add you.",
+            )
         name = checked_name(name)
         organization_id = await first_start.create_organization(connection, name, caller.id)
         await desk.audit.record(
@@ -71,13 +77,11 @@ async def rename_organization(desk: Desk, actor: Actor, organization_id: str, na
         )
 
 
-async def _require_user_creation(connection: Connection, lookup: Lookup, caller_id: str) -> None:
-    anybody = resources.user(new_id())
-    for row in await store.of_user(connection, user_id=caller_id):
-        await lookup.organization(row.id)
-        if lookup.allows(row.id, Permission.MANAGE_USERS, anybody):
-            return
-    raise NotAllowed(
-        f"You need the permission {Permission.MANAGE_USERS} for all users of an organization to create another one.",
-        "Ask an administrator to create it and to add you.",
-    )
+async def may_create_organization(desk: Desk, actor: Actor) -> bool:
+    """Tell whether `create_organization` would be refused to the caller."""
+    async with desk.database.connection() as connection:
+        return await _may_create(connection, desk.lookups.on(connection, actor))
+
+
+async def _may_create(connection: Connection, lookup: Lookup) -> bool:
+    return any(manages_every_user(found) for found in await permitted_anywhere(connection, lookup))

@@ -2,6 +2,7 @@
 
 from starlette.responses import Response
 
+from launchbay.access.permissions import Permission
 from launchbay.console.form import parsed_object
 from launchbay.console.graph import component_graph, component_lines
 from launchbay.console.page import Page
@@ -145,6 +146,8 @@ async def _confirm_deletion(visit: Visit, application_id: str, problem: Launchba
         action=f"{_path(visit)}/delete",
         back=_path(visit),
         label="Delete the application",
+        allowed=(await visit.may(application.organization_id)).delete_application(application.id),
+        needed=Permission.DELETE_APPLICATION,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from launchbay.access.permissions import Permission
 from launchbay.console.page import Page
 from launchbay.console.visit import HOME, Visit
 from launchbay.console.wording import compact
@@ -14,6 +15,7 @@ from launchbay.model.environment_offers import Marker, Property
 from launchbay.model.masking import is_secret_name
 from launchbay.usecases import environments
 from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_environment
+from launchbay.usecases.offering import instances_offered
 from launchbay.usecases.services import list_services
 
 _BLANK_ROWS = 2
@@ -200,6 +202,7 @@ async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
         offered={row.id for row in offered},
         services=await list_services(desk, actor, environment.organization_id),
         instances=instances,
+        offered_instances=await instances_offered(desk, actor, environment.id),
     )
 
 
@@ -234,6 +237,8 @@ async def _confirm(visit: Visit, problem: LaunchbayError | None) -> Response:
         action=f"{_path(visit)}/delete",
         back=_path(visit),
         label="Delete the environment",
+        allowed=(await visit.may(environment.organization_id)).delete_environment(environment.id),
+        needed=Permission.DELETE_ENVIRONMENT,
     )
 
 

@@ -2,17 +2,20 @@
 
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from launchbay.clock import to_ms
 from launchbay.console import lifetimes
+from launchbay.console.form import parsed_object
 from launchbay.console.page import Page
 from launchbay.console.pages.instances import Workflow, show_instance
 from launchbay.console.parameter_fields import filled, texts, with_errors, workflow_fields
+from launchbay.console.user_data import kept
 from launchbay.console.visit import HOME, Visit
-from launchbay.errors import BadRequest, Conflict, LaunchbayError
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.planning.commands import DESTROY
-from launchbay.usecases import expiry, instances, workflows
+from launchbay.usecases import expiry, instances, offering, workflows
 from launchbay.usecases.browsing import read_instance_record
 
 ARGUMENT = "argument:"
@@ -54,6 +57,27 @@ async def reschedule(visit: Visit) -> Response:
     except BadRequest as error:
         return await show_instance(visit, instance_id, error)
     return visit.go(f"{_path(visit)}#schedules", "The schedule is taken away." if cancels else "The schedule is moved.")
+
+
+async def offer(visit: Visit) -> Response:
+    """Offer the instance as a service in the environments that are ticked, and in no other."""
+    try:
+        await offering.replace_offers(visit.desk, visit.actor, visit.path("id"), visit.form.all("environment"))
+    except (BadRequest, Conflict) as error:
+        return await show_instance(visit, visit.path("id"), error)
+    return visit.go(f"{_path(visit)}#offers", "The environments are kept.")
+
+
+async def put_user_data(visit: Visit) -> Response:
+    """Replace the user data; what is shown covered and comes back so stays."""
+    record, _ = await read_instance_record(visit.desk, visit.actor, visit.path("id"))
+    try:
+        sent = parsed_object("User data", visit.form.raw("userData"))
+        data = kept(sent, msgspec.json.decode(record.user_data))
+        await instances.put_user_data(visit.desk, visit.actor, record.id, data)
+    except (BadRequest, TooLarge) as error:
+        return await show_instance(visit, record.id, error)
+    return visit.go(f"{_path(visit)}#user-data", "The user data is kept.")
 
 
 async def end_page(visit: Visit) -> Response:
@@ -109,6 +133,8 @@ def _path(visit: Visit) -> str:
 PAGES = (
     Page("POST", "/console/instances/{id}/run", run),
     Page("POST", "/console/instances/{id}/reschedule", reschedule),
+    Page("POST", "/console/instances/{id}/offers", offer),
+    Page("POST", "/console/instances/{id}/userData", put_user_data),
     Page("GET", "/console/instances/{id}/end", end_page),
     Page("POST", "/console/instances/{id}/end", destroy),
     Page("POST", "/console/instances/{id}/lifetime", extend),

@@ -3,14 +3,17 @@
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+import msgspec
 from starlette.responses import Response
 
 from launchbay.console.graph import component_graph, component_lines, family_graph, statuses
 from launchbay.console.instance_view import InstanceView, view_instance
+from launchbay.console.may import May
 from launchbay.console.page import Page
 from launchbay.console.parameter_fields import Field, workflow_fields
 from launchbay.console.people import names_of_people
 from launchbay.console.visit import Visit
+from launchbay.console.wording import covered
 from launchbay.errors import LaunchbayError
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS
@@ -22,6 +25,7 @@ from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases.applications import list_applications, read_application
 from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_environment, read_log_tail
 from launchbay.usecases.environments import list_environments
+from launchbay.usecases.offering import read_offers
 from launchbay.usecases.workflows import list_schedules
 
 LOG_LINES = 200
@@ -30,10 +34,21 @@ _LOOK_AHEAD = timedelta(days=366)
 
 
 class Workflow(NamedTuple):
-    """A workflow that can be run, with the fields of its parameters."""
+    """A workflow that the instance offers, with the fields of its parameters."""
 
     name: str
     fields: list[Field]
+    may_run: bool = True
+    may_schedule: bool = True
+
+
+class Offer(NamedTuple):
+    """An environment on the form that offers the instance as a service."""
+
+    environment_id: str
+    name: str
+    is_offered: bool
+    may_change: bool
 
 
 class Recurring(NamedTuple):
@@ -89,13 +104,7 @@ async def show_instance(
     record = view.record
     lines = await read_log_tail(desk, actor, record.id, None, LOG_LINES)
     repeated = recurring(view.manifest, visit.now()) if not view.is_over else []
-    workflows = [
-        refused
-        if refused is not None and refused.name == name
-        else Workflow(name, workflow_fields(view.manifest, name))
-        for name in view.workflows
-        if name != DESTROY
-    ]
+    may = await visit.may(record.organization_id)
     return await visit.page(
         "instance.html",
         section="instances",
@@ -106,7 +115,10 @@ async def show_instance(
         application=await read_application(desk, actor, record.application_id),
         environment=await read_environment(desk, actor, record.environment_id),
         people=await names_of_people(visit, record.organization_id),
-        workflows=workflows,
+        workflows=_workflows(view, may, refused),
+        offers=await _offers(visit, view, may),
+        user_data=covered(msgspec.json.decode(record.user_data)),
+        user_data_text=visit.form.raw("userData"),
         schedules=[row for row in await list_schedules(desk, actor, record.id) if not _is_of_manifest(row, repeated)],
         recurring=repeated,
         graph=family_graph(view.family),
@@ -116,6 +128,29 @@ async def show_instance(
         last_line=lines[-1].id if lines else 0,
         statuses=statuses(view.family, view.component_statuses),
     )
+
+
+def _workflows(view: InstanceView, may: May, refused: Workflow | None) -> list[Workflow]:
+    """Return the workflows that the person may run or schedule; the refused one with its form as it was sent."""
+    found: list[Workflow] = []
+    for name in view.workflows:
+        may_run, may_schedule = may.run(view.record, name), may.schedule(view.record, name)
+        if name != DESTROY and (may_run or may_schedule):
+            is_refused = refused is not None and refused.name == name
+            fields = refused.fields if refused and is_refused else workflow_fields(view.manifest, name)
+            found.append(Workflow(name, fields, may_run, may_schedule))
+    return found
+
+
+async def _offers(visit: Visit, view: InstanceView, may: May) -> list[Offer]:
+    """Return the environments that offer the instance, or may; those that the person may not read are there by id."""
+    record = view.record
+    offered = await read_offers(visit.desk, visit.actor, record.id)
+    known = await list_environments(visit.desk, visit.actor, record.organization_id)
+    names = {row.id: row.name for row in known} | {
+        each: each for each in offered if each not in {row.id for row in known}
+    }
+    return [Offer(each, name, each in offered, may.offer(record, each)) for each, name in names.items()]
 
 
 def live_values(view: InstanceView) -> dict[str, Any]:

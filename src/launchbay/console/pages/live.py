@@ -47,7 +47,8 @@ async def _events(visit: Visit) -> AsyncGenerator[str, None]:
                 if state != told:
                     told = state
                     yield _event("state", state)
-                yield _event("live", visit.text("instance_live.html", people=people, **live_values(view)))
+                may = await visit.may(view.record.organization_id)
+                yield _event("live", visit.text("instance_live.html", people=people, may=may, **live_values(view)))
                 async for rows in log_of(
                     visit.desk, visit.actor, instance_id, job_id=None, step=None, after=line, limit=_LINES_AT_ONCE
                 ):

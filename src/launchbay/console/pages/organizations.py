@@ -19,12 +19,12 @@ async def home(visit: Visit) -> Response:
     found = await organizations.list_organizations(visit.desk, visit.actor)
     if len(found) == 1:
         return visit.go(f"{HOME}/organizations/{found[0].id}")
-    return await visit.page("organizations.html")
+    return await _list(visit, None)
 
 
 async def list_all(visit: Visit) -> Response:
     """Show the organizations."""
-    return await visit.page("organizations.html")
+    return await _list(visit, None)
 
 
 async def create(visit: Visit) -> Response:
@@ -32,7 +32,7 @@ async def create(visit: Visit) -> Response:
     try:
         created = await organizations.create_organization(visit.desk, visit.actor, visit.form.text("name"))
     except LaunchbayError as error:
-        return await visit.page("organizations.html", problem=error)
+        return await _list(visit, error)
     return visit.go(f"{HOME}/organizations/{created}", "The organization is there, with you as its administrator.")
 
 
@@ -58,6 +58,11 @@ async def rename(visit: Visit) -> Response:
     organization_id = visit.path("id")
     await organizations.rename_organization(visit.desk, visit.actor, organization_id, visit.form.text("name"))
     return visit.go(f"{HOME}/organizations/{organization_id}", "The organization has its new name.")
+
+
+async def _list(visit: Visit, problem: LaunchbayError | None) -> Response:
+    may_create = await organizations.may_create_organization(visit.desk, visit.actor)
+    return await visit.page("organizations.html", problem=problem, may_create=may_create)
 
 
 PAGES = (

@@ -1,0 +1,83 @@
+"""Where an instance is offered as a service, its user data, and what a reader sees of it."""
+
+import re
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import sign_in
+from tests.browser.manifests import GREETER
+from tests.browser.site import Site, fresh_name
+
+
+def launched(site: Site) -> str:
+    instance = site.launch(site.application(GREETER), parameters={"input.times": 1})
+    assert site.settled(instance)["status"] == "Running"
+    return instance
+
+
+def test_an_instance_is_offered_as_a_service_and_withdrawn(page: Page, site: Site) -> None:
+    instance, name = launched(site), fresh_name("Shop")
+    environment = site.ask("POST", f"organizations/{site.organization}/environments", {"name": name})["id"]
+    page.goto(f"/console/instances/{instance}")
+    page.locator("summary", has_text="Offer as a service").click()
+    page.get_by_label(name).check()
+    page.get_by_role("button", name="Keep environments").click()
+    expect(page.locator(".facts")).to_contain_text(name)
+    expect(page.locator(".facts")).to_contain_text("never")
+    page.locator(".facts").get_by_role("link", name=name).click()
+    page.wait_for_url(f"**/console/environments/{environment}")
+    expect(page.get_by_role("heading", name="Instances offered as services")).to_be_visible()
+    # One that is offered does not expire, and the page says why it cannot be made to.
+    page.goto(f"/console/instances/{instance}/end")
+    page.get_by_label("Destroyed, counted from now").select_option(label="in 1 day")
+    page.get_by_role("button", name="Set").click()
+    expect(page.get_by_role("alert")).to_contain_text("offered as a service")
+    page.goto(f"/console/instances/{instance}")
+    page.locator("summary", has_text="Offer as a service").click()
+    page.get_by_label(name).uncheck()
+    page.get_by_role("button", name="Keep environments").click()
+    expect(page.locator(".facts")).not_to_contain_text(name)
+
+
+def test_user_data_is_written_and_its_secrets_stay_covered(page: Page, site: Site) -> None:
+    instance = launched(site)
+    page.goto(f"/console/instances/{instance}")
+    page.locator("summary", has_text="Add user data").click()
+    field = page.get_by_label("User data as a JSON object")
+    field.fill("[1]")
+    page.get_by_role("button", name="Keep user data").click()
+    expect(page.get_by_role("alert")).to_contain_text("JSON object")
+    expect(field).to_have_value("[1]")
+    field.fill('{"owner": "Ada", "ci": {"password": "hidden"}}')
+    page.get_by_role("button", name="Keep user data").click()
+    expect(page.locator("#user-data")).to_contain_text("Ada")
+    expect(page.locator("#user-data")).not_to_contain_text("hidden")
+    page.locator("summary", has_text="Change user data").click()
+    field.fill(field.input_value().replace("Ada", "Grace"))
+    page.get_by_role("button", name="Keep user data").click()
+    expect(page.locator("#user-data")).to_contain_text("Grace")
+    kept = site.ask("GET", f"instances/{instance}")["userData"]
+    assert kept == {"owner": "Grace", "ci": {"password": "hidden"}}
+
+
+def test_a_reader_is_offered_nothing_that_would_be_refused(browser: Browser, site: Site) -> None:
+    instance = launched(site)
+    email = f"{fresh_name('reader').replace(' ', '')}@example.org"
+    person = {"email": email, "name": "Reader", "password": "a password", "roles": ["Guest"]}
+    site.ask("POST", f"organizations/{site.organization}/users", person)
+    context = browser.new_context(base_url=site.url)
+    try:
+        page = context.new_page()
+        sign_in(page, email, "a password")
+        expect(page.get_by_role("link", name="Audit", exact=True)).to_have_count(0)
+        page.goto(f"/console/instances/{instance}")
+        expect(page.locator("#live-history tbody tr")).to_have_count(1)
+        offered = re.compile("Reconfigure|destroy|Run|Schedule|Keep|Cancel|Resume|Offer", re.IGNORECASE)
+        expect(page.locator("main").get_by_role("button", name=offered)).to_have_count(0)
+        expect(page.locator("main").get_by_role("link", name=offered)).to_have_count(0)
+        environment = site.ask("GET", f"organizations/{site.organization}/environments")[0]["id"]
+        page.goto(f"/console/environments/{environment}")
+        expect(page.locator("main")).to_contain_text("you need the permission EditEnvironment")
+        expect(page.get_by_role("button", name="Keep")).to_have_count(0)
+    finally:
+        context.close()
