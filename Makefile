@@ -18,7 +18,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check docs console debian moto test test-faults serve demo bench lock clean
+.PHONY: help setup check docs console debian moto test test-faults serve demo bench soak lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -62,6 +62,9 @@ demo: $(PACKAGE) ## run the server with something to look at
 
 bench: $(DEV) ## measure the speed promises
 	$(BIN)/python -m benchmarks $(ARGS)
+
+soak: $(DEV) ## half an hour of load and kills: does anything grow?
+	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 lock: ## write the lock files again after a change of dependencies (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: see https://docs.astral.sh/uv/" >&2; exit 1; }

@@ -66,10 +66,10 @@ class Settings:
     step_retry_first_s: float = 1.0
     step_retry_longest_s: float = 30.0
     destroy_timeout_s: float = 1800.0
-    retention_days: int = 30
-    history_retention_days: int = 365
-    log_retention_days: int = 90
-    audit_retention_days: int = 0
+    retention_days: float = 30.0
+    history_retention_days: float = 365.0
+    log_retention_days: float = 90.0
+    audit_retention_days: float = 0.0
     machines: str = "none"
     local_environments: str = ""
     dry_run_answers: str = ""

@@ -23,6 +23,7 @@ from launchbay.store.pool import Connection
 from launchbay.store.statements import Value, load
 from launchbay.usecases import launching
 from launchbay.usecases.launch_writing import write_launch
+from tests.durability import leaks
 
 _background: set[asyncio.Task[Any]] = set()
 
@@ -136,6 +137,7 @@ DEFECTS: dict[str, Callable[[], None]] = {
     "check-then-insert": check_then_insert,
     "no-adoption": no_adoption,
     "no-take-over": no_take_over,
+    **{f"leak-{name}": leak for name, leak in leaks.LEAKS.items()},
 }
 
 if __name__ == "__main__":

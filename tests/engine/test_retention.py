@@ -14,11 +14,11 @@ KEY = SecretKey(bytes(KEY_BYTES))
 MANIFEST = "launch: {steps: []}\nact: {steps: []}"
 
 
-def keeping(**days: int) -> Keeping:
+def keeping(**days: float) -> Keeping:
     return Keeping(**{"destroyed_days": 0, "history_days": 0, "log_days": 0, "audit_days": 0, **days})
 
 
-async def purge(bay: Bay, **days: int) -> int:
+async def purge(bay: Bay, **days: float) -> int:
     """Purge to the end; return the number of rounds."""
     duty, rounds = Retention(bay.database, keeping(**days), SystemClock(), KEY), 1
     while await duty.purge():
@@ -114,6 +114,14 @@ async def test_log_lines_and_audit_entries_go_by_their_age(bay: Bay) -> None:
     assert await bay.one("SELECT count(*) FROM log_lines") == 2
     assert await bay.one("SELECT count(*) FROM audit_entries") == 2
     assert await bay.one("SELECT count(*) FROM jobs") == 4
+
+
+async def test_a_part_of_a_day_can_be_kept(bay: Bay) -> None:
+    instance = await bay.instance(MANIFEST, "Running")
+    for days_ago in (0.3, 0.2):
+        await ended_job(bay, instance, days_ago)
+    await purge(bay, log_days=0.25)
+    assert await bay.one("SELECT count(*) FROM log_lines") == 1
 
 
 async def test_zero_days_keep_everything(bay: Bay) -> None:

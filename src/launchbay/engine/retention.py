@@ -29,12 +29,12 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """For how many days things are kept; 0 keeps them for ever."""
+    """For how many days things are kept, or parts of a day; 0 keeps them for ever."""
 
-    destroyed_days: int
-    history_days: int
-    log_days: int
-    audit_days: int
+    destroyed_days: float
+    history_days: float
+    log_days: float
+    audit_days: float
 
 
 class Retention:
@@ -71,7 +71,7 @@ class Retention:
         return has_more
 
     @staticmethod
-    async def _dropped(drop: Change, days: int, connection: Connection) -> tuple[int, bool]:
+    async def _dropped(drop: Change, days: float, connection: Connection) -> tuple[int, bool]:
         if not days:
             return 0, False
         count = await drop(connection, days=days, count=BATCH)

@@ -15,6 +15,7 @@ FRESH_S = 10.0  # a heartbeat of this age is of a worker that may live
 
 async def exposition(database: Database) -> bytes:
     """Return everything in Prometheus' text format. A database that is away leaves out what only it knows."""
+    metrics.tasks.set(len(asyncio.all_tasks()))
     _sample_pool(database)
     try:
         async with asyncio.timeout(SAMPLE_S), database.connection() as connection:

@@ -75,6 +75,7 @@ pool_connections = Gauge(
 pool_waiting = Gauge(
     "launchbay_database_pool_waiting", "Tasks of this process that wait for a database connection.", registry=REGISTRY
 )
+tasks = Gauge("launchbay_asyncio_tasks", "Tasks of the event loop of this process.", registry=REGISTRY)
 database_up = Gauge("launchbay_database_up", "1 when the database answered this request, else 0.", registry=REGISTRY)
 
 

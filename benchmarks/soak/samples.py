@@ -1,0 +1,95 @@
+"""What is looked at every few seconds: each process from the outside, and the database's own figures."""
+
+import os
+import re
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+TABLES = """
+SELECT relname, pg_total_relation_size(relid), n_dead_tup FROM pg_stat_user_tables ORDER BY relname
+"""
+CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+QUEUED = "SELECT launchbay_queue_depth()"
+KB, MB = 1024, 1024 * 1024
+
+
+@dataclass(frozen=True)
+class ProcessSample:
+    """A process at a moment; `tasks` of its event loop, where it says so."""
+
+    pid: int
+    memory_mb: float
+    descriptors: int
+    threads: int
+    tasks: float | None = None
+
+    def figures(self) -> dict[str, float | None]:
+        """Return the figures by name."""
+        return {
+            "memory": self.memory_mb,
+            "descriptors": self.descriptors,
+            "threads": self.threads,
+            "tasks": self.tasks,
+        }
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Everything at a moment, in seconds since the begin."""
+
+    at: float
+    processes: dict[str, ProcessSample]
+    connections: int
+    queued: int
+    load: float
+    sizes: dict[str, int]
+    dead_rows: dict[str, int]
+
+
+@dataclass
+class Samples:
+    """The samples of a run, in order."""
+
+    began: float = field(default_factory=time.monotonic)
+    taken: list[Sample] = field(default_factory=list)
+
+    def take(self, database: psycopg.Connection[Any], processes: dict[str, ProcessSample]) -> None:
+        """Take one."""
+        tables = database.execute(TABLES).fetchall()
+        self.taken.append(
+            Sample(
+                at=round(time.monotonic() - self.began, 1),
+                processes=processes,
+                connections=_number(database, CONNECTIONS),
+                queued=_number(database, QUEUED),
+                load=os.getloadavg()[0],
+                sizes={name: size for name, size, _ in tables},
+                dead_rows={name: dead for name, _, dead in tables},
+            )
+        )
+
+
+def look_at(pid: int, exposition: str = "") -> ProcessSample | None:
+    """Return what /proc says of a process, with what its metrics say; None when it is no more."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        descriptors = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    except OSError:
+        return None
+    memory, threads = re.search(r"^VmRSS:\s+(\d+)", status, re.MULTILINE), re.search(r"Threads:\s+(\d+)", status)
+    if memory is None or threads is None:  # a process that has ended and is not yet buried
+        return None
+    tasks = re.search(r"^launchbay_asyncio_tasks (\S+)", exposition, re.MULTILINE)
+    return ProcessSample(
+        pid, int(memory[1]) / KB, descriptors, int(threads[1]), None if tasks is None else float(tasks[1])
+    )
+
+
+def _number(database: psycopg.Connection[Any], statement: str) -> int:
+    row = database.execute(statement.encode()).fetchone()
+    assert row is not None
+    return int(row[0])
