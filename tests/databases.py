@@ -16,6 +16,8 @@ import itertools
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +30,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from launchbay.engine.queue_schema import apply_schema
 from launchbay.store.embedded import EmbeddedPostgres
-from launchbay.store.migrate import upgrade
+from launchbay.store.migrate import URL_VARIABLE, upgrade
 
 _PREFIX = "launchbay-tests-"
 _TEMPLATE = "template_launchbay"
@@ -46,7 +48,7 @@ class Databases:
         self._run(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(_TEMPLATE)))
         template = self.url_of(_TEMPLATE)
         upgrade(template)
-        asyncio.run(_apply_queue_schema(template))
+        asyncio.run(apply_queue_schema(template))
 
     @classmethod
     def start(cls, *, durable: bool = False) -> Self:
@@ -85,7 +87,14 @@ class Databases:
         self._admin.execute(statement)
 
 
-async def _apply_queue_schema(url: str) -> None:
+def migrate_to(url: str, revision: str) -> None:
+    """Bring a database to an older schema than today's."""
+    command = [sys.executable, "-m", "launchbay.store.migrations", revision]
+    subprocess.run(command, check=True, env={**os.environ, URL_VARIABLE: url}, capture_output=True)
+
+
+async def apply_queue_schema(url: str) -> None:
+    """Bring the queue's tables to today's."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         await apply_schema(connection)
 

@@ -20,9 +20,10 @@ GRACE_S = 20.0
 
 @dataclass
 class Process:
-    """One `launchbay serve` or `worker` that can be started again and again. `seed` puts a defect into it.
+    """One `launchbay serve` or `worker` that can be started again and again.
 
-    Processes of one command in one directory need different names, for their logs.
+    `seed` puts a defect into it; `source` is the source tree that it runs, today's unless said otherwise. Processes of
+    one command in one directory need different names, for their logs.
     """
 
     command: list[str]
@@ -31,6 +32,7 @@ class Process:
     settings: dict[str, str] = field(default_factory=dict)
     name: str = ""
     port: int | None = None
+    source: Path = ROOT / "src"
     _child: subprocess.Popen[bytes] | None = None
     _starts: int = 0
 
@@ -95,7 +97,7 @@ class Process:
     def _environment(self) -> dict[str, str]:
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith("LAUNCHBAY_")},
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT), str(ROOT / "tests" / "durability" / "probe")]),
+            "PYTHONPATH": os.pathsep.join([str(self.source), str(ROOT), str(ROOT / "tests" / "durability" / "probe")]),
             "LAUNCHBAY_ADMIN_PASSWORD": PASSWORD,
             "LAUNCHBAY_PROBE_LEDGER": str(self.directory / "ledger"),
             "LAUNCHBAY_STEP_RETRY_FIRST_S": "0.2",

@@ -1,6 +1,7 @@
 """Applying and upgrading the queue's tables, and the claim's plan."""
 
 import asyncio
+import hashlib
 import time
 from importlib import resources
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from launchbay.engine.queue_schema import apply_schema
+from launchbay.engine.queue_schema import apply_schema, own_version
 from launchbay.errors import Conflict
 
 MIGRATIONS = resources.files("procrastinate.sql") / "migrations"
@@ -66,6 +67,31 @@ async def test_an_older_database_is_brought_to_the_shape_of_a_new_one(databases:
     databases.drop(old_url)
     databases.drop(new_url)
     assert shape_of[0] ^ shape_of[1] == set()
+
+
+def test_every_change_of_our_own_file_has_its_version() -> None:
+    """Databases get the file once for each version: after a change, raise the one in its first line, here too."""
+    text = (resources.files("launchbay.engine") / "queue.sql").read_text("utf-8")
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    assert {own_version(text): digest} == {1: "899c90d2b59d9053"}
+
+
+async def test_an_older_version_leaves_the_functions_of_a_newer_one_alone(empty_database_url: str) -> None:
+    async with await connect(empty_database_url) as conn:
+        await apply_schema(conn)
+        await conn.execute("INSERT INTO launchbay_queue_migrations (name) VALUES ('queue.sql 2')")
+        await conn.execute("CREATE OR REPLACE FUNCTION launchbay_announce() RETURNS void LANGUAGE sql AS 'SELECT'")
+        before = await (await conn.execute(SHAPE)).fetchall()
+        assert await apply_schema(conn) == []
+        assert await (await conn.execute(SHAPE)).fetchall() == before
+
+
+async def test_a_start_that_finds_nothing_to_do_waits_for_no_table(empty_database_url: str) -> None:
+    async with await connect(empty_database_url) as conn, await connect(empty_database_url) as other:
+        await apply_schema(conn)
+        async with other.transaction():
+            await other.execute("LOCK procrastinate_jobs")
+            assert await apply_schema(conn) == []
 
 
 async def test_tables_of_another_user_of_the_library_are_refused(empty_database_url: str) -> None:

@@ -247,3 +247,19 @@ def test_what_the_url_sets_itself_wins_over_our_settings() -> None:
 
 def test_the_shown_form_of_a_url_has_no_user_and_no_password() -> None:
     assert shown("postgresql://ann:s3cret@db.example:5433/prod") == "db.example:5433/prod"
+
+
+async def test_a_table_that_an_upgrade_changed_costs_one_answer_of_unavailability(database_url: str) -> None:
+    async with Database(database_url, connections=1) as database:
+
+        async def look() -> int:
+            async with database.connection() as connection:
+                return len(await (await connection.execute("SELECT * FROM organizations")).fetchall())
+
+        for _ in range(5):  # until the statement is prepared
+            assert await look() == 0
+        with psycopg.connect(database_url, autocommit=True) as newer:
+            newer.execute("ALTER TABLE organizations ADD COLUMN motto text")
+        with pytest.raises(Unavailable, match="was upgraded at this moment"):
+            await look()
+        assert await look() == 0

@@ -1,4 +1,3 @@
-import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from launchbay.limits import LIST_CHUNK_ROWS
 from launchbay.store import server_keys, statements
 from launchbay.store.pool import Connection, Database
 from launchbay.store.statements import Change, Row, Rows, Value
+from tests.store.numbered import numbered
 
 NOUNS = sorted(
     entry.name.removesuffix(".sql")
@@ -49,17 +49,7 @@ async def test_every_statement_fits_the_schema(connection: Connection, noun: str
     file = statements.load(noun)
     assert file.names()
     for name in file.names():
-        parameters: list[str] = []
-
-        def number(found: re.Match[str], parameters: list[str] = parameters) -> str:
-            if found[1] is None:
-                return "%"
-            if found[1] not in parameters:
-                parameters.append(found[1])
-            return f"${parameters.index(found[1]) + 1}"
-
-        text = re.sub(r"%(?:%|\((\w+)\)s)", number, file.text(name).decode())
-        await connection.execute(f"PREPARE {noun}_{name} AS {text}".encode())
+        await connection.execute(f"PREPARE {noun}_{name} AS {numbered(file.text(name).decode())}".encode())
 
 
 async def test_a_row_comes_as_its_class_and_no_row_as_none(connection: Connection) -> None:

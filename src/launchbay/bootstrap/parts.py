@@ -59,7 +59,7 @@ from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
 from launchbay.store.embedded import EmbeddedPostgres
 from launchbay.store.event_feed import EventFeed
-from launchbay.store.migrate import upgrade
+from launchbay.store.migrate import STARTING, upgrade
 from launchbay.store.pool import Database, conninfo
 from launchbay.usecases.backlog import Backlog
 from launchbay.usecases.desk import Desk
@@ -123,7 +123,8 @@ async def started(settings: Settings, clock: Clock | None = None) -> AsyncIterat
 async def prepare(url: str) -> None:
     """Bring a database to the schema of this version, the queue's tables included."""
     await asyncio.to_thread(upgrade, url)
-    async with await AsyncConnection.connect(conninfo(url), autocommit=True) as connection:
+    async with await AsyncConnection.connect(conninfo(url), autocommit=True, application_name=STARTING) as connection:
+        await connection.execute("SET statement_timeout = 0")  # who comes second waits for the first
         await apply_schema(connection)
 
 

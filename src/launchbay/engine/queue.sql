@@ -1,4 +1,5 @@
--- What the queue adds to Procrastinate's schema: functions, replaced at every `apply_schema`, and storage parameters.
+-- Version 1. Raise it with every change here: a database gets this file once for each version, and never an older one.
+-- What the queue adds to Procrastinate's schema: functions and storage parameters.
 -- They are functions so that statements in store/queries/ can call them without knowing Procrastinate.
 
 -- Queue a job in the caller's transaction; returns its number. Call it in an outermost SELECT: PostgreSQL skips a

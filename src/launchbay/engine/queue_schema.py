@@ -1,18 +1,28 @@
 """The tables of the queue: Procrastinate's own SQL, applied once, upgraded file by file, then `queue.sql` beside this.
 
+A start that finds nothing to do takes no lock of a table, and an older version that starts beside a newer one leaves
+the newer one's functions as they are.
 Docs: docs/decisions/0001-procrastinate-carries-the-engine.md, "Schema and upgrades".
 """
 
+import asyncio
+import re
 from importlib import resources
 from typing import Any
 
 from psycopg import AsyncConnection
+from psycopg.errors import LockNotAvailable
 from psycopg.rows import scalar_row
 
-from launchbay.errors import Conflict
+from launchbay.errors import CannotStart, Conflict
 
 # Any key will do as long as nothing else in the database locks the same one.
 _LOCK_KEY = 0x6C62_7175_6575_65  # "lbqueue"
+
+_OWN = "queue.sql "  # before the version of our own file in the record
+_LOCK_TIMEOUT_MS = 1500
+_PAUSE_S = 2.0
+_ATTEMPTS = 150
 
 # Procrastinate keeps no record of the migrations that a database has seen, so we keep it.
 _RECORD = """
@@ -29,7 +39,8 @@ async def apply_schema(conn: AsyncConnection[Any]) -> list[str]:
     Idempotent, and safe when several processes start at once. On an idle connection each file is a transaction of its
     own, which a migration that adds a value to an enumeration and then uses it needs; inside a caller's transaction
     the files are savepoints. A database that a *newer* version has migrated is left as it is.
-    Raises Conflict when Procrastinate's tables are there but were not made by this product.
+    Raises CannotStart when somebody uses the tables for ten minutes on end, Conflict when Procrastinate's tables are
+    there but were not made by this product.
     """
     await conn.execute("SELECT pg_advisory_lock(%s)", [_LOCK_KEY])
     try:
@@ -58,12 +69,37 @@ async def _apply(conn: AsyncConnection[Any]) -> list[str]:
         wanted = {name: text for name, text in shipped.items() if name not in applied}
         records = list(wanted)
     for name, text in wanted.items():
-        async with conn.transaction():
-            await conn.execute(text.encode())
-            await _record(conn, records if name == "schema.sql" else [name])
-    async with conn.transaction():
-        await conn.execute((resources.files("launchbay.engine") / "queue.sql").read_bytes())
+        await _execute(conn, text, records if name == "schema.sql" else [name])
+    own = (resources.files("launchbay.engine") / "queue.sql").read_text(encoding="utf-8")
+    if max((int(each.removeprefix(_OWN)) for each in applied if each.startswith(_OWN)), default=0) < own_version(own):
+        await _execute(conn, own, [f"{_OWN}{own_version(own)}"])
     return list(wanted)
+
+
+def own_version(text: str) -> int:
+    """Return the version of `queue.sql`, which stands in its first line."""
+    found = re.match(r"-- Version (\d+)\.", text)
+    assert found is not None, "queue.sql begins with its version"
+    return int(found[1])
+
+
+async def _execute(conn: AsyncConnection[Any], text: str, records: list[str]) -> None:
+    """Execute a file as a whole, when the tables are free: who waits for one holds up everybody who comes after."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            async with conn.transaction():
+                await conn.execute(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}".encode())
+                await conn.execute(text.encode())
+                await _record(conn, records)
+        except LockNotAvailable:
+            if attempt == _ATTEMPTS - 1:
+                raise CannotStart(
+                    "The tables of the queue could not be upgraded: somebody else uses them all the time.",
+                    "Look in pg_locks who does, end that, and start again.",
+                ) from None
+            await asyncio.sleep(_PAUSE_S)
+        else:
+            return
 
 
 async def _record(conn: AsyncConnection[Any], names: list[str]) -> None:

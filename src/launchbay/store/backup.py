@@ -5,6 +5,7 @@ consistent moment of everything, and `pg_restore` of any installation of that ve
 """
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from launchbay.store.pool import conninfo, shown
 _SERVICE = "launchbay"
 # Alembic writes one row; this is what it looks like in the text that pg_restore makes of its table.
 _REVISION_TABLE = "alembic_version"
+_VERSION = re.compile(rf"^COMMENT ON TABLE public\.{_REVISION_TABLE} IS 'Launchbay ([^']+)'", re.MULTILINE)
 
 
 def back_up(database_url: str, file: Path) -> int:
@@ -53,7 +55,7 @@ def restore(database_url: str, file: Path) -> str:
     Raises CannotStart when the file is no backup or of a newer version of the product, or the database is not empty.
     """
     revision = _revision(database_url, file)
-    check_known(revision, f"The backup {file}")
+    check_known(revision, f"The backup {file}", _version(database_url, file))
     _check_empty(database_url)
     # Everything in one transaction; a row that breaks a rule ends it.
     arguments = ["pg_restore", "--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
@@ -69,6 +71,13 @@ def _revision(database_url: str, file: Path) -> str:
         if line.startswith("COPY ") and _REVISION_TABLE in line:
             return lines[place + 1].strip()
     raise CannotStart(f"{file} is a PostgreSQL dump, but of no database of Launchbay.", "Choose another file.")
+
+
+def _version(database_url: str, file: Path) -> str | None:
+    """Return which version of the product the backup's schema is of, where it says so."""
+    text = _run(database_url, ["pg_restore", "--schema-only", "--file", "-", str(file)], f"{file} cannot be read:")
+    found = _VERSION.search(text)
+    return None if found is None else found[1]
 
 
 def _check_empty(database_url: str) -> None:

@@ -3,6 +3,7 @@
 Alembic and SQLAlchemy do the work in a process of their own (`python -m launchbay.store.migrations`), and only when
 there is work: they cost 30 MB and half a second, too much for finding out that nothing is to be done.
 Any number of servers may start at once: an advisory lock lets them through one by one, and the later find it done.
+Servers of the version before go on meanwhile and afterwards (docs/decisions/0085-old-beside-new.md).
 
 The queue's tables are not ours: the engine brings and upgrades them (`engine/queue_schema.py`), after this.
 """
@@ -11,15 +12,22 @@ import re
 import subprocess
 import sys
 from importlib import resources
+from typing import Any, LiteralString, NamedTuple
 
 import psycopg
 
+from launchbay import __version__
 from launchbay.errors import CannotStart
 from launchbay.process_environment import least_environment
 from launchbay.store.pool import check_version, conninfo, shown
 
+STARTING = "launchbay start"  # the name of connections that are no server's yet
 URL_VARIABLE = "LAUNCHBAY_MIGRATE_URL"  # not an argument, because the list of processes shows arguments
+# The oldest schema whose servers may run on beside this version. Tests hold their statements to today's schema.
+OLDEST_BESIDE = "0013"
 _WITHIN_S = 3600
+_BY = "Launchbay "  # what env.py writes beside the revision, before the version
+_SERVERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'launchbay'"
 _VERSION_FILE = re.compile(r"v(\d{4})_\w+\.py")
 
 
@@ -30,11 +38,18 @@ def upgrade(database_url: str) -> bool:
     of the product, or a migration fails (which leaves the database as it was).
     """
     known = revisions()
-    current = _current(database_url)
-    if current == known[-1]:
+    found = _look(database_url)
+    if found.revision == known[-1]:
         return False
-    if current is not None:
-        check_known(current, f"The database at {shown(database_url)}")
+    if found.revision is not None:
+        check_known(found.revision, f"The database at {shown(database_url)}", found.version)
+        if found.revision < OLDEST_BESIDE and found.servers:
+            raise CannotStart(
+                f"{found.servers} connections of servers and workers of an older version are open to the database at"
+                f" {shown(database_url)}, whose schema {found.revision} is older than {OLDEST_BESIDE}: they would not"
+                " work correctly after the upgrade.",
+                "Stop them all, then start this version.",
+            )
     run = subprocess.run(
         [sys.executable, "-m", "launchbay.store.migrations"],
         check=False,
@@ -53,14 +68,21 @@ def upgrade(database_url: str) -> bool:
     return True
 
 
-def check_known(revision: str, what: str) -> None:
-    """Raise CannotStart for a schema that only a newer version of the product can have written."""
+def check_known(revision: str, what: str, version: str | None) -> None:
+    """Raise CannotStart for a schema that only a newer version of the product can have written.
+
+    `version` is the one that did, where it is known.
+    """
     known = revisions()
     if revision not in known:
+        if version == __version__:
+            version = None  # a later state of the source under the same number
+        who = f"Launchbay {version}" if version else "a newer version"
         raise CannotStart(
-            f"{what} has schema {revision}, and this version of the product knows {known[-1]} as the newest: a newer"
-            " version has upgraded it.",
-            "Start that version or a later one, or restore the backup made before the upgrade.",
+            f"{what} has schema {revision}, and this version of the product, {__version__}, knows {known[-1]} as the"
+            f" newest: {who} has upgraded it.",
+            f"Start {'that version' if version is None else version} or a later one, or restore the backup made before"
+            " the upgrade.",
         )
 
 
@@ -70,17 +92,32 @@ def revisions() -> list[str]:
     return sorted(found[1] for name in names if (found := _VERSION_FILE.fullmatch(name)))
 
 
-def _current(database_url: str) -> str | None:
+class _Found(NamedTuple):
+    """What there is before an upgrade: the schema, who wrote it, and connections of servers that work with it."""
+
+    revision: str | None
+    version: str | None
+    servers: int
+
+
+def _look(database_url: str) -> _Found:
+    """Return how the database is. The servers are counted first: they are of the schema that is found after them."""
     try:
-        with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+        with psycopg.connect(conninfo(database_url), autocommit=True, application_name=STARTING) as connection:
             check_version(connection.info.server_version)
-            row = connection.execute("SELECT to_regclass('alembic_version')").fetchone()
-            if row is None or row[0] is None:
-                return None
-            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-            return None if row is None else str(row[0])
+            servers = _one(connection, _SERVERS) or 0
+            if _one(connection, "SELECT to_regclass('alembic_version')") is None:
+                return _Found(None, None, servers)
+            said = str(_one(connection, "SELECT obj_description('alembic_version'::regclass)") or "")
+            version = said.removeprefix(_BY) if said.startswith(_BY) else None
+            return _Found(_one(connection, "SELECT version_num FROM alembic_version"), version, servers)
     except psycopg.Error as error:
         raise CannotStart(
             f"The database at {shown(database_url)} does not let us in: {str(error).strip()}",
             "Check LAUNCHBAY_DATABASE_URL, and that the server runs and knows the user.",
         ) from error
+
+
+def _one(connection: psycopg.Connection, statement: LiteralString) -> Any:
+    row = connection.execute(statement).fetchone()
+    return None if row is None else row[0]

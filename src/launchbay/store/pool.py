@@ -50,6 +50,7 @@ _CAUSES: list[tuple[tuple[type[psycopg.Error], ...], str, int]] = [
     ((errors.SerializationFailure, errors.DeadlockDetected), "Another change was made at the same moment.", 1),
     ((psycopg.OperationalError, psycopg.InterfaceError), "The database is away.", 2),
 ]
+_OUTDATED = "cached plan must not change result type"  # feature_not_supported, which is other things too
 _UNKNOWN = (
     "The connection to the database broke while the change was being committed.",
     "Look whether it was made before you try again.",
@@ -180,6 +181,9 @@ class _Borrowed:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, errors.FeatureNotSupported) and _OUTDATED in str(error):
+            # A newer version changed a table under this server: what the connection has prepared is of no use any more.
+            await self._connection.close()
         # The pool throws away a connection that is broken, and rolls back one that was left in a transaction.
         if self._savepoint is None:
             await self._database.pool.putconn(self._connection)
@@ -286,6 +290,8 @@ def check_version(server_version: int) -> None:
 
 def unavailable(error: psycopg.Error) -> Unavailable | None:
     """Return what the caller is to see of a database error, or None where the error is not about availability."""
+    if isinstance(error, errors.FeatureNotSupported) and _OUTDATED in str(error):
+        return Unavailable("The database was upgraded at this moment.", "Try again.", retry_after_s=1)
     for kinds, sentence, retry_after_s in _CAUSES:
         if isinstance(error, kinds) or error.sqlstate in _AWAY_STATES:
             return Unavailable(sentence, "Try again.", retry_after_s=retry_after_s)

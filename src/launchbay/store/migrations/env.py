@@ -2,20 +2,29 @@
 
 import psycopg
 from alembic import context
+from psycopg import sql
 from sqlalchemy import create_engine, pool
+
+from launchbay import __version__
 
 # Any number that nothing else in the database locks: "launchba" in bytes. The queue's schema has its own.
 LOCK = 0x6C61_756E_6368_6261
+# A statement that waits for a table holds up everybody who comes after it: no longer than that.
+LOCK_TIMEOUT_MS = 1500
 
 
 def run(url: str) -> None:
-    """Migrate the database. Whoever comes second waits at the lock, and then finds nothing left to do."""
+    """Migrate the database. Whoever comes second waits at the lock, and then finds nothing left to do.
+
+    Raises LockNotAvailable when somebody uses a table for longer than the time above; nothing has happened then.
+    """
 
     def connect() -> psycopg.Connection:
-        connection = psycopg.connect(url, autocommit=True)
-        # A migration of a large table may take its time, and so may the wait for the lock.
+        connection = psycopg.connect(url, autocommit=True, application_name="launchbay migrate")
+        # A migration of a large table may take its time, and so may the wait for those who migrate already.
         connection.execute("SET statement_timeout = 0")
         connection.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+        connection.execute(f"SET lock_timeout = {LOCK_TIMEOUT_MS}")
         connection.autocommit = False
         return connection
 
@@ -24,6 +33,10 @@ def run(url: str) -> None:
         context.configure(connection=connection, transactional_ddl=True)
         with context.begin_transaction():
             context.run_migrations()
+            # For a version that is too old for the result: it can say which one to start (`migrate.check_known`).
+            driver = connection.connection.driver_connection
+            assert driver is not None, "an upgrade has a connection"
+            driver.execute(sql.SQL("COMMENT ON TABLE alembic_version IS {}").format(f"Launchbay {__version__}"))
 
 
 run(context.config.attributes["url"])

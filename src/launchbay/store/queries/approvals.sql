@@ -74,11 +74,17 @@ SELECT approves FROM approval_answers WHERE approval_id = %(approval_id)s AND us
 UPDATE approvals SET status = %(status)s, decided_at = now() WHERE id = %(approval_id)s AND status = 'pending';
 
 -- name: one
-SELECT * FROM approvals_shown WHERE id = %(approval_id)s;
+SELECT id, organization_id, instance_id, instance_name, application_id, environment_id, job_id, workflow, step, text, permission,
+       role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers
+FROM approvals_shown WHERE id = %(approval_id)s;
 
 -- name: pending_of_organization
-SELECT * FROM approvals_shown
+SELECT id, organization_id, instance_id, instance_name, application_id, environment_id, job_id, workflow, step, text, permission,
+       role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers
+FROM approvals_shown
 WHERE organization_id = %(organization_id)s AND status = 'pending' AND id > %(after)s ORDER BY id LIMIT %(count)s;
 
 -- name: of_instance
-SELECT * FROM approvals_shown WHERE instance_id = %(instance_id)s AND id > %(after)s ORDER BY id LIMIT %(count)s;
+SELECT id, organization_id, instance_id, instance_name, application_id, environment_id, job_id, workflow, step, text, permission,
+       role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers
+FROM approvals_shown WHERE instance_id = %(instance_id)s AND id > %(after)s ORDER BY id LIMIT %(count)s;
