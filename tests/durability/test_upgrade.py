@@ -65,7 +65,9 @@ async def test_an_old_version_and_a_new_one_work_side_by_side(tmp_path: Path, se
 
 
 def _complaints(process: Process) -> list[str]:
-    lines = (line for log in process.directory.glob(f"{process.name}-*.log") for line in log.read_text("utf-8").splitlines())
+    lines = (
+        line for log in process.directory.glob(f"{process.name}-*.log") for line in log.read_text("utf-8").splitlines()
+    )
     return [line for line in lines if "[error" in line or "[warning" in line or "Traceback" in line]
 
 
