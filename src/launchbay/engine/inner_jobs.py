@@ -6,7 +6,6 @@ can wait for each other. Its id follows from the outer job and the place in its 
 crash, finds it again and takes it over, or reads how it ended.
 """
 
-import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -30,6 +29,7 @@ from launchbay.planning.accept import accepting_event, job_columns, may_accept
 from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE, plan_call
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.run import JobRun, LinkedInstance, WorkflowFailed
+from launchbay.runtime.slot import rest
 from launchbay.store import inner_jobs as store
 from launchbay.store import job_control
 from launchbay.store.inner_jobs import OutcomeRow, TargetRow
@@ -292,7 +292,7 @@ class _Waiting:
                 f"the instance was busy for more than {limits.CALL_WAITS_FOR_INSTANCE_S:g} s, "
                 f"so {self._workflow!r} did not run on it."
             )
-        await asyncio.sleep(self._pause_s)
+        await rest(self._pause_s)
         self._waited_s += self._pause_s
         self._pause_s = min(BUSY_LONGEST_S, self._pause_s * 2)
 

@@ -9,7 +9,8 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -143,6 +144,7 @@ class _Jobs(JobManager):
         self._concurrency = concurrency
         self._places: Counter[str] = Counter()  # by queue: jobs claimed and not finished, but for those that only wait
         self._waking: set[asyncio.Task[None]] = set()
+        self._slots: set[Slot] = set()
         self.worker_id: int | None = None
         self.lost = asyncio.Event()  # others took this worker for dead
         self.over = asyncio.Event()  # nothing can be saved any more: stop trying to write
@@ -157,9 +159,25 @@ class _Jobs(JobManager):
         if self._notify is not None:
             await self._notify(channel=CHANNEL, notification=notification)
 
-    def slot(self, queue: str) -> Slot:
-        """Return the place of a claimed job, which it may lend to others while it only waits."""
-        return Slot(partial(self._lend, queue), partial(self._take_back, queue))
+    @contextmanager
+    def slot(self, queue: str, on_left: Callable[[], object]) -> Iterator[Slot]:
+        """Give the place of a claimed job, which it may lend to others while it only waits."""
+        slot = Slot(partial(self._lend, queue), partial(self._take_back, queue), on_left)
+        self._slots.add(slot)
+        try:
+            yield slot
+        finally:
+            self._slots.discard(slot)
+
+    def leave(self) -> None:
+        """Let each running job go to another worker as soon as that cuts nothing in two."""
+        for slot in list(self._slots):
+            slot.leave()
+
+    def abandon(self) -> None:
+        """Break all running jobs off: others have them already."""
+        for slot in list(self._slots):
+            slot.abandon()
 
     def _lend(self, queue: str) -> None:
         self._places[queue] -= 1
@@ -285,7 +303,7 @@ class _Session:
         self._conninfo = conninfo
         self._name = name
         for task, handler in handlers.items():
-            self._app.task(name=task, queue=QUEUE, pass_context=True)(_coroutine_function(handler, self._jobs.slot))
+            self._app.task(name=task, queue=QUEUE, pass_context=True)(_coroutine_function(handler, self._jobs))
         self._worker = Worker(
             self._app,
             queues=[QUEUE],
@@ -322,7 +340,11 @@ class _Session:
             grace_s = worker.shutdown_graceful_timeout = 0.0
             jobs.over.set()
         worker.stop()  # type: ignore[no-untyped-call]  # unannotated in the library
-        await _first(running, timeout_s=grace_s + UNWIND_S)
+        jobs.leave()
+        await _first(running, jobs.lost.wait(), timeout_s=grace_s + UNWIND_S)
+        if jobs.lost.is_set():
+            jobs.abandon()
+            await _first(running, timeout_s=UNWIND_S)
         jobs.over.set()
         await _first(running, timeout_s=RETRY_S)
         if not running.done():
@@ -333,11 +355,14 @@ class _Session:
             running.result()
 
 
-def _coroutine_function(handler: Handler, slot: Callable[[str], Slot]) -> Callable[..., Awaitable[None]]:
+def _coroutine_function(handler: Handler, jobs: _Jobs) -> Callable[..., Awaitable[None]]:
     # The library looks at the function itself, and would run a callable object in a thread.
     async def run(context: JobContext, **arguments: Any) -> None:
-        current_slot.set(slot(context.job.queue))
-        await handler(**arguments)
+        running = asyncio.current_task()
+        assert running is not None, "the library makes a task of each job"
+        with jobs.slot(context.job.queue, running.cancel) as slot:
+            current_slot.set(slot)
+            await handler(**arguments)
 
     return run
 

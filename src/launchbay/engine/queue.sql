@@ -120,6 +120,9 @@ BEGIN
     SET status = 'todo', worker_id = NULL, abort_requested = false, attempts = attempts + 1,
         scheduled_at = CASE WHEN outcome = 'failed' THEN now() + power(2, least(attempts, 5)) * interval '1 second' END
     WHERE id = of_job AND worker_id = of_worker AND attempts = attempt AND status = 'doing';
+    IF outcome <> 'failed' THEN
+        PERFORM launchbay_announce();  -- it was handed over: others have a place for it
+    END IF;
 END
 $$;
 

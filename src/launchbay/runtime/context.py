@@ -28,7 +28,7 @@ from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands
 from launchbay.runtime.machines import ComponentMachines, errand, image_runner, provider_of
 from launchbay.runtime.run import JobRun, KeptKey, WorkflowFailed
-from launchbay.runtime.slot import lent_slot
+from launchbay.runtime.slot import lent_slot, resting
 
 
 class RunningStep:
@@ -198,10 +198,7 @@ class RunningStep:
         """Wait so many seconds."""
         if self._workflow.is_over:
             return
-        if seconds < limits.SLOT_LENT_FROM_S:
-            await asyncio.sleep(seconds)
-            return
-        with lent_slot():
+        with lent_slot() if seconds >= limits.SLOT_LENT_FROM_S else resting():
             await asyncio.sleep(seconds)
 
     async def run_image(self, run: ImageRun) -> CommandResult:
@@ -236,7 +233,8 @@ class RunningStep:
                         raise ActionFailed(
                             f"Peers of {', '.join(failed)} were not launched and give no values.", retryable=False
                         )
-                    await self._job.state.changed()
+                    with resting():
+                        await self._job.state.changed()
         except TimeoutError:
             lacking = ", ".join(f"{name} has {signals.peers_with_values(name)} of {interfaces[name]}" for name in short)
             raise ActionFailed(f"After {bound_s:g} s there are still too few peers: {lacking}.") from None

@@ -7,6 +7,7 @@ from launchbay.errors import ActionFailed, Fenced
 from launchbay.model.job import StepStatus
 from launchbay.runtime.outputs import checked_outputs
 from launchbay.runtime.run import JobRun, WorkflowFailed
+from launchbay.runtime.slot import effect
 
 
 async def recorded(
@@ -24,16 +25,19 @@ async def recorded(
         raise WorkflowFailed(earlier.error or f"{name} failed.")
     if is_over:
         raise WorkflowFailed(f"{name} was broken off.")
-    await journal.start(path, name, 1, clock.now() if earlier is None else earlier.started_at)
-    try:
-        outputs = checked_outputs(await work())
-    except (WorkflowFailed, Fenced):
-        raise
-    except Exception as error:
-        # Providers and packaged types are foreign code: whatever they raise fails this work, not the worker.
-        message = str(error) if isinstance(error, ActionFailed) else f"{name} broke: {type(error).__name__}: {error}"
-        journal.log(path, "error", message)
-        journal.fail(path, name, message, 1)
-        raise WorkflowFailed(message) from error
-    journal.succeed(path, outputs)
-    return outputs
+    async with effect():
+        await journal.start(path, name, 1, clock.now() if earlier is None else earlier.started_at)
+        try:
+            outputs = checked_outputs(await work())
+        except (WorkflowFailed, Fenced):
+            raise
+        except Exception as error:
+            # Providers and packaged types are foreign code: whatever they raise fails this work, not the worker.
+            message = (
+                str(error) if isinstance(error, ActionFailed) else f"{name} broke: {type(error).__name__}: {error}"
+            )
+            journal.log(path, "error", message)
+            journal.fail(path, name, message, 1)
+            raise WorkflowFailed(message) from error
+        journal.succeed(path, outputs)
+        return outputs

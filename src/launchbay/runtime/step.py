@@ -19,6 +19,7 @@ from launchbay.runtime.calls import call_commands, call_workflow, split_command
 from launchbay.runtime.context import RunningStep
 from launchbay.runtime.outputs import checked_outputs
 from launchbay.runtime.run import WorkflowFailed
+from launchbay.runtime.slot import effect
 
 
 class StepFailed(Exception):
@@ -61,7 +62,8 @@ class _Execution:
             retries = _retry_count(self._setting("retryCount", self.step.retry_count, policies))
             ignored = _ignore_fail(self._setting("ignoreFail", self.step.ignore_fail, policies))
             parameters = self._parameters(policies)
-            outputs = await self._attempts(parameters, retries)
+            async with effect() if self.has_effect else nullcontext():
+                outputs = await self._attempts(parameters, retries)
         except (ActionFailed, ExpressionError, WorkflowFailed) as error:
             message = str(error) or f"The action {self.step.action!r} failed without a word."
             if not self.workflow.is_over and (earlier is None or earlier.status is not StepStatus.FAILED):

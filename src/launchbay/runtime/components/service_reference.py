@@ -3,7 +3,6 @@
 Which service a component stands for was decided with the launch or reconfiguration (manifest-language §8).
 """
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from launchbay.model.values import PinKind
 from launchbay.runtime.components.environment_reference import publish_environment
 from launchbay.runtime.linked import link_of, publish_linked
 from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance, WorkflowFailed
+from launchbay.runtime.slot import rest
 
 _ASK_AGAIN_S = 0.2
 _LAUNCHING = frozenset({InstanceStatus.REQUESTED, InstanceStatus.EXECUTING})
@@ -66,7 +66,7 @@ async def _publish_instance(job: JobRun, component: Component, link: Link) -> No
     while is_required and InstanceStatus(linked.status) in _LAUNCHING and _lacking(component, link, linked):
         if waited_s > limits.SERVICE_LAUNCH_S:
             break
-        await asyncio.sleep(_ASK_AGAIN_S)
+        await rest(_ASK_AGAIN_S)
         waited_s += _ASK_AGAIN_S
         linked = await job.others.look(link)
     if InstanceStatus(linked.status) in _OVER:

@@ -1,6 +1,5 @@
 """`reference.Submodule`: a child application in an instance of its own (manifest-language §7)."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from launchbay.runtime.components.receiving import wait_for_providers
 from launchbay.runtime.feeding import feed_for
 from launchbay.runtime.linked import publish_linked
 from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance, WorkflowFailed
+from launchbay.runtime.slot import rest
 
 LOOK_S = 0.1  # between two looks at a shared instance that is busy
 
@@ -83,7 +83,7 @@ async def _settled(job: JobRun, link: Link) -> LinkedInstance:
         and linked.status in {InstanceStatus.REQUESTED, InstanceStatus.EXECUTING}
         and job.surroundings.clock.monotonic_s() < until_s
     ):
-        await asyncio.sleep(LOOK_S)
+        await rest(LOOK_S)
         linked = await job.others.look(link)
     return linked
 
