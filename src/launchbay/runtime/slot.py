@@ -28,7 +28,7 @@ class Slot:
         self,
         on_lent: Callable[[], None] = _nothing,
         on_taken_back: Callable[[], None] = _nothing,
-        on_left: Callable[[], None] = _nothing,
+        on_left: Callable[[], object] = _nothing,
     ) -> None:
         self._on_lent = on_lent
         self._on_taken_back = on_taken_back
