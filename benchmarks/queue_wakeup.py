@@ -22,13 +22,15 @@ from procrastinate import App, PsycopgConnector
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from launchbay.clock import SystemClock
+from launchbay.engine.duties import Duty, attend
 from launchbay.engine.queue import QUEUE, Queue, apply_schema, defer
+from launchbay.engine.rescuer import Rescuer
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 POOL = 8
 CONCURRENCY = 100
 STALLED_S = 3.0
-RESCUE_S = 0.5
 MISSED_S = 0.1
 
 Handler = Callable[..., Awaitable[None]]
@@ -80,13 +82,8 @@ class Bench:
     async def ours(self, handler: Handler) -> AsyncIterator[None]:
         """Launchbay's queue, with a rescuer beside it as in the product."""
         queue, stop = Queue(self.pool, self.conninfo), asyncio.Event()
-
-        async def rescue() -> None:
-            while not stop.is_set():
-                await queue.rescue(STALLED_S)
-                await asyncio.sleep(RESCUE_S)
-
-        rescuer = asyncio.create_task(rescue())
+        rescue = Rescuer(queue, SystemClock(), STALLED_S)
+        rescuer = asyncio.create_task(attend(Duty("rescue", rescue.interval_s, rescue.look), stop))
         worker = asyncio.create_task(
             queue.work({"job": handler}, concurrency=CONCURRENCY, name="bench", stop=stop),
         )

@@ -9,7 +9,9 @@ import time
 import pytest
 from psycopg_pool import AsyncConnectionPool
 
+from launchbay.clock import SystemClock
 from launchbay.engine.queue import DEFER_SQL, Queue, defer
+from launchbay.engine.rescuer import Rescuer
 from launchbay.store.pool import Database
 from tests.engine.queue_workers import POLL_S, Runs, ask, cut_connections, empty, put, until, working
 
@@ -164,7 +166,7 @@ async def test_a_handler_that_ignores_cancellation_does_not_hold_up_the_stop(dat
     assert time.monotonic() - stopped < 3.0
     runs = Runs()
     async with working(database, runs):
-        assert await Queue(database.pool, database.url).rescue(60.0) == 1
+        assert await Queue(database.pool, database.url).rescue([]) == 1
         assert await runs.next() == "a"
     release.set()
     await asyncio.sleep(0.1)
@@ -223,17 +225,21 @@ asyncio.run(main())
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     assert await process.stdout.readline() == b"started\n"
-    queue, runs = Queue(database.pool, database.url), Runs()
+    runs = Runs()
+    rescuer = Rescuer(Queue(database.pool, database.url), SystemClock(), stalled_after_s=1.0)
     async with working(database, runs):
-        await asyncio.sleep(0.5)
-        assert await queue.rescue(1.0) == 0
+        for _ in range(10):
+            await rescuer.look()
+            await asyncio.sleep(rescuer.interval_s)
+        assert runs.started.empty()
         process.kill()
         await process.wait()
         killed = time.monotonic()
-        while not await queue.rescue(1.0):
-            await asyncio.sleep(0.05)
-        assert await runs.next(within_s=0.5) == "a"
-        assert 0.8 < time.monotonic() - killed < 2.0
+        while runs.started.empty():
+            await rescuer.look()
+            await asyncio.sleep(rescuer.interval_s)
+        assert await runs.next() == "a"
+        assert 0.8 < time.monotonic() - killed < 2.5
         await empty(database)
         assert await ask(database, "SELECT count(*) FROM procrastinate_workers") == (1,)
 
@@ -243,9 +249,9 @@ async def test_a_worker_taken_for_dead_drops_its_handlers_and_works_on_as_a_new_
     async with working(database, runs):
         await put(database, "a")
         await runs.next()
-        async with database.connection() as conn, conn.transaction():
-            await conn.execute("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 hour'")
-            assert await (await conn.execute("SELECT launchbay_rescue(0.5)")).fetchone() == (1,)
+        async with database.connection() as conn:
+            await conn.execute("DELETE FROM procrastinate_workers")
+        assert await Queue(database.pool, database.url).rescue([]) == 1
         assert await runs.next(within_s=3.0) == "a"
         runs.go.set()
         await empty(database)

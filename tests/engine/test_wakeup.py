@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 from procrastinate import App, PsycopgConnector
+from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool
 
 from launchbay.engine.queue import QUEUE
-from launchbay.store.pool import Database
+from launchbay.engine.wakeup import Pulse
+from launchbay.store.pool import Database, conninfo
 from tests.engine.queue_workers import POLL_S, Runs, cut_connections, empty, put, working
 
 # A claim that takes its time between seeing the queue and answering, the moment in which wake-ups were lost.
@@ -95,3 +98,28 @@ async def test_a_job_queued_while_nobody_listens_starts_when_the_worker_listens_
         await put(database, "a")
         assert await runs.next() == "a"
         assert time.monotonic() - began < 0.7  # the poll comes a second after the last look
+
+
+async def test_a_first_host_that_takes_connections_and_says_nothing_is_passed_over(database: Database) -> None:
+    async def silence(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(60)
+        writer.close()
+
+    silent = await asyncio.start_server(silence, "127.0.0.1", 0)
+    real = conninfo_to_dict(database.url)
+    beats: asyncio.Queue[int] = asyncio.Queue()
+
+    async def beat(conn: AsyncConnection[Any]) -> None:
+        beats.put_nowait(conn.info.backend_pid)
+
+    async def hear(_: str) -> None:
+        return
+
+    port = silent.sockets[0].getsockname()[1]
+    two = {**real, "host": f"127.0.0.1,{real['host']}", "port": f"{port},{real['port']}"}
+    pulse = Pulse(conninfo(make_conninfo("", **two)), channel="any", beat=beat, hear=hear, interval_s=0.1)
+    beating = asyncio.create_task(pulse.run())
+    async with asyncio.timeout(20):
+        assert await beats.get() == await beats.get(), "it stays"
+    beating.cancel()
+    silent.close()

@@ -245,6 +245,32 @@ def test_what_the_url_sets_itself_wins_over_our_settings() -> None:
     assert made.index("statement_timeout=30s") < made.index("statement_timeout=5s"), "PostgreSQL heeds the last one"
 
 
+def test_hosts_that_do_not_answer_hold_nobody_up_for_longer_than_a_lease() -> None:
+    assert "connect_timeout=5" in conninfo("postgresql://a/db")
+    assert "connect_timeout=2" in conninfo("postgresql://a,b/db")
+    assert "connect_timeout=9" in conninfo("postgresql://a,b/db?connect_timeout=9")
+
+
+async def test_a_server_that_only_reads_is_not_used_unless_the_url_says_so(database: Database) -> None:
+    only_reads = conninfo(database.url) + " options='-c default_transaction_read_only=on'"
+    with pytest.raises(CannotStart, match="read-only"):
+        await Database(only_reads).open()
+    async with Database(f"{only_reads} target_session_attrs=any"):
+        pass
+
+
+async def test_a_connection_whose_server_has_become_a_standby_is_replaced(database: Database) -> None:
+    async with Database(database.url, connections=1) as alone:
+        async with alone.connection() as connection:
+            await connection.execute("SET default_transaction_read_only = on")
+        with pytest.raises(Unavailable):
+            async with alone.transaction() as connection:
+                await connection.execute(INSERT)
+        async with alone.transaction() as connection:
+            await connection.execute(INSERT)
+    assert await _names(database) == ["Acme"]
+
+
 def test_the_shown_form_of_a_url_has_no_user_and_no_password() -> None:
     assert shown("postgresql://ann:s3cret@db.example:5433/prod") == "db.example:5433/prod"
 

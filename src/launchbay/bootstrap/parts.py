@@ -38,6 +38,7 @@ from launchbay.engine.kept_documents import PostgresDocuments
 from launchbay.engine.notifications import WebhookNotices
 from launchbay.engine.queue import Queue
 from launchbay.engine.queue_schema import apply_schema
+from launchbay.engine.rescuer import Rescuer
 from launchbay.engine.retention import RETAIN_S, Keeping, Retention
 from launchbay.engine.runner import Runner
 from launchbay.engine.service_calls import ServiceCalls
@@ -238,18 +239,19 @@ def _engine(
 ) -> Engine:
     database, manifests, secret = desk.database, desk.manifests, desk.secret_key
     strays = sweeper(settings, database, secret, desk.machines, surroundings.clock)
+    queue = Queue(
+        database.pool,
+        conninfo(database.url),
+        heartbeat_s=settings.heartbeat_interval_s,
+        grace_s=settings.stop_grace_s,
+    )
     return Engine(
-        queue=Queue(
-            database.pool,
-            conninfo(database.url),
-            heartbeat_s=settings.heartbeat_interval_s,
-            grace_s=settings.stop_grace_s,
-        ),
+        queue=queue,
+        rescuer=Rescuer(queue, surroundings.clock, settings.stalled_after_s),
         runner=Runner(database, surroundings, manifests, calls, secret, settings.destroy_timeout_s),
         stager=Stager(database, manifests, surroundings.clock, secret),
         name=f"worker-{secrets.token_hex(4)}",
         concurrency=settings.engine_concurrency,
-        stalled_after_s=settings.stalled_after_s,
         stager_interval_s=settings.stager_interval_ms / 1000,
         is_alone=not settings.database_url,  # the embedded database serves one process, which holds its lock
         further_duties=(

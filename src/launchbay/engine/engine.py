@@ -8,6 +8,7 @@ import structlog
 
 from launchbay.engine.duties import Duty, attend
 from launchbay.engine.queue import Queue
+from launchbay.engine.rescuer import Rescuer
 from launchbay.engine.runner import Runner
 from launchbay.engine.stager import Stager
 
@@ -30,7 +31,7 @@ class Engine:
     stager: Stager
     name: str
     concurrency: int
-    stalled_after_s: float
+    rescuer: Rescuer
     stager_interval_s: float
     is_alone: bool = False
     further_duties: tuple[Duty, ...] = ()  # of those whose work only needs to be done by somebody, now and then
@@ -44,7 +45,7 @@ class Engine:
             Duty("recall", RECALL_S, self.stager.recall_forgotten),
             Duty("orphans", RECALL_S, self.runner.give_up_orphans),
             Duty("look after", LOOK_AFTER_S, self.runner.look_after),
-            Duty("rescue", self.stalled_after_s / 4, self._rescue),
+            Duty("rescue", self.rescuer.interval_s, self.rescuer.look),
             *self.further_duties,
         )
         async with asyncio.TaskGroup() as tasks:
@@ -60,11 +61,8 @@ class Engine:
     async def _inherit(self) -> None:
         """Take over the jobs of those who worked here before, without waiting for their leases to end."""
         try:
-            freed = await self.queue.rescue(0.0)
+            freed = await self.queue.rescue(await self.queue.beats())
         except psycopg.Error as error:
             log.warning("engine.nothing_inherited", error=str(error))  # the leases end all the same
         else:
             log.info("engine.inherited", jobs=freed)
-
-    async def _rescue(self) -> None:
-        await self.queue.rescue(self.stalled_after_s)

@@ -9,11 +9,11 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import structlog
 from procrastinate import App, JobContext, PsycopgConnector
@@ -31,11 +31,12 @@ from launchbay.engine.queue_schema import apply_schema
 from launchbay.engine.wakeup import Pulse
 from launchbay.runtime.slot import Slot, current_slot
 
-__all__ = ["DEFER_SQL", "Handler", "Queue", "apply_schema", "defer"]
+__all__ = ["DEFER_SQL", "Beat", "Handler", "Queue", "apply_schema", "defer"]
 
 log = structlog.get_logger(__name__)
 
 Handler = Callable[..., Awaitable[None]]
+Beat: TypeAlias = tuple[int, datetime]  # of a worker: its number, and when it last beat by the database's clock
 
 QUEUE = "launchbay"
 CHANNEL = "procrastinate_any_queue_v1"
@@ -122,10 +123,20 @@ class Queue:
             if not stop.is_set():
                 await _first(stop.wait(), timeout_s=RETRY_S)
 
-    async def rescue(self, stalled_after_s: float) -> int:
-        """Put the jobs of workers without heartbeat for that long back in the queue, at once; return how many."""
+    async def beats(self) -> list[Beat]:
+        """Return the last heartbeat of each worker that is in the table."""
+        async with self._pool.connection() as conn:
+            found = await conn.execute("SELECT id, last_heartbeat FROM procrastinate_workers")
+            return [(worker, beat) async for worker, beat in found]
+
+    async def rescue(self, silent: Collection[Beat]) -> int:
+        """Take workers off the table that have not beaten again, and put jobs without a worker back in the queue.
+
+        Returns how many jobs. Who is silent is for the Rescuer to say.
+        """
+        workers, beats = [worker for worker, _ in silent], [beat for _, beat in silent]
         async with self._pool.connection() as conn, conn.cursor(row_factory=scalar_row) as cursor:
-            await cursor.execute("SELECT launchbay_rescue(%s)", [stalled_after_s])
+            await cursor.execute("SELECT launchbay_rescue(%s::bigint[], %s::timestamptz[])", [workers, beats])
             return int(await cursor.fetchone() or 0)
 
     async def depth(self) -> int:

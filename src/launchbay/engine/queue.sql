@@ -1,4 +1,4 @@
--- Version 1. Raise it with every change here: a database gets this file once for each version, and never an older one.
+-- Version 2. Raise it with every change here: a database gets this file once for each version, and never an older one.
 -- What the queue adds to Procrastinate's schema: functions and storage parameters.
 -- They are functions so that statements in store/queries/ can call them without knowing Procrastinate.
 
@@ -134,16 +134,15 @@ BEGIN
 END
 $$;
 
--- Remove dead workers and free their jobs, in one transaction; returns how many jobs. A job whose worker is NULL has
--- lost it already: deleting a worker's row does that. After a restart of PostgreSQL itself all heartbeats are old and
--- say nothing until the workers had time to beat again.
-CREATE OR REPLACE FUNCTION launchbay_rescue(stalled_after_s double precision) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Remove workers that beat no more and free their jobs, in one transaction; returns how many jobs. Each is named with the
+-- heartbeat that stood still: one that has beaten since lives. A job whose worker is NULL has lost it already: deleting
+-- a worker's row does that.
+CREATE OR REPLACE FUNCTION launchbay_rescue(silent bigint[], beats timestamptz[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    stalled interval := make_interval(secs => stalled_after_s);
     freed bigint;
 BEGIN
-    DELETE FROM procrastinate_workers
-    WHERE last_heartbeat < now() - stalled AND pg_postmaster_start_time() < now() - stalled;
+    DELETE FROM procrastinate_workers AS worker USING unnest(silent, beats) AS seen (id, beat)
+    WHERE worker.id = seen.id AND worker.last_heartbeat = seen.beat;
     UPDATE procrastinate_jobs
     SET status = 'todo', abort_requested = false, scheduled_at = NULL, attempts = attempts + 1
     WHERE status = 'doing' AND worker_id IS NULL;
@@ -153,6 +152,12 @@ BEGIN
     END IF;
     RETURN freed;
 END
+$$;
+
+-- The same for servers of the version before, which ask the clock who is dead.
+CREATE OR REPLACE FUNCTION launchbay_rescue(stalled_after_s double precision) RETURNS bigint LANGUAGE sql AS $$
+    SELECT launchbay_rescue(array_agg(id), array_agg(last_heartbeat)) FROM procrastinate_workers
+    WHERE greatest(last_heartbeat, pg_postmaster_start_time()) < now() - make_interval(secs => stalled_after_s)
 $$;
 
 -- Jobs that wait and could run now, those behind a lock included.

@@ -12,9 +12,12 @@ import psycopg
 import structlog
 from psycopg import sql
 
+from launchbay.store.bounded_connection import BoundedConnection
+
 log = structlog.get_logger(__name__)
 
 RECONNECT_S = 0.2
+PATIENCE_S = 5.0  # with a database that does not answer: a few intervals, not TCP's own patience
 
 Beat = Callable[[psycopg.AsyncConnection[tuple[object, ...]]], Awaitable[None]]
 Hear = Callable[[str], Awaitable[None]]
@@ -44,26 +47,22 @@ class Pulse:
         while True:
             try:
                 await self._connected()
-            except (psycopg.Error, OSError, TimeoutError) as error:
+            except (psycopg.Error, OSError) as error:
                 log.warning("queue.pulse_lost", error=str(error), retry_in_s=RECONNECT_S)
             await asyncio.sleep(RECONNECT_S)
 
     async def _connected(self) -> NoReturn:
-        # A dead peer must not hold us for TCP's own patience: everything here is bounded by a few intervals.
-        patience_s = max(5.0, 4 * self._interval_s)
-        async with asyncio.timeout(patience_s):
-            conn = await psycopg.AsyncConnection.connect(self._conninfo, autocommit=True)
+        conn = await BoundedConnection.connect(self._conninfo, autocommit=True)
         async with conn:
-            async with asyncio.timeout(patience_s):
-                # A heartbeat that a power cut forgets harms nobody; without this an idle worker costs a disk flush
-                # per beat.
-                await conn.execute("SET synchronous_commit = off")
-                await conn.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+            conn.patience_s = max(PATIENCE_S, 4 * self._interval_s)
+            # A heartbeat that a power cut forgets harms nobody; without this an idle worker costs a disk flush
+            # per beat.
+            await conn.execute("SET synchronous_commit = off")
+            await conn.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
             # Whatever was committed before LISTEN took effect was announced to nobody here.
             await self._hear("")
             while True:
-                async with asyncio.timeout(patience_s):
-                    await self._beat(conn)
+                await self._beat(conn)
                 # Notifications that arrive during a beat wait in psycopg's backlog and come out first here.
                 async for notification in conn.notifies(timeout=self._interval_s):
                     await self._hear(notification.payload)

@@ -20,6 +20,7 @@ import structlog
 from launchbay import limits
 from launchbay.errors import TooManyRequests, Unavailable
 from launchbay.store import events
+from launchbay.store.bounded_connection import BoundedConnection
 from launchbay.store.pool import Connection, Database, conninfo
 
 CHANNEL = "launchbay_events"  # also in migrations/0006_events.sql
@@ -101,11 +102,11 @@ class EventFeed:
     async def _keep_listening(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(CONNECT_S):
-                    connection = await psycopg.AsyncConnection.connect(conninfo(self._database.url), autocommit=True)
+                connection = await BoundedConnection.connect(conninfo(self._database.url), autocommit=True)
+                connection.patience_s = CONNECT_S
                 async with connection:
                     await self._hear(connection)
-            except (psycopg.Error, OSError, TimeoutError) as error:
+            except (psycopg.Error, OSError) as error:
                 log.warning("events.connection_lost", error=str(error), retry_in_s=RECONNECT_S)
             finally:
                 self._heard.clear()
@@ -115,10 +116,9 @@ class EventFeed:
         await connection.execute(f"LISTEN {CHANNEL}".encode())
         while True:
             # Rows that a crash of the database has forgotten come back here.
-            async with asyncio.timeout(CONNECT_S):
-                if self._bells:
-                    await events.watch(connection, instance_ids=list(self._bells), process_id=self._process_id)
-                await events.forget_watches(connection, seconds=FORGET_S)
+            if self._bells:
+                await events.watch(connection, instance_ids=list(self._bells), process_id=self._process_id)
+            await events.forget_watches(connection, seconds=FORGET_S)
             if not self._heard.is_set():
                 self._heard.set()
                 self._ring_all()  # nobody knows what was missed

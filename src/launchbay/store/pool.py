@@ -26,6 +26,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from launchbay.errors import CannotStart, Unavailable
+from launchbay.store.bounded_connection import BoundedConnection
 
 Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 Pool: TypeAlias = psycopg_pool.AsyncConnectionPool[Connection]
@@ -36,11 +37,13 @@ WAIT_S = 5.0  # for a free connection, then 503: a queue that grows longer helps
 STATEMENT_S = 30
 IDLE_IN_TRANSACTION_S = 60
 CONNECT_S = 5
+_CONNECT_TO_EACH_S = 2  # of several hosts: less than a lease, so that one that is gone makes nobody seem dead
 _RECONNECT_S = 2.0  # a longer series of attempts would back off further and notice a returned database late
 _PREPARED_STATEMENTS = 500
 
 # What a server says when it cannot serve at all; psycopg files these under errors of other kinds.
-_AWAY_STATES = {"25006", "25P03", "25P04"}  # read-only standby, idle in transaction too long, transaction too long
+_READ_ONLY = "25006"  # it has become a standby
+_AWAY_STATES = {_READ_ONLY, "25P03", "25P04"}  # idle in transaction too long, transaction too long
 # The first row that fits decides; the last one is everything that psycopg calls operational.
 _CAUSES: list[tuple[tuple[type[psycopg.Error], ...], str, int]] = [
     ((psycopg_pool.PoolClosed,), "The server is shutting down.", 2),
@@ -83,6 +86,7 @@ class Database:
             reconnect_timeout=_RECONNECT_S,
             configure=_configure,
             reconnect_failed=self._reconnect_failed,
+            connection_class=BoundedConnection,
             kwargs={"autocommit": True, "prepare_threshold": 2},
             name="launchbay",
             open=False,
@@ -186,6 +190,8 @@ class _Borrowed:
             await self._connection.close()
         # The pool throws away a connection that is broken, and rolls back one that was left in a transaction.
         if self._savepoint is None:
+            if isinstance(error, psycopg.Error) and error.sqlstate == _READ_ONLY:
+                await self._database.pool.drain()  # new ones find the server that accepts changes
             await self._database.pool.putconn(self._connection)
         else:
             await self._savepoint.__aexit__(kind, error, trace)
@@ -261,10 +267,13 @@ def conninfo(url: str) -> str:
         f"-c statement_timeout={STATEMENT_S}s -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_S}s"
         f" -c timezone=UTC {given.pop('options', None) or ''}"
     )
+    hosts = str(given.get("host") or given.get("hostaddr") or "").split(",")
     # A peer that vanished is noticed within seconds, not after the system's two hours.
     ours: dict[str, Any] = {
         "application_name": "launchbay",
-        "connect_timeout": CONNECT_S,
+        "connect_timeout": CONNECT_S if len(hosts) < 2 else _CONNECT_TO_EACH_S,
+        # A replica answers with what was true a while ago: nobody is to read from it by accident.
+        "target_session_attrs": "read-write",
         "keepalives_idle": 10,
         "keepalives_interval": 3,
         "keepalives_count": 3,

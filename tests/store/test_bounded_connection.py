@@ -1,0 +1,40 @@
+"""Connections that give up a database which takes everything and answers nothing (decision 0082)."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from launchbay.errors import Unavailable
+from launchbay.store.bounded_connection import BoundedConnection
+from launchbay.store.pool import Database, conninfo
+
+
+async def test_an_answer_that_does_not_come_is_a_lost_connection(database: Database) -> None:
+    async with await BoundedConnection.connect(conninfo(database.url), autocommit=True) as connection:
+        connection.patience_s = 0.2
+        await connection.execute("SELECT 1")
+        async with asyncio.timeout(10):
+            with pytest.raises(psycopg.OperationalError):
+                await connection.execute("SELECT pg_sleep(60)")
+        assert connection.broken
+
+
+async def test_listening_is_not_bounded_and_goes_on(database: Database) -> None:
+    async with await BoundedConnection.connect(conninfo(database.url), autocommit=True) as connection:
+        connection.patience_s = 0.1
+        await connection.execute("LISTEN something")
+        assert [each async for each in connection.notifies(timeout=0.4)] == []
+        await connection.execute("NOTIFY something, 'heard'")
+        async for each in connection.notifies(timeout=5.0, stop_after=1):
+            assert each.payload == "heard"
+
+
+async def test_the_pool_replaces_what_hung(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BoundedConnection, "patience_s", 0.2)
+    with pytest.raises(Unavailable):
+        async with database.connection() as connection:
+            await connection.execute("SELECT pg_sleep(60)")
+    monkeypatch.undo()
+    async with database.connection() as connection:
+        assert await (await connection.execute("SELECT 1")).fetchone() == (1,)
