@@ -203,3 +203,17 @@ class Load:
                 method, url, content=content, headers={"Content-Type": "application/x-yaml"}
             )
         return await self._http.request(method, url, json=body)
+
+
+class WatchfulLoad(Load):
+    """Notes every answer that a client should not see while the database is away."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.improper: list[str] = []
+
+    async def _call(self, method: str, path: str, body: Any = None, content: bytes | None = None) -> httpx.Response:
+        answer = await super()._call(method, path, body, content)
+        if answer.status_code >= 500 and (answer.status_code != 503 or not answer.headers.get("retry-after")):
+            self.improper.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
+        return answer

@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
+
 from launchbay.store.embedded import EmbeddedPostgres
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +71,10 @@ class Process:
         assert self._child is not None
         return self._child.pid
 
+    def lives(self) -> bool:
+        """Tell whether the process that was started last is there."""
+        return self._child is not None and self._child.poll() is None
+
     def kill(self) -> None:
         """SIGKILL, and wait for the death."""
         assert self._child is not None
@@ -85,7 +91,7 @@ class Process:
 
     def end(self) -> None:
         """SIGTERM and wait; SIGKILL if that takes too long. Harmless when it does not run."""
-        if self._child is None or self._child.poll() is not None:
+        if self._child is None or not self.lives():
             return
         self.thaw()
         self._child.terminate()
@@ -125,3 +131,12 @@ def cut_power_of_postgres(data_dir: Path) -> None:
 def join_postgres(data_dir: Path) -> EmbeddedPostgres:
     """Use the embedded PostgreSQL of a data directory beside its server."""
     return EmbeddedPostgres.start(data_dir, serving=False)
+
+
+async def healthy(port: int | None) -> bool:
+    """Tell whether a server says that it can answer."""
+    try:
+        async with httpx.AsyncClient(timeout=3.0) as client:
+            return (await client.get(f"http://127.0.0.1:{port}/health/ready")).status_code == 200
+    except httpx.HTTPError:
+        return False

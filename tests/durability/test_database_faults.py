@@ -7,45 +7,21 @@ import asyncio
 import os
 import time
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
 import pytest
 
 from launchbay.store import cluster
 from tests.durability.campaign import Campaign
 from tests.durability.cutting_proxy import cutting_proxy
-from tests.durability.load import Load
-from tests.durability.servers import Process, cut_power_of_postgres, join_postgres, remove_postgres
+from tests.durability.load import WatchfulLoad
+from tests.durability.servers import Process, cut_power_of_postgres, healthy, join_postgres, remove_postgres
 from tests.durability.verdict import percentile
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 STOPS = int(os.environ.get("LAUNCHBAY_DATABASE_STOPS", "50"))
 CUTS = int(os.environ.get("LAUNCHBAY_DATABASE_CUTS", "200"))
 HEALTHY_AGAIN_S = 5.0
-
-
-class WatchfulLoad(Load):
-    """Notes every answer that a client should not see while the database is away."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.improper: list[str] = []
-
-    async def _call(self, method: str, path: str, body: Any = None, content: bytes | None = None) -> httpx.Response:
-        answer = await super()._call(method, path, body, content)
-        if answer.status_code >= 500 and (answer.status_code != 503 or not answer.headers.get("retry-after")):
-            self.improper.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
-        return answer
-
-
-async def healthy(port: int | None) -> bool:
-    try:
-        async with httpx.AsyncClient(timeout=3.0) as client:
-            return (await client.get(f"http://127.0.0.1:{port}/health/ready")).status_code == 200
-    except httpx.HTTPError:
-        return False
 
 
 async def healthy_again_s(data_dir: Path, port: int | None) -> tuple[float, float]:

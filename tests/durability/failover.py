@@ -1,0 +1,111 @@
+"""The campaign of databases that fail over: the primary ends at once, its replica takes its place, and so on."""
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.durability.campaign import Campaign
+from tests.durability.load import WatchfulLoad
+from tests.durability.replicas import Death, Pair
+from tests.durability.servers import Process, healthy
+
+HEALTHY_WITHIN_S = 90.0
+
+
+@dataclass
+class Failover:
+    """A pair of databases, a server and a worker on them, and clients."""
+
+    campaign: Campaign
+    pair: Pair
+    server: Process
+    worker: Process
+    load: WatchfulLoad
+    healthy_after_s: list[float] = field(default_factory=list)  # after the promotion
+
+    async def fail_over(self, death: Death, *, unseen_s: float = 0.0) -> None:
+        """End the primary, promote its replica some time later, and wait for the server.
+
+        For `unseen_s` before, nothing gets to the replica.
+        """
+        chance = self.campaign.chance
+        if unseen_s:
+            self.pair.primary.signal_all(signal.SIGSTOP, "walsender")
+            await asyncio.sleep(unseen_s)
+        await asyncio.to_thread(self.pair.end_primary, death)
+        await asyncio.sleep(chance.uniform(0.0, 6.0))
+        await asyncio.to_thread(self.pair.promote)
+        promoted = time.monotonic()
+        async with asyncio.timeout(HEALTHY_WITHIN_S):
+            while not await healthy(self.server.port):
+                await asyncio.sleep(0.02)
+        self.healthy_after_s.append(time.monotonic() - promoted)
+
+    def logged(self, event: str) -> int:
+        """Tell how often the processes logged an event."""
+        return sum(log.read_text("utf-8").count(event) for log in self.campaign.directory.glob("*-1.log"))
+
+    @property
+    def figures(self) -> str:
+        waits = ", ".join(f"{after:.2f}" for after in self.healthy_after_s)
+        dead = self.logged("queue.worker_taken_for_dead")
+        return (
+            f"{self.campaign.figures}; {len(self.healthy_after_s)} failovers, healthy {waits} s after the promotion;"
+            f" {dead} times a worker was taken for dead"
+        )
+
+
+@asynccontextmanager
+async def pair_under_load(
+    directory: Path, seed: int, *, asynchronous: bool = False, defect: str | None = None
+) -> AsyncIterator[Failover]:
+    """A pair with a server and a worker under load. When the block ends the load does, and all is judged."""
+    campaign = Campaign(directory, seed)
+    pair = await asyncio.to_thread(Pair.start, directory, seed, asynchronous=asynchronous)
+    shared = ["--data-dir", str(directory), "--database-url", pair.url]
+    server = Process(["serve", *shared, "--port", "0"], directory, defect)
+    worker = Process(["worker", *shared], directory, defect)
+    load = WatchfulLoad(lambda: server.port, seed)
+    try:
+        await campaign.start(server)
+        await campaign.start(worker)
+        await load.set_up()
+        loading = asyncio.create_task(load.run())
+        yield Failover(campaign, pair, server, worker, load)
+        load.stop()
+        await loading
+        await campaign.judge(load, pair.url)
+        campaign.broken += [
+            f"ended: the {process.command[0]} did not live through it"
+            for process in (server, worker)
+            if not process.lives()
+        ]
+    finally:
+        await load.close()
+        for process in (worker, server):
+            await asyncio.to_thread(process.end)
+        await asyncio.to_thread(pair.stop)
+
+
+async def failovers(
+    directory: Path,
+    seed: int,
+    deaths: Sequence[Death],
+    *,
+    asynchronous: bool = False,
+    unseen_s: float = 0.0,
+    defect: str | None = None,
+) -> Failover:
+    """Fail over once for each of the deaths; between them the server that ended comes back as the replica."""
+    async with pair_under_load(directory, seed, asynchronous=asynchronous, defect=defect) as run:
+        for number, death in enumerate(deaths):
+            if number:
+                await asyncio.to_thread(run.pair.rebuild)
+            await asyncio.sleep(run.campaign.chance.uniform(3.0, 6.0))
+            await run.fail_over(death, unseen_s=unseen_s)
+        await asyncio.sleep(3.0)
+    return run
