@@ -43,6 +43,7 @@ LEFTOVER_BYTES = 8 * MIB  # of an unread body that are thrown away to keep the c
 CONSOLE_FORM_BYTES = 1 * MIB  # a manifest takes up to three times its bytes in a form
 CONSOLE_FORM_FIELDS = 2_000
 CONSOLE_PAGE_ROWS = 50  # of a list, on one page
+CONSOLE_SUBMODULES = 100  # that one form shows the parameters of
 QUERY_FIELDS = 100
 IDEMPOTENCY_KEY_CHARS = 255
 IDEMPOTENCY_KEY_HOURS = 24

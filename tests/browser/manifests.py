@@ -57,3 +57,57 @@ application:
       interfaces: { result: { greeting: publish-signal(string) } }
       configuration: { __locator.application-id: "%s" }
 """
+
+# A shop, with a depot in it, with a shelf in it. The depot gives the shelf its size, and leaves the rest to the launch.
+SHELF = """\
+application:
+  configuration: { input.wood: oak }
+  interfaces:
+    input:
+      size: bind(shelf#input.size)
+      wood: bind(shelf#input.wood)
+      label: bind(shelf#input.label)
+      password: bind(shelf#input.password)
+    result: { told: bind(shelf#result.told) }
+  components:
+    shelf:
+      type: workflow.Instance
+      interfaces:
+        input:
+          size: configuration(int)
+          wood: { type: configuration(string), name: The wood, suggestions: { Oak: oak, Pine: pine } }
+          label: configuration(string)
+          password: configuration(string)
+        result: { told: publish-signal(string) }
+      configuration:
+        input.password: none
+        configuration.workflows:
+          launch: { steps: [], return: { told: { value: "{$.label}: {$.size} of {$.wood}, {$.password}" } } }
+"""
+DEPOT = """\
+application:
+  configuration: { input.shelves: 2 }
+  interfaces:
+    input: { shelves: bind(shelf#input.size) }
+    result: { told: bind(shelf#result.told) }
+  components:
+    shelf:
+      type: reference.Submodule
+      configuration: { __locator.application-id: "%s" }
+      interfaces:
+        input: { size: configuration(int) }
+        result: { told: publish-signal(string) }
+"""
+SHOP = """\
+application:
+  interfaces:
+    input: { shelves: bind(depot#input.shelves) }
+    result: { told: bind(depot#result.told) }
+  components:
+    depot:
+      type: reference.Submodule
+      configuration: { __locator.application-id: "%s" }
+      interfaces:
+        input: { shelves: configuration(int) }
+        result: { told: publish-signal(string) }
+"""

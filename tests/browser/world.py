@@ -89,6 +89,8 @@ def made(site: Site) -> World:
     instance = _instance(site, application, environment)
     revision = site.ask("POST", f"applications/{application}/revisions", {"name": NAME, "instanceId": instance})
     job = site.ask("GET", f"instances/{instance}")["workflowHistory"][0]["id"]
+    family = site.ask("POST", f"{within}/applications", {"name": f"Family of {NAME}"[:255]})["id"]
+    site.replace_manifest(family, json.dumps(_family(application)))
     root = f"/console/{within}"
     paths = {
         "sign in": "/console/signIn",
@@ -104,6 +106,7 @@ def made(site: Site) -> World:
         "application": f"/console/applications/{application}",
         "manifest": f"/console/applications/{application}/manifest",
         "launch": f"/console/applications/{application}/launch?revision={revision['id']}",
+        "launch with submodules": f"/console/applications/{family}/launch",
         "delete application": f"/console/applications/{application}/delete",
         "environments": f"{root}/environments",
         "environment": f"/console/environments/{environment}",
@@ -121,6 +124,17 @@ def made(site: Site) -> World:
         "refusal": "/console/applications/%3Cscript%3Ewindow.__ran=9%3C%2Fscript%3E",
     }
     return World(paths)
+
+
+def _family(application: str) -> dict[str, Any]:
+    """Return the manifest of an application that has this one as a submodule."""
+    child = {
+        "type": "reference.Submodule",
+        "configuration": {"__locator.application-id": application},
+        "interfaces": {"result": {"said": "publish-signal(string)"}},
+    }
+    faces = {"result": {"said": "bind(child#result.said)"}}
+    return {"application": {"interfaces": faces, "components": {"child": child}}}
 
 
 def _instance(site: Site, application: str, environment: str) -> str:

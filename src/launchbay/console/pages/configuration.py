@@ -1,16 +1,25 @@
 """Reconfiguring an instance: first what it would change, then the change."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
-from launchbay.console.form import parsed_object
 from launchbay.console.page import Page
-from launchbay.console.pages.launch import PARAMETER
+from launchbay.console.pages.launch import FIELDS, PARAMETER
 from launchbay.console.parameter_fields import Field, filled, launch_fields, values, with_errors
+from launchbay.console.submodule_fields import (
+    ModuleForm,
+    SubmoduleGroup,
+    fields_in,
+    request_of,
+    submodule_groups,
+    with_submodule_errors,
+    without_errors,
+)
 from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.model.instance_record import InstanceRecord
@@ -18,99 +27,125 @@ from launchbay.usecases.browsing import read_compiled, read_instance_record
 from launchbay.usecases.manifests import list_manifests
 from launchbay.usecases.previewing import Preview, preview_configuration
 from launchbay.usecases.reconfiguring import reconfigure
+from launchbay.usecases.submodule_shapes import present_submodules
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    """A reconfiguration that is being filled in. `present` is the `submodules` of one that changes nothing."""
+
+    record: InstanceRecord
+    version: int
+    fields: list[Field]
+    present: Mapping[str, Any]
+    submodules: list[SubmoduleGroup]
+    problems: list[str] = field(default_factory=list)
+    preview: Preview | None = None
+    seen: str = ""
+
+    def place_errors(self, sentences: Iterable[str]) -> None:
+        """Put each sentence to what it is about."""
+        self.submodules, rest = with_submodule_errors(self.submodules, sentences)
+        self.fields, self.problems = with_errors(self.fields, rest)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a field is marked."""
+        return any(each.error for each in (*self.fields, *fields_in(self.submodules)))
 
 
 async def form_page(visit: Visit) -> Response:
     """Show the configuration as it is, for the version that is asked for."""
-    record, fields, version = await _draft(visit, visit.query("version"))
-    return await _show(visit, record, fields, version)
+    return await _show(visit, await _draft(visit, visit.query("version")))
 
 
 async def change(visit: Visit) -> Response:
     """Show the difference, or apply it."""
     form = visit.form
-    record, fields, version = await _draft(visit, form.text("version"))
-    fields = filled(fields, form, PARAMETER)
-    preview: Preview | None = None
-    seen = ""
-    rest: list[str] = []
+    draft = await _draft(visit, form.text("version"))
+    if form.text("do") == FIELDS:
+        draft.fields = [replace(each, error="") for each in draft.fields]
+        draft.submodules = without_errors(draft.submodules)
+        return await _show(visit, draft)
     problem: LaunchbayError | None = None
     try:
-        kept = msgspec.json.decode(record.parameters)
-        body = _body(visit, record, fields, version, kept)
-        seen = _seen(record, body)
-        if not any(field.error for field in fields):
-            if form.text("do") == f"apply {seen}":
-                await reconfigure(visit.desk, visit.actor, record.id, body)
-                return visit.go(f"{HOME}/instances/{record.id}", "The instance is being reconfigured.")
-            preview = await preview_configuration(visit.desk, visit.actor, record.id, body)
-            fields, rest = with_errors(fields, preview.errors)
+        body = _body(visit, draft)
+        draft.seen = _seen(draft, body)
+        if not draft.is_refused:
+            if form.text("do") == f"apply {draft.seen}":
+                await reconfigure(visit.desk, visit.actor, draft.record.id, body)
+                return visit.go(f"{HOME}/instances/{draft.record.id}", "The instance is being reconfigured.")
+            draft.preview = await preview_configuration(visit.desk, visit.actor, draft.record.id, body)
+            draft.place_errors(draft.preview.errors)
             if form.text("do").startswith("apply"):
-                rest = [*rest, "The form or the instance has changed since: look at the difference again."]
+                draft.problems.append("The form or the instance has changed since: look at the difference again.")
     except (BadRequest, Conflict) as error:
-        fields, rest = with_errors(fields, error.sentences)
+        draft.place_errors(error.sentences)
         problem = error
-    shown = BadRequest(*rest) if rest else None
-    if shown is None and any(field.error for field in fields):
-        shown = BadRequest("Mend the fields that are marked below.")
-    status = 200 if problem is None else visit.outside.status_of(problem)
-    return await _show(visit, record, fields, version, preview=preview, seen=seen, problem=shown, status=status)
+    return await _show(visit, draft, problem)
 
 
-async def _draft(visit: Visit, asked: str | None) -> tuple[InstanceRecord, list[Field], int]:
-    record, manifest = await read_instance_record(visit.desk, visit.actor, visit.path("id"))
+async def _draft(visit: Visit, asked: str | None) -> _Draft:
+    record, _ = await read_instance_record(visit.desk, visit.actor, visit.path("id"))
     version = record.version
-    if asked and asked.isascii() and asked.isdecimal() and len(asked) < 10 and int(asked) != version:
-        _, version, manifest = await read_compiled(visit.desk, visit.actor, record.application_id, int(asked))
-    return record, launch_fields(manifest, msgspec.json.decode(record.parameters)), version
+    wanted = int(asked) if asked and asked.isascii() and asked.isdecimal() and len(asked) < 10 else version
+    application, version, manifest = await read_compiled(visit.desk, visit.actor, record.application_id, wanted)
+    stored = msgspec.json.decode(record.parameters)
+    fields, now = launch_fields(manifest, stored), stored
+    if visit.request.method == "POST":
+        fields = filled(fields, visit.form, PARAMETER)
+        now = values(fields, stored)
+    present: Mapping[str, Any] = {}
+    if (await visit.may(record.organization_id)).edit_instance(record):
+        present = await present_submodules(visit.desk, visit.actor, record.id)
+    module = ModuleForm(application=application, manifest=manifest, parameters=stored, submodules=present)
+    return _Draft(
+        record=record,
+        version=version,
+        fields=fields,
+        present=present,
+        submodules=await submodule_groups(visit, module, now, record.environment_id),
+    )
 
 
-def _body(
-    visit: Visit, record: InstanceRecord, fields: list[Field], version: int, kept: Mapping[str, Any]
-) -> dict[str, Any]:
-    submodules = parsed_object("Submodules", visit.form.text("submodules"))
-    body: dict[str, Any] = {"parameters": values(fields, kept)}
+def _body(visit: Visit, draft: _Draft) -> dict[str, Any]:
+    record = draft.record
+    body: dict[str, Any] = {"parameters": values(draft.fields, msgspec.json.decode(record.parameters))}
     name = visit.form.text("instanceName")
     if name and name != record.name:
         body["instanceName"] = name
-    if version != record.version:
-        body["manifestVersion"] = version
+    if draft.version != record.version:
+        body["manifestVersion"] = draft.version
+    submodules = request_of(draft.submodules)
     if submodules:
         body["submodules"] = submodules
     return body
 
 
-def _seen(record: InstanceRecord, body: Mapping[str, Any]) -> str:
+def _seen(draft: _Draft, body: Mapping[str, Any]) -> str:
     """Return a mark of a change to an instance as it is now: what is applied is what was looked at."""
-    now = (record.version, record.revision_id, record.name, record.parameters)
+    record = draft.record
+    now = (record.version, record.revision_id, record.name, record.parameters, draft.present)
     return sha256(msgspec.json.encode((now, body), order="deterministic")).hexdigest()[:32]
 
 
-async def _show(
-    visit: Visit,
-    record: InstanceRecord,
-    fields: list[Field],
-    version: int,
-    *,
-    preview: Preview | None = None,
-    seen: str = "",
-    problem: LaunchbayError | None = None,
-    status: int = 200,
-) -> Response:
+async def _show(visit: Visit, draft: _Draft, problem: LaunchbayError | None = None) -> Response:
+    record = draft.record
+    shown = BadRequest(*draft.problems) if draft.problems else None
+    if shown is None and (draft.is_refused or problem is not None):
+        shown = BadRequest("Mend the fields that are marked below.")
     return await visit.page(
         "configuration.html",
         section="instances",
         organization_id=record.organization_id,
-        problem=problem,
-        status=status,
+        problem=shown,
+        status=200 if problem is None else visit.outside.status_of(problem),
+        draft=draft,
         record=record,
-        fields=fields,
-        version=version,
         versions=await list_manifests(visit.desk, visit.actor, record.application_id),
         name=visit.form.text("instanceName", record.name),
-        submodules=visit.form.raw("submodules"),
-        preview=preview,
-        seen=seen,
+        preview=draft.preview,
+        seen=draft.seen,
     )
 
 

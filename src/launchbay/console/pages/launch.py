@@ -1,24 +1,29 @@
 """Launching an application: the form made from its parameters, and what the launch would do."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
 from launchbay.console import lifetimes
-from launchbay.console.form import parsed_object
 from launchbay.console.page import Page
 from launchbay.console.parameter_fields import Field, filled, launch_fields, values, with_errors
+from launchbay.console.submodule_fields import (
+    ModuleForm,
+    SubmoduleGroup,
+    fields_in,
+    request_of,
+    submodule_groups,
+    with_submodule_errors,
+    without_errors,
+)
 from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, LaunchbayError
-from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.application import Application, Revision
-from launchbay.store.rows import NamedRow
 from launchbay.usecases import launching
-from launchbay.usecases.applications import list_applications
 from launchbay.usecases.browsing import read_compiled
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.manifests import list_manifests
@@ -26,21 +31,8 @@ from launchbay.usecases.previewing import Preview, preview_launch
 from launchbay.usecases.revisions import list_revisions, read_revision
 
 PARAMETER = "parameter:"
-_SUBMODULE = "submodule:"
+FIELDS = "fields"  # asks for the fields of other versions or submodules, and says nothing of what is missing
 _MARKED = BadRequest("Mend the fields that are marked below.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmoduleFields:
-    """What may be chosen for one submodule."""
-
-    path: str
-    application: str
-    revisions: list[NamedRow]
-    revision_id: str = ""
-    version: str = ""
-    parameters: str = ""
-    error: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,7 +44,7 @@ class _Draft:
     manifest: CompiledManifest
     revision: Revision | None
     fields: list[Field]
-    submodules: list[SubmoduleFields] = field(default_factory=list)
+    submodules: list[SubmoduleGroup] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     preview: Preview | None = None
 
@@ -67,7 +59,10 @@ async def launch(visit: Visit) -> Response:
     """Launch, or tell what a launch would do; what is wrong stands at its field."""
     form = visit.form
     draft = await _draft(visit, form.text("version"), form.text("revisionId"))
-    draft.fields = filled(draft.fields, form, PARAMETER)
+    if form.text("do") == FIELDS:
+        draft.fields = [replace(each, error="") for each in draft.fields]
+        draft.submodules = without_errors(draft.submodules)
+        return await _show(visit, draft, None)
     problem: LaunchbayError | None = None
     try:
         body = _body(visit, draft)
@@ -80,7 +75,7 @@ async def launch(visit: Visit) -> Response:
             created = await launching.launch(visit.desk, visit.actor, draft.application.id, body)
             return visit.go(f"{HOME}/instances/{created}", "Launched.")
     except BadRequest as error:
-        draft.fields, draft.problems = with_errors(draft.fields, error.sentences)
+        _place_errors(draft, error.sentences)
         problem = error
     return await _show(visit, draft, problem)
 
@@ -93,62 +88,27 @@ async def _draft(visit: Visit, version: str | None, revision_id: str | None) -> 
         wanted = revision.version
     application, number, manifest = await read_compiled(visit.desk, visit.actor, application_id, wanted)
     given = {} if revision is None else msgspec.json.decode(revision.parameters)
-    draft = _Draft(
+    fields = launch_fields(manifest, given)
+    environment_id = None if revision is None else revision.environment_id
+    now = given
+    if visit.request.method == "POST":
+        fields = filled(fields, visit.form, PARAMETER)
+        now, environment_id = values(fields, given), visit.form.text("environmentId") or environment_id
+    inside = {} if revision is None else msgspec.json.decode(revision.submodules)
+    module = ModuleForm(application=application, manifest=manifest, parameters=given, submodules=inside)
+    return _Draft(
         application=application,
         version=number,
         manifest=manifest,
         revision=revision,
-        fields=launch_fields(manifest, given),
+        fields=fields,
+        submodules=await submodule_groups(visit, module, now, environment_id),
     )
-    draft.submodules = await _submodules(visit, draft)
-    return draft
-
-
-async def _submodules(visit: Visit, draft: _Draft) -> list[SubmoduleFields]:
-    """Return the fields of the submodules; their applications are known by id or by name."""
-    paths = [path for path, component in draft.manifest.components.items() if component.type == SUBMODULE]
-    if not paths:
-        return []
-    known = await list_applications(visit.desk, visit.actor, draft.application.organization_id)
-    kept: Mapping[str, Any] = {} if draft.revision is None else msgspec.json.decode(draft.revision.submodules)
-    found: list[SubmoduleFields] = []
-    for path in paths:
-        pin = draft.manifest.configuration_pins.get(path, {}).get(LOCATOR)
-        locator = str(pin.default) if pin is not None and pin.has_default else ""
-        child = next((row for row in known if locator in {row.id, row.name}), None)
-        rows = [] if child is None else await list_revisions(visit.desk, visit.actor, child.id)
-        revised = kept.get(path, kept.get(path.rpartition(".")[2])) or {}
-        parameters = revised.get("parameters")
-        found.append(
-            SubmoduleFields(
-                path=path,
-                application=locator if child is None else child.name,
-                revisions=rows,
-                revision_id=visit.form.text(f"{_SUBMODULE}{path}:revision", revised.get("revisionId") or ""),
-                version=visit.form.text(f"{_SUBMODULE}{path}:version", str(revised.get("manifestVersion") or "")),
-                parameters=visit.form.raw(
-                    f"{_SUBMODULE}{path}:parameters", msgspec.json.encode(parameters).decode() if parameters else ""
-                ),
-            )
-        )
-    return found
 
 
 def _body(visit: Visit, draft: _Draft) -> dict[str, Any]:
     """Return the launch as the API takes it. Raises BadRequest."""
     form = visit.form
-    submodules: dict[str, Any] = {}
-    for each in draft.submodules:
-        asked: dict[str, Any] = {}
-        if each.revision_id:
-            asked["revisionId"] = each.revision_id
-        if each.version:
-            asked["manifestVersion"] = _number(f"Submodule {each.path}, version", each.version)
-        parameters = parsed_object(f"Submodule {each.path}, parameters", each.parameters)
-        if parameters:
-            asked["parameters"] = parameters
-        if asked:
-            submodules[each.path] = asked
     kept = {} if draft.revision is None else msgspec.json.decode(draft.revision.parameters)
     return {
         "revisionId": None if draft.revision is None else draft.revision.id,
@@ -157,18 +117,23 @@ def _body(visit: Visit, draft: _Draft) -> dict[str, Any]:
         "destroyInterval": lifetimes.interval_ms(form.text("lifetime"), form.text("minutes")),
         "instanceName": form.text("instanceName") or None,
         "parameters": values(draft.fields, kept),
-        "submodules": submodules,
+        "submodules": request_of(draft.submodules),
     }
 
 
 async def _preview(visit: Visit, draft: _Draft, body: Mapping[str, Any]) -> None:
     preview = await preview_launch(visit.desk, visit.actor, draft.application.id, body)
-    draft.fields, draft.problems = with_errors(draft.fields, preview.errors)
+    _place_errors(draft, preview.errors)
     draft.preview = preview
 
 
+def _place_errors(draft: _Draft, sentences: Iterable[str]) -> None:
+    draft.submodules, rest = with_submodule_errors(draft.submodules, sentences)
+    draft.fields, draft.problems = with_errors(draft.fields, rest)
+
+
 def _is_refused(draft: _Draft) -> bool:
-    return any(each.error for each in draft.fields)
+    return any(each.error for each in (*draft.fields, *fields_in(draft.submodules)))
 
 
 async def _show(visit: Visit, draft: _Draft, problem: LaunchbayError | None) -> Response:
@@ -198,12 +163,6 @@ async def _show(visit: Visit, draft: _Draft, problem: LaunchbayError | None) -> 
         minutes=form.text("minutes"),
         lifetimes=lifetimes.CHOICES,
     )
-
-
-def _number(label: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise BadRequest(f"{label}: give a whole number.", code="InvalidManifestVersion")
-    return int(text)
 
 
 PAGES = (

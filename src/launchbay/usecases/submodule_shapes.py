@@ -1,0 +1,201 @@
+"""What can be given to the submodules of an application, level by level, for the forms of a launch (language §7).
+
+It looks at the same things as the planner of a launch (`launch_tree.py`), but refuses nothing: a submodule that cannot
+be looked into says why, and the launch itself decides.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from launchbay.access import resources
+from launchbay.access.actor import Actor
+from launchbay.access.lookup import Lookup
+from launchbay.access.permissions import Permission
+from launchbay.errors import BadRequest, InvalidManifest, NotAllowed, NotFound
+from launchbay.limits import CONSOLE_SUBMODULES, SUBMODULE_LEVELS
+from launchbay.manifest.component_types import LOCATOR, SUBMODULE
+from launchbay.manifest.configuration import configure
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.outer_names import inner_name
+from launchbay.model.application import Application
+from launchbay.store import applications, manifests, revisions
+from launchbay.store.pool import Connection
+from launchbay.store.rows import NamedRow
+from launchbay.usecases.desk import Desk
+from launchbay.usecases.launching import shared_instances
+from launchbay.usecases.revision_of_instance import submodules_of
+from launchbay.usecases.submodule_request import SubmoduleRequest
+
+Way = tuple[str, ...]  # from the root, component by component
+Asked = Callable[[Way], SubmoduleRequest]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmoduleShape:
+    """One submodule. `manifest` is None where it cannot be looked into, and `problem` says why.
+
+    `asked` is what is asked of it so far. `mapped` leads from parameters to the one of the outer module that is given
+    instead; `outside` has the values that the outer module or the revision brings, by the submodule's own names.
+    """
+
+    way: Way
+    locator: str
+    asked: SubmoduleRequest
+    application: Application | None = None
+    problem: str = ""
+    revisions: list[NamedRow] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)  # the newest first
+    version: int = 0  # that the manifest is of
+    shared_id: str | None = None  # the running instance that is used instead of a new one
+    manifest: CompiledManifest | None = None
+    mapped: Mapping[str, str] = field(default_factory=dict)
+    outside: Mapping[str, Any] = field(default_factory=dict)
+    inside: "list[SubmoduleShape]" = field(default_factory=list)
+
+
+async def submodule_shapes(
+    desk: Desk,
+    actor: Actor,
+    application: Application,
+    manifest: CompiledManifest,
+    parameters: Mapping[str, Any],
+    environment_id: str | None,
+    asked: Asked,
+) -> list[SubmoduleShape]:
+    """Return the submodules of an application launched with these parameters, each with those inside of it."""
+    if not any(component.type == SUBMODULE for component in manifest.components.values()):
+        return []
+    async with desk.database.connection() as connection:
+        lookup = desk.lookups.on(connection, actor)
+        await lookup.organization(application.organization_id)
+        if environment_id is None:
+            environment_id = (await lookup.default_environment(application.organization_id)).id
+        shared = await shared_instances(connection, environment_id)
+        looker = _Looker(desk, connection, lookup, application.organization_id, shared, asked)
+        return await looker.inside(manifest, parameters, (), frozenset({application.id}))
+
+
+async def present_submodules(desk: Desk, actor: Actor, instance_id: str) -> Mapping[str, Any]:
+    """Return the `submodules` of a request that leaves those of an instance as they are, secrets included.
+
+    The permission is the one for reconfiguring it, which is what they are for.
+    """
+    async with desk.database.connection() as connection:
+        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.EDIT_INSTANCE)
+        return await submodules_of(desk, connection, record)
+
+
+class _Looker:
+    """Looks from one submodule into the next, a bounded number of them."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        connection: Connection,
+        lookup: Lookup,
+        organization_id: str,
+        shared: Mapping[str, str],
+        asked: Asked,
+    ) -> None:
+        self._desk = desk
+        self._connection = connection
+        self._lookup = lookup
+        self._organization_id = organization_id
+        self._shared = shared
+        self._asked = asked
+        self._count = 0
+
+    async def inside(
+        self, manifest: CompiledManifest, parameters: Mapping[str, Any], way: Way, above: frozenset[str]
+    ) -> list[SubmoduleShape]:
+        configured = _configured(manifest, parameters)
+        found: list[SubmoduleShape] = []
+        for path, component in manifest.components.items():
+            if component.type == SUBMODULE:
+                self._count += 1
+                found.append(await self._one(manifest, configured.get(path, {}), path, (*way, path), above))
+        return found
+
+    async def _one(
+        self, outer: CompiledManifest, configured: Mapping[str, Any], path: str, way: Way, above: frozenset[str]
+    ) -> SubmoduleShape:
+        locator = configured.get(LOCATOR)
+        shape = SubmoduleShape(way=way, locator=locator if isinstance(locator, str) else "", asked=self._asked(way))
+        try:
+            application = await self._application(shape, above)
+            return await self._looked_into(shape, outer, configured, path, application, above)
+        except (BadRequest, InvalidManifest, NotAllowed, NotFound) as error:
+            return replace(shape, problem=error.sentences[0])
+
+    async def _application(self, shape: SubmoduleShape, above: frozenset[str]) -> Application:
+        if self._count > CONSOLE_SUBMODULES:
+            raise BadRequest(f"A form shows {CONSOLE_SUBMODULES} submodules; give what others take through the API.")
+        if not shape.locator:
+            raise BadRequest("Which application it is depends on a parameter that has no value yet.")
+        found = await applications.find(self._connection, organization_id=self._organization_id, locator=shape.locator)
+        if found is None:
+            raise BadRequest(f"The organization has no application of the id or name {shape.locator[:200]!r}.")
+        if found in above or len(shape.way) > SUBMODULE_LEVELS:
+            raise BadRequest("It contains itself; a launch would never end.")
+        return await self._lookup.application(found, Permission.READ)
+
+    async def _looked_into(
+        self,
+        shape: SubmoduleShape,
+        outer: CompiledManifest,
+        configured: Mapping[str, Any],
+        path: str,
+        application: Application,
+        above: frozenset[str],
+    ) -> SubmoduleShape:
+        known = await revisions.of_application(self._connection, application_id=application.id)
+        versions = [
+            row.version for row in await manifests.of_application(self._connection, application_id=application.id)
+        ]
+        asked, inherited, version = await self._chosen(shape.asked, application, known, versions)
+        shape = replace(
+            shape, application=application, revisions=known, versions=versions, asked=asked, version=version
+        )
+        if asked.revision_id is not None and asked.revision_id in self._shared:
+            return replace(shape, shared_id=self._shared[asked.revision_id])
+        if not self._lookup.allows(
+            self._organization_id, Permission.CREATE_INSTANCE, resources.application(application.id)
+        ):
+            shape = replace(shape, problem=f"You need the permission {Permission.CREATE_INSTANCE} for it too.")
+        manifest = await self._desk.manifests.get(self._connection, application.id, version)
+        pins = outer.configuration_pins.get(path, {})
+        mapped = {inner_name(manifest, key): pin.parameter for key, pin in pins.items() if pin.parameter is not None}
+        from_outer = {inner_name(manifest, key): value for key, value in configured.items() if key != LOCATOR}
+        outside = {name: value for name, value in {**inherited, **from_outer}.items() if name in manifest.parameters}
+        given = {name: value for name, value in asked.parameters.items() if name in manifest.parameters}
+        inside = await self.inside(manifest, {**outside, **given}, shape.way, above | {application.id})
+        return replace(shape, manifest=manifest, mapped=mapped, outside=outside, inside=inside)
+
+    async def _chosen(
+        self, asked: SubmoduleRequest, application: Application, known: list[NamedRow], versions: list[int]
+    ) -> tuple[SubmoduleRequest, Mapping[str, Any], int]:
+        """Return what is asked as far as the application has it, what its revision brings, and the version."""
+        inherited: Mapping[str, Any] = {}
+        version = application.latest_version
+        if asked.revision_id is not None and asked.revision_id not in {row.id for row in known}:
+            asked = replace(asked, revision_id=None)  # of the application that it was before
+        if asked.revision_id is not None:
+            revision = await self._lookup.revision(asked.revision_id, Permission.READ)
+            inherited, version = msgspec.json.decode(revision.parameters), revision.version
+        if asked.manifest_version not in versions:
+            asked = replace(asked, manifest_version=None)
+        return asked, inherited, asked.manifest_version or version
+
+
+def _configured(manifest: CompiledManifest, parameters: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the values of the pins as far as they can be told: what does not fit is said when the form is sent."""
+    lenient = replace(manifest, required_parameters=())
+    for given in (parameters, {}):
+        try:
+            return configure(lenient, given)
+        except BadRequest:
+            continue
+    return {}
