@@ -151,7 +151,7 @@ class Ending:
         job_id = await accept(connection, claim.instance_id, due.owner_id, plan, manifest)
         if job_id is not None:
             await self._recording.fired(connection, due, job_id, claim.organization_id, claim.application_id)
-            await schedules.remove(connection, schedule_id=due.id)
+            await schedules.remove(connection, schedule_ids=[due.id])
 
     async def _delete_instance(self) -> bool:
         async with self._database.connection() as connection:

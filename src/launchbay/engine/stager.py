@@ -29,6 +29,8 @@ from launchbay.store.schedules import DueRow, TargetRow
 log = structlog.get_logger(__name__)
 
 BATCH = 20  # one transaction; a larger one would hold its locks longer
+# Their next row, which is the only one of its kind for its component, may be written before the end of the round.
+_COME_AGAIN = frozenset({"cron", "trigger", "signals"})
 
 
 class Stager:
@@ -45,9 +47,9 @@ class Stager:
         """Fire a batch of due schedules, oldest first, and return how many rows it dealt with."""
         async with self._database.transaction() as connection:
             due = await schedules.take_due(connection, count=BATCH)
-            for schedule in due:
-                async with connection.transaction():
-                    await self._fire(connection, schedule)
+            fired = [schedule.id for schedule in due if await self._fire(connection, schedule)]
+            if fired:
+                await schedules.remove(connection, schedule_ids=fired)
         return len(due)
 
     async def recall_forgotten(self) -> None:
@@ -55,29 +57,30 @@ class Stager:
         async with self._database.connection() as connection:
             await schedules.unblock_forgotten(connection)
 
-    async def _fire(self, connection: Connection, schedule: DueRow) -> None:
+    async def _fire(self, connection: Connection, schedule: DueRow) -> bool:
+        """Return whether the schedule is over and must be removed before the commit."""
         target = await schedules.lock_target(
             connection, instance_id=schedule.instance_id, due_at=schedule.due_at, schedule_id=schedule.id
         )
         if target is None or target.status == InstanceStatus.DESTROYED:
-            await schedules.remove(connection, schedule_id=schedule.id)
-            return
+            return True
         if target.job_id is not None or not target.is_turn:
             await schedules.block(connection, schedule_id=schedule.id, instance_id=schedule.instance_id)
-            return
+            return False
+        if schedule.kind in _COME_AGAIN:
+            await schedules.remove(connection, schedule_ids=[schedule.id])
         if schedule.kind == "signals":
-            await schedules.remove(connection, schedule_id=schedule.id)
             await self._look(connection, schedule, target)
-            return
+            return False
         manifest, plan = await self._plan(connection, schedule, target)
         job_id = await accept(connection, schedule.instance_id, schedule.owner_id, plan, manifest)
         assert job_id is not None, "the instance is locked, idle and not destroyed"
         await self._recording.fired(connection, schedule, job_id, target.organization_id, target.application_id)
-        await schedules.remove(connection, schedule_id=schedule.id)
         if schedule.kind == "cron":
             await self._come_again(connection, schedule, manifest)
         metrics.lateness.labels(schedule.kind).observe(max(0.0, (self._clock.now() - schedule.due_at).total_seconds()))
         log.info("schedule.fired", schedule=schedule.id, instance=schedule.instance_id, job=job_id)
+        return schedule.kind not in _COME_AGAIN
 
     async def _look(self, connection: Connection, schedule: DueRow, target: TargetRow) -> None:
         try:

@@ -40,7 +40,7 @@ WITH idle AS (
 UPDATE schedules SET blocked = false FROM idle WHERE schedules.instance_id = idle.id AND schedules.blocked;
 
 -- name: remove
-DELETE FROM schedules WHERE id = %(schedule_id)s;
+DELETE FROM schedules WHERE id = ANY (%(schedule_ids)s::text[]);
 
 -- name: insert
 INSERT INTO schedules (id, instance_id, kind, workflow, parameters, owner_id, due_at)
