@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from tests.api.manifests import WORKFLOWS
+from tests.api.offered import environment, launched
 from tests.api.running import Api, accepted, running_api
 from tests.api.test_reactive_life import names, triggered, until
+from tests.api.test_service_components import POOLED, service
 from tests.databases import Databases
 from tests.outgoing.loopback import answer, loopback_server
 
@@ -51,6 +53,22 @@ async def test_a_trigger_that_follows_in_the_end_of_a_job_is_in_the_log(api: Api
     [entry] = await by(api, "engine/triggers", instance)
     assert entry["object"].endswith("/workflows/hear")
     assert entry["after"]["job"] == document["workflowHistory"][0]["id"]
+
+
+async def test_a_command_of_a_workflow_is_in_the_log_if_it_changes_a_service(api: Api) -> None:
+    where = await environment(api)
+    pool = await service(api, "builtin:static_resource_pool", {"configuration.resources": ["only"]}, where=where)
+    user = await launched(api, POOLED, where)
+    await api.run(user["id"], "actions.list")
+    log = f"organizations/{api.organization}/audit"
+    [entry] = accepted(await api.get(log, actor="engine/workflows", object=pool))
+    assert (entry["operation"], entry["after"]["command"]) == ("run_service_command", "acquire")
+    assert entry["after"]["instance"] == user["id"]
+    assert entry["after"]["job"] == user["workflowHistory"][-1]["id"]
+    assert user["id"] not in str(entry["after"]["arguments"]), "what is given may be a secret"
+    await api.run(user["id"], "actions.give")
+    entries = accepted(await api.get(log, actor="engine/workflows", object=pool))
+    assert [entry["after"]["command"] for entry in entries] == ["acquire", "release"]
 
 
 async def test_a_webhook_that_is_switched_off_is_in_the_log(

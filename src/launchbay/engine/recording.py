@@ -4,11 +4,15 @@ Nobody called: the actor is `engine`, and its e-mail address names the duty, suc
 schedule is its owner, and stands in the entry.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from launchbay.access import resources
 from launchbay.access.actor import Actor, Method
 from launchbay.access.secret_key import SecretKey
 from launchbay.clock import to_ms
 from launchbay.observe.audit import Audit
+from launchbay.runtime.run import JobRun
 from launchbay.store.pool import Connection
 from launchbay.store.retention import DroppedRow
 from launchbay.store.schedules import DueRow
@@ -36,6 +40,25 @@ class Recording:
             str(resources.workflow(application_id, due.instance_id, due.workflow)),
             organization_id=organization_id,
             after={"job": job_id, "schedule": due.id, "dueAt": to_ms(due.due_at), "owner": due.owner_id},
+        )
+
+    async def commanded(
+        self, connection: Connection, *, job: JobRun, service_id: str, given: tuple[str, Mapping[str, Any]]
+    ) -> None:
+        """Write down that a job has run a command, with these arguments, which changes a service."""
+        command, arguments = given
+        await self._audit.record(
+            connection,
+            _actor("workflows"),
+            "run_service_command",
+            str(resources.service(service_id)),
+            organization_id=job.organization_id,
+            after={
+                "command": command,
+                "arguments": self._audit.fingerprints(arguments),
+                "instance": job.instance_id,
+                "job": job.job_id,
+            },
         )
 
     async def disabled(self, connection: Connection, webhook: DisabledRow, reason: str) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 from launchbay.access.secret_key import SealBroken, SecretKey
 from launchbay.actions.contract import idempotency_key
 from launchbay.engine.journal import patiently
+from launchbay.engine.recording import Recording
 from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.model.links import BoundService, Link
+from launchbay.observe.entered_once import entered_once
 from launchbay.runtime.recorded import recorded
 from launchbay.runtime.run import JobRun
 from launchbay.service_types.contract import ServiceCall, ServiceType
@@ -27,6 +29,7 @@ class ServiceCalls:
         self._database = database
         self._service_types = service_types
         self._secret_key = secret_key
+        self._recording = Recording(secret_key)
 
     async def run(
         self, job: JobRun, link: Link, command: str, arguments: Mapping[str, Any], path: str, *, is_over: bool = False
@@ -60,12 +63,14 @@ class ServiceCalls:
         try:
             opened_parameters = await patiently(partial(self._open, link.instance_id, bound))
             job.secrets.learn(opened_parameters)
+            checked = checked_arguments(declared, arguments)
+            entry = partial(self._recording.commanded, job=job, service_id=link.instance_id, given=(command, checked))
             call = ServiceCall(
                 service_id=link.instance_id,
                 organization_id=job.organization_id,
                 parameters={**bound.parameters, **opened_parameters},
-                arguments=checked_arguments(declared, arguments),
-                transaction=self._database.transaction,
+                arguments=checked,
+                transaction=entered_once(self._database, entry) if declared.changes else self._database.transaction,
                 report=_ignore,
                 seal=ServiceSeal(self._secret_key, link.instance_id),
                 idempotency_key=key,

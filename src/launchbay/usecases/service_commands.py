@@ -1,8 +1,7 @@
 """Commands on service instances (reference §4, Service instances)."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ from launchbay.access.permissions import Permission
 from launchbay.errors import FieldErrors
 from launchbay.limits import COMMAND_REPORTS
 from launchbay.model.service import Service
+from launchbay.observe.entered_once import entered_once
 from launchbay.service_types.contract import ServiceCall
 from launchbay.service_types.parameters import checked_arguments
 from launchbay.service_types.sealed import ServiceSeal, open_secrets
@@ -47,13 +47,14 @@ async def run_command(
         checked = checked_arguments(command, arguments)
         secrets = await open_secrets(desk.secret_key, connection, service.id)
     database = desk.database
+    entry = _entry(desk, actor, service, command_name, checked)
     reports: deque[Mapping[str, Any]] = deque(maxlen=COMMAND_REPORTS)
     call = ServiceCall(
         service_id=service.id,
         organization_id=service.organization_id,
         parameters={**msgspec.json.decode(service.parameters), **secrets},
         arguments=checked,
-        transaction=_recorded(desk, actor, service, command_name, checked) if command.changes else database.transaction,
+        transaction=entered_once(database, entry) if command.changes else database.transaction,
         report=reports.append,
         seal=ServiceSeal(desk.secret_key, service.id),
     )
@@ -65,21 +66,14 @@ async def run_command(
     return [*(reports or [{}]), final]
 
 
-def _recorded(
+def _entry(
     desk: Desk, actor: Actor, service: Service, command: str, arguments: Mapping[str, Any]
-) -> Callable[[], AbstractAsyncContextManager[Connection]]:
-    """Return transactions for a command, the first of which writes the audit entry too."""
-    is_recorded = False
+) -> Callable[[Connection], Awaitable[None]]:
+    """Return what writes the audit entry of a command."""
 
-    @asynccontextmanager
-    async def transaction() -> AsyncIterator[Connection]:
-        nonlocal is_recorded
-        async with desk.database.transaction() as connection:
-            if not is_recorded:
-                after = {"command": command, "arguments": desk.audit.fingerprints(arguments)}
-                key = (service.id, service.organization_id)
-                await record(desk, connection, actor, "run_service_command", key, after=after)
-            yield connection
-        is_recorded = True
+    async def write(connection: Connection) -> None:
+        after = {"command": command, "arguments": desk.audit.fingerprints(arguments)}
+        key = (service.id, service.organization_id)
+        await record(desk, connection, actor, "run_service_command", key, after=after)
 
-    return transaction
+    return write
