@@ -11,6 +11,7 @@ from launchbay.store.backup import back_up, restore
 from launchbay.store.migrate import revisions
 from tests.api.running import accepted, basic, running_api
 from tests.databases import Databases
+from tests.store.older_postgres import older_postgres
 
 MANIFEST = """
 launch:
@@ -99,6 +100,26 @@ def test_a_truncated_backup_restores_nothing(databases: Databases, tmp_path: Pat
     with psycopg.connect(empty) as connection:
         tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
     assert tables == (0,)
+
+
+def test_a_backup_goes_to_an_older_postgresql_and_back(databases: Databases, tmp_path: Path) -> None:
+    url = databases.create()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("INSERT INTO organizations (id, name) VALUES ('6b00261c4ba4eb76fa93ae77', 'SET x = 0;')")
+    back_up(url, tmp_path / "there.dump")
+    with older_postgres() as older:
+        assert restore(older, tmp_path / "there.dump") == revisions()[-1]
+        with psycopg.connect(older, autocommit=True) as connection:
+            # What servers since 15.20 and its kin write by themselves.
+            connection.execute(
+                "UPDATE pg_attribute SET attoptions = '{pg_attver=26499424}'"
+                " WHERE attrelid = 'organizations'::regclass AND attnum > 0"
+            )
+        back_up(older, tmp_path / "back.dump")
+    again = databases.create(empty=True)
+    restore(again, tmp_path / "back.dump")
+    with psycopg.connect(again) as connection:
+        assert connection.execute("SELECT name FROM organizations").fetchall() == [("SET x = 0;",)]
 
 
 def test_a_backup_of_a_newer_version_is_refused(databases: Databases, tmp_path: Path) -> None:

@@ -6,22 +6,16 @@ consistent moment of everything, and `pg_restore` of any installation of that ve
 
 import os
 import re
-import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 
 from launchbay.errors import CannotStart
-from launchbay.process_environment import least_environment
-from launchbay.store import cluster
 from launchbay.store.migrate import check_known
 from launchbay.store.pool import conninfo, shown
+from launchbay.store.postgres_programs import run, run_archive
 
-_SERVICE = "launchbay"
 # Alembic writes one row; this is what it looks like in the text that pg_restore makes of its table.
 _REVISION_TABLE = "alembic_version"
 _VERSION = re.compile(rf"^COMMENT ON TABLE public\.{_REVISION_TABLE} IS 'Launchbay ([^']+)'", re.MULTILINE)
@@ -39,7 +33,7 @@ def back_up(database_url: str, file: Path) -> int:
         with tempfile.TemporaryDirectory(dir=file.absolute().parent, prefix=f".{file.name}.") as directory:
             draft = Path(directory) / file.name
             options = ["--format=custom", "--no-owner", "--no-privileges", "--no-unlogged-table-data"]
-            _run(database_url, ["pg_dump", *options, "--file", str(draft)], "The backup could not be made:")
+            run(database_url, ["pg_dump", *options, "--file", str(draft)], "The backup could not be made:")
             with draft.open("rb") as stream:
                 os.fsync(stream.fileno())
                 size = os.fstat(stream.fileno()).st_size
@@ -57,15 +51,13 @@ def restore(database_url: str, file: Path) -> str:
     revision = _revision(database_url, file)
     check_known(revision, f"The backup {file}", _version(database_url, file))
     _check_empty(database_url)
-    # Everything in one transaction; a row that breaks a rule ends it.
-    arguments = ["pg_restore", "--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
-    _run(database_url, [*arguments, "--dbname", f"service={_SERVICE}", str(file)], f"{file} could not be restored:")
+    run_archive(database_url, file, f"{file} could not be restored:")
     return revision
 
 
 def _revision(database_url: str, file: Path) -> str:
     arguments = ["pg_restore", "--data-only", "--table", _REVISION_TABLE, "--file", "-", str(file)]
-    text = _run(database_url, arguments, f"{file} cannot be read as a backup:")
+    text = run(database_url, arguments, f"{file} cannot be read as a backup:")
     lines = text.splitlines()
     for place, line in enumerate(lines[:-1]):
         if line.startswith("COPY ") and _REVISION_TABLE in line:
@@ -75,7 +67,7 @@ def _revision(database_url: str, file: Path) -> str:
 
 def _version(database_url: str, file: Path) -> str | None:
     """Return which version of the product the backup's schema is of, where it says so."""
-    text = _run(database_url, ["pg_restore", "--schema-only", "--file", "-", str(file)], f"{file} cannot be read:")
+    text = run(database_url, ["pg_restore", "--schema-only", "--file", "-", str(file)], f"{file} cannot be read:")
     found = _VERSION.search(text)
     return None if found is None else found[1]
 
@@ -93,30 +85,3 @@ def _check_empty(database_url: str) -> None:
             f"The database at {shown(database_url)} is not empty, and a restoration overwrites nothing.",
             "Restore into a new data directory (--data-dir) or a new database (--database-url).",
         )
-
-
-def _run(database_url: str, arguments: list[str], failed: str) -> str:
-    with _service_file(database_url) as variables:
-        run = subprocess.run(  # noqa: S603 - PostgreSQL's programs with our own arguments
-            [cluster.binaries() / arguments[0], *arguments[1:]],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            umask=0o077,
-            env=least_environment(path=os.defpath, LC_ALL="C", **variables),
-        )
-    if run.returncode != 0:
-        raise CannotStart(failed, *run.stderr.decode("utf-8", "replace").strip().splitlines()[-5:])
-    return run.stdout.decode("utf-8", "replace")
-
-
-@contextmanager
-def _service_file(database_url: str) -> Iterator[dict[str, str]]:
-    """Tell the connection through a private file: everybody may read the arguments of a process."""
-    given = {**conninfo_to_dict(conninfo(database_url)), "options": "-c statement_timeout=0 -c timezone=UTC"}
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "service.conf"
-        path.write_text(
-            "\n".join([f"[{_SERVICE}]", *(f"{name}={value}" for name, value in given.items()), ""]), "utf-8"
-        )
-        yield {"PGSERVICEFILE": str(path), "PGSERVICE": _SERVICE}
