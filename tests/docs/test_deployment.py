@@ -57,3 +57,5 @@ def test_the_image_copies_files_that_exist() -> None:
     copied = [name for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.MULTILINE) for name in line.split()[:-1]]
     assert copied
     assert [name for name in copied if not Path(name).exists()] == []
+    sent = {line[1:] for line in Path(".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")}
+    assert set(copied) == sent
