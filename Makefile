@@ -18,7 +18,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check docs console debian moto test test-faults serve demo bench soak lock clean
+.PHONY: help setup check docs console debian moto test test-faults serve demo wheel bench soak lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -59,6 +59,9 @@ serve: $(PACKAGE) ## run the server in ./data
 
 demo: $(PACKAGE) ## run the server with something to look at
 	$(BIN)/launchbay demo $(ARGS)
+
+wheel: $(PACKAGE) ## build the package, console and all, in ./dist
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 
 bench: $(DEV) ## measure the speed promises
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -14,7 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "site"
 SOURCE = BUILD / "source"
+EVIDENCE = "evidence/index.md"
 _LINK = re.compile(r"(?<!!)\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+_PICTURES = {".png", ".svg"}
 _DECISION = re.compile(r"# (?:\d+[:.]? )?(.*)")
 
 
@@ -23,8 +25,6 @@ def placed() -> dict[Path, Path]:
     docs = ROOT / "docs"
     pages = {path: path.relative_to(docs) for path in sorted(docs.rglob("*.md"))}
     pages[ROOT / "CONTRIBUTING.md"] = Path("contributing.md")
-    for path in sorted((ROOT / "examples").glob("*/README.md")):
-        pages[path] = Path("examples") / f"{path.parent.name}.md"
     return pages
 
 
@@ -68,6 +68,12 @@ def _items(fragments: list[Path], pages: dict[Path, Path]) -> Iterator[str]:
         yield text if text.startswith(("- ", "# ")) else f"- {text.replace(chr(10), chr(10) + '  ')}"
 
 
+def configuration() -> str:
+    """Return the generator's configuration. The menu has the evidence where it was measured and written."""
+    lines = (ROOT / "docsite" / "zensical.toml").read_text("utf-8").splitlines(keepends=True)
+    return "".join(line for line in lines if EVIDENCE not in line or (ROOT / "docs" / EVIDENCE).exists())
+
+
 def write_source() -> None:
     """Write the pages and pictures as the site generator takes them."""
     shutil.rmtree(BUILD, ignore_errors=True)
@@ -75,10 +81,13 @@ def write_source() -> None:
     for path, place in pages.items():
         (SOURCE / place).parent.mkdir(parents=True, exist_ok=True)
         (SOURCE / place).write_text(with_links(path, place, pages), "utf-8")
-    shutil.copytree(ROOT / "docs" / "images", SOURCE / "images")
+    for path in sorted(path for path in (ROOT / "docs").rglob("*") if path.suffix in _PICTURES):
+        place = SOURCE / path.relative_to(ROOT / "docs")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place)
     (SOURCE / "decisions" / "index.md").write_text(decisions(), "utf-8")
     (SOURCE / "changes.md").write_text(changes(pages), "utf-8")
-    shutil.copy(ROOT / "docsite" / "zensical.toml", BUILD / "zensical.toml")
+    (BUILD / "zensical.toml").write_text(configuration(), "utf-8")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The how-to pages about directories and older clients name commands, methods and fields that there are."""
+"""The how-to pages name commands, make targets, methods and fields that there are."""
 
 import re
 from pathlib import Path
@@ -14,13 +14,13 @@ from tests.docs.pages import DOCS, blocks
 
 DIRECTORY = DOCS / "howto" / "apply-a-directory.md"
 OLDER = DOCS / "howto" / "migrate-from-older-clients.md"
-WITH_COMMANDS = [DIRECTORY, OLDER, DOCS / "reference" / "client.md", DOCS / "errors.md"]
+WITH_COMMANDS = [*sorted((DOCS / "howto").glob("*.md")), DOCS / "reference" / "client.md", DOCS / "errors.md"]
 COMMANDS = {name for entries in SECTIONS.values() for name in entries}
 
 
 def unknown_commands(text: str) -> list[str]:
     found = []
-    for noun, verb in re.findall(r"\blaunchbay ([a-z-]+)(?: ([a-z][a-z-]*))?", text):
+    for noun, verb in re.findall(r"(?<![\w./-])launchbay ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?", text):
         verbs = {*nouns().get(noun, {}), *ADDED.get(noun, {})}
         if noun not in COMMANDS or (noun in nouns() and verb and verb not in verbs):
             found.append(f"{noun} {verb}".strip())

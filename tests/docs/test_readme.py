@@ -2,16 +2,20 @@
 
 import json
 import re
+from pathlib import Path
 
-from tests.docs.pages import ROOT, blocks
+import pytest
+
+from tests.docs.pages import DOCS, ROOT, blocks
 from tests.docs.served import served
 
 PAGE = ROOT / "README.md"
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE))
 
 
-def test_every_make_command_of_the_readme_exists() -> None:
-    used = re.findall(r"\bmake ([a-z-]+)", "".join(block.text for block in blocks(PAGE) if block.language == "console"))
+@pytest.mark.parametrize("page", [PAGE, DOCS / "howto" / "install.md"], ids=lambda page: str(page.name))
+def test_every_make_command_of_the_page_exists(page: Path) -> None:
+    used = re.findall(r"\bmake ([a-z-]+)", "".join(block.text for block in blocks(page) if block.language == "console"))
     assert used
     assert set(used) <= TARGETS
 
