@@ -3,6 +3,7 @@
 import asyncio
 
 from launchbay.engine.engine import Engine
+from launchbay.store import schedules
 from tests.engine.bay import Bay
 
 COMMANDS = """
@@ -100,6 +101,32 @@ async def test_due_order_holds_when_another_process_has_the_earlier_one(bay: Bay
     async with bay.working():
         await bay.until("SELECT count(*) = 2 FROM jobs WHERE status = 'Succeeded'")
     assert await names(bay, instance) == ["act.go", "act.other"]
+
+
+async def test_an_instance_that_somebody_changes_is_left_for_the_next_round_and_holds_up_no_other(
+    bay: Bay, engine: Engine
+) -> None:
+    busy, idle = await bay.instance(COMMANDS, "Running"), await bay.instance(COMMANDS, "Running")
+    for instance in (busy, idle):
+        await bay.schedule(instance, "act.other")
+    async with bay.database.transaction() as connection:
+        await connection.execute("UPDATE instances SET name = 'new' WHERE id = %s", [busy])
+        async with asyncio.timeout(5):
+            assert await engine.stager.fire_due() == 1
+        assert (await names(bay, busy), await names(bay, idle)) == ([], ["act.other"])
+    assert await engine.stager.fire_due() == 1
+    assert await names(bay, busy) == ["act.other"]
+
+
+async def test_what_refers_to_an_instance_does_not_wait_for_the_firing_of_its_schedule(bay: Bay) -> None:
+    instance = await bay.instance(COMMANDS, "Running")
+    await bay.schedule(instance, "act.other")
+    async with bay.database.transaction() as connection:
+        [due] = await schedules.take_due(connection, count=1)
+        target = await schedules.lock_target(connection, instance_id=instance, due_at=due.due_at, schedule_id=due.id)
+        assert target is not None
+        async with asyncio.timeout(5):
+            await bay.schedule(instance, "act.go", 60)
 
 
 async def test_a_schedule_that_cannot_be_carried_out_any_more_shows_as_a_failed_job(bay: Bay, engine: Engine) -> None:

@@ -44,24 +44,37 @@ class Stager:
         self._recording = Recording(secret_key)
 
     async def fire_due(self) -> int:
-        """Fire a batch of due schedules, oldest first, and return how many rows it dealt with."""
+        """Fire a batch of due schedules, oldest first, and return how many rows it dealt with.
+
+        Those whose instance somebody is changing at this moment are left for the next round.
+        """
+        over: list[str] = []
+        left = 0
         async with self._database.transaction() as connection:
             due = await schedules.take_due(connection, count=BATCH)
-            fired = [schedule.id for schedule in due if await self._fire(connection, schedule)]
-            if fired:
-                await schedules.remove(connection, schedule_ids=fired)
-        return len(due)
+            for schedule in due:
+                target = await self._lock_target(connection, schedule)
+                if target is None and await schedules.is_target_there(connection, instance_id=schedule.instance_id):
+                    left += 1
+                elif await self._fire(connection, schedule, target):
+                    over.append(schedule.id)
+            if over:
+                await schedules.remove(connection, schedule_ids=over)
+        return len(due) - left
 
     async def recall_forgotten(self) -> None:
         """Free what waits for a job that ended in a crash before it could say so."""
         async with self._database.connection() as connection:
             await schedules.unblock_forgotten(connection)
 
-    async def _fire(self, connection: Connection, schedule: DueRow) -> bool:
-        """Return whether the schedule is over and must be removed before the commit."""
-        target = await schedules.lock_target(
+    @staticmethod
+    async def _lock_target(connection: Connection, schedule: DueRow) -> TargetRow | None:
+        return await schedules.lock_target(
             connection, instance_id=schedule.instance_id, due_at=schedule.due_at, schedule_id=schedule.id
         )
+
+    async def _fire(self, connection: Connection, schedule: DueRow, target: TargetRow | None) -> bool:
+        """Return whether the schedule is over and must be removed before the commit."""
         if target is None or target.status == InstanceStatus.DESTROYED:
             return True
         if target.job_id is not None or not target.is_turn:
