@@ -17,7 +17,9 @@ class SoakLoad(FamilyLoad):
     async def begin_round(self) -> None:
         """Forget what was promised, and take what is left of the rounds before for destroying."""
         self.history, self.deletions, self._stop = History(), Deletions(), asyncio.Event()
-        answer = await self._call("GET", f"applications/{self._top}/instances?status=Running")
+        listed = f"applications/{self._top}/instances?status=Running"
+        while (answer := await self._try("GET", listed, None)) is None:  # of a server that was just killed
+            await asyncio.sleep(PAUSE_S[0])
         self._left = [instance["id"] for instance in answer.json()]
 
     async def _client(self) -> None:

@@ -20,7 +20,7 @@ from launchbay.store.statements import Change
 RETAIN_S = 60.0
 BATCH = 2_000  # rows of a kind in one transaction
 INSTANCES = 50  # instances in one transaction
-_PAUSE_S = 0.05  # between batches, for those who have more urgent business with the database
+PAUSE_S = 0.05  # between batches, for those who have more urgent business with the database
 _DAY_S = 86_400.0
 _BEGINNING = (datetime(1970, 1, 1, tzinfo=UTC), "")
 
@@ -67,7 +67,7 @@ class Retention:
             log.info("retention.dropped", **counts)
         has_more = any(more for _, more in dropped.values())
         if has_more:
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(PAUSE_S)
         return has_more
 
     @staticmethod
