@@ -118,15 +118,23 @@ async def test_an_instance_that_somebody_changes_is_left_for_the_next_round_and_
     assert await names(bay, busy) == ["act.other"]
 
 
-async def test_what_refers_to_an_instance_does_not_wait_for_the_firing_of_its_schedule(bay: Bay) -> None:
-    instance = await bay.instance(COMMANDS, "Running")
-    await bay.schedule(instance, "act.other")
+async def test_a_signal_that_is_told_while_an_older_one_is_fired_is_not_taken_for_the_same(bay: Bay) -> None:
+    consumer = await bay.instance(COMMANDS, "Running")
+    # As launchbay_follow_up tells it at the end of a job.
+    tell = (
+        "INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)"
+        " SELECT launchbay_new_id(), id, 'signals', '', owner_id, now() FROM instances WHERE id = %s"
+        " FOR KEY SHARE ON CONFLICT DO NOTHING"
+    )
+    await bay.change(tell, consumer)
     async with bay.database.transaction() as connection:
         [due] = await schedules.take_due(connection, count=1)
-        target = await schedules.lock_target(connection, instance_id=instance, due_at=due.due_at, schedule_id=due.id)
-        assert target is not None
-        async with asyncio.timeout(5):
-            await bay.schedule(instance, "act.go", 60)
+        assert await schedules.lock_target(connection, instance_id=consumer, due_at=due.due_at, schedule_id=due.id)
+        telling = asyncio.create_task(bay.change(tell, consumer))
+        await asyncio.sleep(0.2)
+        await schedules.remove(connection, schedule_id=due.id)
+    await telling
+    assert await bay.one("SELECT count(*) FROM schedules WHERE instance_id = %s", consumer) == 1
 
 
 async def test_a_schedule_that_cannot_be_carried_out_any_more_shows_as_a_failed_job(bay: Bay, engine: Engine) -> None:

@@ -12,14 +12,15 @@ FOR UPDATE SKIP LOCKED;
 -- The instance that a due schedule is for. The lock orders this against the end of its job. What was due before comes
 -- first, even if another process holds it or it still waits for the end of a job.
 -- It never waits: who fires holds up to twenty schedules and instances, which the ends of jobs wait for in their turn
--- (they delete the schedules of what they destroyed, and tell the consumers of a signal). And it is not FOR UPDATE,
--- which would keep everybody from referring to the instance.
+-- (they delete the schedules of what they destroyed, and tell the consumers of a signal). FOR UPDATE makes those wait
+-- who refer to the instance: a signal that is told while an older one is being fired would be taken for the same, and
+-- be lost with it. And a signal that is being told right now is told before it is fired.
 SELECT status, job_id, organization_id, application_id, version, NOT EXISTS (
            SELECT FROM schedules
            WHERE schedules.instance_id = instances.id AND schedules.due_at <= now()
              AND (schedules.due_at, schedules.id) < (%(due_at)s, %(schedule_id)s)
        ) AS is_turn
-FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE SKIP LOCKED;
+FROM instances WHERE id = %(instance_id)s FOR UPDATE SKIP LOCKED;
 
 -- name: is_target_there
 -- Whether the instance exists that another transaction may be changing.
