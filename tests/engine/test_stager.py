@@ -132,7 +132,7 @@ async def test_a_signal_that_is_told_while_an_older_one_is_fired_is_not_taken_fo
         assert await schedules.lock_target(connection, instance_id=consumer, due_at=due.due_at, schedule_id=due.id)
         telling = asyncio.create_task(bay.change(tell, consumer))
         await asyncio.sleep(0.2)
-        await schedules.remove(connection, schedule_id=due.id)
+        await schedules.remove(connection, schedule_ids=[due.id])
     await telling
     assert await bay.one("SELECT count(*) FROM schedules WHERE instance_id = %s", consumer) == 1
 
