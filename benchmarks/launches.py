@@ -23,9 +23,9 @@ application:
         configuration.workflows:
           launch:
             steps:
-              - first: {action: ACTION, parameters: {delay: 0}}
-              - second: {action: ACTION, precedingPhases: [first], parameters: {delay: 0}}
-              - third: {action: ACTION, precedingPhases: [second], parameters: {delay: 0}}
+              - first: {action: ACTION, parameters: {delay: DELAY}}
+              - second: {action: ACTION, precedingPhases: [first], parameters: {delay: DELAY}}
+              - third: {action: ACTION, precedingPhases: [second], parameters: {delay: DELAY}}
             return:
               done: {value: "yes"}
           destroy:
@@ -39,12 +39,14 @@ class Throughput:
     cpu_ms: float
 
 
-async def application(client: Client, action: str) -> str:
-    """Create the three-step application and return its id."""
+async def application(client: Client, action: str, delay_s: float = 0) -> str:
+    """Create the three-step application and return its id; a step that waits does so for `delay_s`."""
     organization = (await client.json("GET", "/api/1/organizations"))[0]["id"]
     name = {"name": f"bench-{action}-{time.time_ns()}"}
     app = str((await client.json("POST", f"/api/1/organizations/{organization}/applications", name))["id"])
-    await client.yaml(f"/api/1/applications/{app}/manifest", THREE_STEPS.replace("ACTION", action))
+    await client.yaml(
+        f"/api/1/applications/{app}/manifest", THREE_STEPS.replace("ACTION", action).replace("DELAY", str(delay_s))
+    )
     return app
 
 
@@ -58,10 +60,10 @@ async def wait_running(client: Client, instance: str, pause_s: float = 0.02) -> 
         await asyncio.sleep(pause_s)
 
 
-async def throughput(server: Server, action: str, launches: int, clients: int = 16) -> Throughput:
+async def throughput(server: Server, action: str, launches: int, clients: int = 16, delay_s: float = 0) -> Throughput:
     """Launch from many clients at once, and wait until every instance runs."""
     first = server.client()
-    app = await application(first, action)
+    app = await application(first, action, delay_s)
     await wait_running(first, (await first.json("POST", f"/api/1/applications/{app}/launch", {}))["id"])
     left = iter(range(launches))
     last: dict[int, str] = {}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
+from psycopg import sql
 
 from benchmarks.http_client import Client
 from benchmarks.reads import hammer
@@ -45,3 +46,17 @@ def commits_per_s(url: str, seconds: float = 2.0) -> float:
             count += 1
         connection.execute("DROP TABLE benchmark_commits")
     return count / seconds
+
+
+def copied_s(url: str, instance: str) -> float:
+    """Return how long PostgreSQL alone takes to give out what lists show of this instance and its like."""
+    with psycopg.connect(conninfo(url), autocommit=True) as connection:
+        statement = (
+            "COPY (SELECT id, name, status, version, return_values, created_at FROM instances WHERE application_id ="
+            " (SELECT application_id FROM instances WHERE id = {})) TO STDOUT"
+        )
+        began = time.perf_counter()
+        with connection.cursor() as cursor, cursor.copy(sql.SQL(statement).format(sql.Literal(instance))) as rows:
+            for _ in rows:
+                pass
+        return time.perf_counter() - began

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from yaml import CSafeLoader, parse
+
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest.reader import read
 
@@ -38,6 +40,12 @@ def synthetic_ms() -> tuple[float, float]:
     data = _long(500)
     times = [_timed(lambda data: compile_manifest(data, known_actions=ACTIONS), data) * 1e3 for _ in range(ROUNDS)]
     return min(times), statistics.median(times)
+
+
+def parse_ms() -> float:
+    """Return the median milliseconds in which the YAML library's C parser gives the events of that manifest."""
+    data = _long(500)
+    return statistics.median(_timed(lambda data: list(parse(data, CSafeLoader)), data) * 1e3 for _ in range(ROUNDS))
 
 
 def _report(name: str, data: bytes) -> float:

@@ -1,6 +1,6 @@
 """A million pending schedules: how soon due ones start, what waiting costs, how many can fall due at once.
 
-python -m benchmarks.schedules [--count 1000000]     (quality.md §4)
+python -m benchmarks.schedules [--count 1000000] [--json FILE]     (quality.md §4)
 
 The schedules lie on ten thousand instances, and nearly all of them are due in weeks. They are inserted in bulk; one by
 one is measured apart, over the API and as statements.
@@ -8,16 +8,18 @@ one is measured apart, over the API and as statements.
 
 import argparse
 import asyncio
-import os
 import time
 from datetime import datetime
+from pathlib import Path
 
 import psycopg
 
 from benchmarks.http_client import Client
+from benchmarks.limits import commits_per_s
 from benchmarks.lists import fill
 from benchmarks.reads import running_instance
 from benchmarks.server import Server, running
+from benchmarks.table import Limit, Table
 from launchbay.store.embedded import EmbeddedPostgres
 from launchbay.store.pool import conninfo
 
@@ -28,7 +30,6 @@ LATE = 600
 AT_ONCE = 1_000
 IDLE_S = 15.0
 CLIENTS = 16
-ROW = "{:<52} {:>12} {:>12} {:>12}   {}"
 
 _SOME = """
 INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
@@ -45,22 +46,18 @@ _EVENLY = "now() + interval '1 second' + number * %(over_s)s / %(count)s * inter
 _AT_ONCE = "now() + interval '2 seconds'"
 
 
-def line(what: str, measured: str, must: str = "", aim: str = "", beside: str = "") -> None:
-    print(ROW.format(what, measured, must, aim, beside), flush=True)
-
-
 def insert_in_bulk(connection: psycopg.Connection, count: int) -> None:
     connection.execute(
         "INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)"
         " SELECT launchbay_new_id(), id, 'workflow', 'destroy', owner_id,"
         " now() + (20 + random() * 20) * interval '1 day'"
-        " FROM instances, generate_series(1, %s) WHERE status = 'Running'",
-        [count // INSTANCES],
+        " FROM instances, generate_series(1, %s) WHERE status = 'Running' LIMIT %s",
+        [count // INSTANCES + 1, count],
     )
     connection.execute("VACUUM (ANALYZE) schedules")
 
 
-def inserts_per_s(connection: psycopg.Connection) -> float:
+def inserts_per_s(connection: psycopg.Connection, seconds: float = ONE_BY_ONE_S) -> float:
     """Return how many schedules one client inserts a second, each a transaction."""
     [(instance, owner)] = connection.execute("SELECT id, owner_id FROM instances LIMIT 1").fetchall()
     statement = (
@@ -68,7 +65,7 @@ def inserts_per_s(connection: psycopg.Connection) -> float:
         " VALUES (launchbay_new_id(), %s, 'workflow', 'destroy', %s, now() + interval '30 days')"
     )
     done, began = 0, time.perf_counter()
-    while time.perf_counter() - began < ONE_BY_ONE_S:
+    while time.perf_counter() - began < seconds:
         connection.execute(statement, [instance, owner])
         done += 1
     return done / (time.perf_counter() - began)
@@ -92,20 +89,20 @@ async def api_inserts_per_s(server: Server, instance: str) -> float:
     return done / (time.perf_counter() - began)
 
 
-def idle_cpu_percent(server: Server) -> float:
+def idle_cpu_percent(server: Server, seconds: float = IDLE_S) -> float:
     """Return the CPU of the server and its PostgreSQL while nothing is due, in percent of a core."""
     time.sleep(3.0)
     before, began = server.cpu_s(), time.perf_counter()
-    time.sleep(IDLE_S)
+    time.sleep(seconds)
     return 100 * (server.cpu_s() - before) / (time.perf_counter() - began)
 
 
-def lateness_ms(connection: psycopg.Connection) -> list[float]:
+def lateness_ms(connection: psycopg.Connection, count: int = LATE, over_s: float = LATE_OVER_S) -> list[float]:
     """Let schedules fall due one after the other on different instances; return how late each became a job, sorted."""
     due: Times = dict(
-        connection.execute(_SOME.format(due=_EVENLY).encode(), {"count": LATE, "over_s": LATE_OVER_S}).fetchall()
+        connection.execute(_SOME.format(due=_EVENLY).encode(), {"count": count, "over_s": over_s}).fetchall()
     )
-    accepted = _accepted(connection, list(due), within_s=LATE_OVER_S + 30)
+    accepted = _accepted(connection, list(due), within_s=over_s + 30)
     return sorted((accepted[each] - at).total_seconds() * 1000 for each, at in due.items())
 
 
@@ -144,27 +141,32 @@ def _accepted(connection: psycopg.Connection, instances: list[str], within_s: fl
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=1_000_000)
-    count = parser.parse_args().count
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the run\n")
-    print(ROW.format("work", "measured", "must", "aim", "beside"))
+    parser.add_argument("--json", type=Path, help="write the result here")
+    options = parser.parse_args()
+    table = Table()
+    table.head()
     with running() as server, EmbeddedPostgres.start(server.data_dir, serving=False) as joined:
         instance = asyncio.run(running_instance(server))
         with psycopg.connect(conninfo(joined.url), autocommit=True) as connection:
             connection.execute("SET statement_timeout = 0")
             fill(joined.url, instance, INSTANCES)
-            alone = idle_cpu_percent(server)
-            insert_in_bulk(connection, count)
+            commits = Limit("INSERT + COMMIT of one small row", commits_per_s(joined.url))
+            alone = Limit("with none pending", idle_cpu_percent(server))
+            insert_in_bulk(connection, options.count)
             [(pending,)] = connection.execute("SELECT count(*) FROM schedules").fetchall()
-            line("schedules pending", f"{pending:,}")
-            line("INSERT + COMMIT one by one, one client", f"{inserts_per_s(connection):.0f}/s", "1000/s")
-            line("schedules through the API, 16 clients", f"{asyncio.run(api_inserts_per_s(server, instance)):.0f}/s")
-            line("idle CPU", f"{idle_cpu_percent(server):.1f} %", "3 %", "", f"{alone:.1f} % with none pending")
+            among = f"{pending:,} pending"
+            rate = inserts_per_s(connection)
+            table.add("schedules inserted one by one", rate, "/s", must=1000, limit=commits, beside=among)
+            rate = asyncio.run(api_inserts_per_s(server, instance))
+            table.add("schedules through the API, 16 clients", rate, "/s", limit=commits, beside=among)
+            table.add("idle CPU", idle_cpu_percent(server), "%", must=3, limit=alone, beside=among)
             late = lateness_ms(connection)
-            line("lateness p50", f"{late[len(late) // 2]:.0f} ms", "200 ms")
-            line("lateness p99", f"{late[int(len(late) * 0.99)]:.0f} ms", "1000 ms", "250 ms", f"of {len(late)}")
+            table.add("lateness p50", late[len(late) // 2], "ms", must=200, beside=f"of {len(late)}, {among}")
+            table.add("lateness p99", late[int(len(late) * 0.99)], "ms", must=1000, aim=250)
             fired, ended = drained_per_s(connection)
-            line("1,000 due at once", f"{fired:.0f}/s", "200/s", "400/s", f"their jobs ended at {ended:.0f}/s")
-            line("memory of the server", f"{server.memory_mb():.0f} MB", "120 MB")
+            table.add("1,000 due at once", fired, "/s", must=200, aim=400, beside=f"their jobs ended at {ended:.0f}/s")
+            table.add("memory of the server with them", server.memory_mb(), "MB", must=120)
+    table.write(options.json)
 
 
 if __name__ == "__main__":

@@ -66,9 +66,36 @@ class Server:
 
 
 @contextmanager
-def running(data_dir: Path | None = None, **settings: str) -> Iterator[Server]:
+def running(data_dir: Path | None = None, *options: str, **settings: str) -> Iterator[Server]:
     """Start the server on a data directory (a fresh one by default), and stop it at the end."""
     directory = data_dir or Path(tempfile.mkdtemp(prefix="launchbay-bench-"))
+    began = time.perf_counter()
+    process = _launchbay("serve", "--data-dir", str(directory), "--port", "0", *options, **settings)
+    try:
+        port = int(_told(process, r"http://127\.0\.0\.1:(\d+)"))
+        asyncio.run(_first_answer(port))
+        yield Server(process.pid, port, directory, time.perf_counter() - began)
+    finally:
+        _end(process)
+        if data_dir is None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def working(server: Server, url: str, count: int, **settings: str) -> Iterator[None]:
+    """Start so many workers beside a server, on its database, and stop them at the end."""
+    shared = ("--data-dir", str(server.data_dir), "--database-url", url)
+    workers = [_launchbay("worker", *shared, **settings) for _ in range(count)]
+    try:
+        for worker in workers:
+            _told(worker, "(runs jobs)")
+        yield
+    finally:
+        for worker in workers:
+            _end(worker)
+
+
+def _launchbay(*command: str, **settings: str) -> "subprocess.Popen[str]":
     environment = {
         **os.environ,
         "LAUNCHBAY_ADMIN_PASSWORD": PASSWORD,
@@ -76,27 +103,25 @@ def running(data_dir: Path | None = None, **settings: str) -> Iterator[Server]:
         "LAUNCHBAY_LOG_FORMAT": "json",
         **{f"LAUNCHBAY_{name.upper()}": value for name, value in settings.items()},
     }
-    began = time.perf_counter()
-    command = [sys.executable, "-m", "launchbay.bootstrap.main", "serve", "--data-dir", str(directory), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    program = [sys.executable, "-m", "launchbay.bootstrap.main", *command]
+    return subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def _told(process: "subprocess.Popen[str]", pattern: str) -> str:
+    """Return what a process says when it is ready."""
     assert process.stdout is not None
+    for line in process.stdout:
+        if found := re.search(pattern, line):
+            return found[1]
+    raise AssertionError(f"{process.args!r} did not start")
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    process.send_signal(signal.SIGTERM)
     try:
-        port = 0
-        for line in process.stdout:
-            if found := re.search(r"http://127\.0\.0\.1:(\d+)", line):
-                port = int(found[1])
-                break
-        assert port, "the server did not start"
-        asyncio.run(_first_answer(port))
-        yield Server(process.pid, port, directory, time.perf_counter() - began)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        if data_dir is None:
-            shutil.rmtree(directory, ignore_errors=True)
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 async def _first_answer(port: int) -> None:
