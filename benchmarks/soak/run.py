@@ -116,10 +116,8 @@ class Soak:
     async def _round(self, load: SoakLoad, url: str) -> None:
         await load.begin_round()
         first = len(self.kills)
-        loading = asyncio.create_task(load.run())
-        await asyncio.sleep(self._round_s)
-        load.stop()
-        await loading
+        async with load.going_on():
+            await asyncio.sleep(self._round_s)
         judged = Campaign(self.directory, self.seed, kills=self.kills[first:], starts_s=self.starts_s)
         await judged.judge(load, url, family_violations)
         self.broken += judged.broken

@@ -90,16 +90,14 @@ async def one_server(
     try:
         await campaign.start(server)
         await load.set_up()
-        loading = asyncio.create_task(load.run())
-        for number in range(kills):
-            # Now and then it gets the time that a rescue takes, so that recoveries can be measured.
-            await asyncio.sleep(7.0 if number % 12 == 11 else campaign.chance.uniform(*up_s))
-            await campaign.kill(server)
-            if campaign.chance.random() < 0.1:
-                cut_power_of_postgres(directory)
-            await campaign.start(server)
-        load.stop()
-        await loading
+        async with load.going_on():
+            for number in range(kills):
+                # Now and then it gets the time that a rescue takes, so that recoveries can be measured.
+                await asyncio.sleep(7.0 if number % 12 == 11 else campaign.chance.uniform(*up_s))
+                await campaign.kill(server)
+                if campaign.chance.random() < 0.1:
+                    cut_power_of_postgres(directory)
+                await campaign.start(server)
         postgres = await asyncio.to_thread(join_postgres, directory)
         await campaign.judge(load, postgres.url, more)
     finally:
@@ -141,12 +139,10 @@ async def two_workers(
         for process in (server, *workers):
             await campaign.start(process)
         await load.set_up()
-        loading = asyncio.create_task(load.run())
-        for pause_s in pauses_s:
-            await asyncio.sleep(pause_s)
-            await fault(campaign, workers if are_apart else [*workers, server])
-        load.stop()
-        await loading
+        async with load.going_on():
+            for pause_s in pauses_s:
+                await asyncio.sleep(pause_s)
+                await fault(campaign, workers if are_apart else [*workers, server])
         await campaign.judge(load, postgres.url, more)
     finally:
         await load.close()

@@ -74,10 +74,8 @@ async def pair_under_load(
         await campaign.start(server)
         await campaign.start(worker)
         await load.set_up()
-        loading = asyncio.create_task(load.run())
-        yield Failover(campaign, pair, server, worker, load)
-        load.stop()
-        await loading
+        async with load.going_on():
+            yield Failover(campaign, pair, server, worker, load)
         await campaign.judge(load, pair.url)
         campaign.broken += [
             f"ended: the {process.command[0]} did not live through it"

@@ -3,7 +3,8 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,15 +121,17 @@ class Load:
             answer = await self._call("PUT", url, content=manifest(fails=fails).encode())
             assert answer.status_code == 200, answer.text
 
-    async def run(self) -> None:
-        """Make requests until `stop`."""
+    @asynccontextmanager
+    async def going_on(self) -> AsyncIterator[None]:
+        """Make requests as long as the block runs, and see the last ones to their answers.
+
+        Clients that break end the block at once: faults that befall nobody show nothing.
+        """
         async with asyncio.TaskGroup() as tasks:
             for _ in range(self._clients):
                 tasks.create_task(self._client())
-
-    def stop(self) -> None:
-        """End the load after the requests under way."""
-        self._stop.set()
+            yield
+            self._stop.set()
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -191,7 +194,8 @@ class Load:
         """Make a request; None when nobody knows what came of it."""
         try:
             answer = await self._call(method, path, body)
-        except (httpx.HTTPError, ConnectionError):
+        except (httpx.HTTPError, ConnectionError, AttributeError):
+            # An AttributeError is what anyio has for a server that dies between the connect and its first use.
             return None
         self.history.statuses[answer.status_code] = self.history.statuses.get(answer.status_code, 0) + 1
         return None if answer.status_code >= 500 else answer

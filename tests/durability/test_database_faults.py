@@ -48,17 +48,15 @@ async def test_postgresql_ended_at_once_again_and_again_costs_nothing_but_503(tm
     try:
         await campaign.start(server)
         await load.set_up()
-        loading = asyncio.create_task(load.run())
-        for _ in range(STOPS):
-            await asyncio.sleep(campaign.chance.uniform(0.3, 1.5))
-            waiting = asyncio.create_task(healthy_again_s(tmp_path, server.port))
-            await asyncio.sleep(0)  # it has seen the one that is ended now
-            cut_power_of_postgres(tmp_path)
-            away, after = await waiting
-            away_s.append(away)
-            after_s.append(after)
-        load.stop()
-        await loading
+        async with load.going_on():
+            for _ in range(STOPS):
+                await asyncio.sleep(campaign.chance.uniform(0.3, 1.5))
+                waiting = asyncio.create_task(healthy_again_s(tmp_path, server.port))
+                await asyncio.sleep(0)  # it has seen the one that is ended now
+                cut_power_of_postgres(tmp_path)
+                away, after = await waiting
+                away_s.append(away)
+                after_s.append(after)
         postgres = await asyncio.to_thread(join_postgres, tmp_path)
         await campaign.judge(load, postgres.url)
     finally:
@@ -89,15 +87,13 @@ async def test_answers_that_get_lost_on_the_way_are_neither_lost_work_nor_double
         try:
             await campaign.start(server)
             await load.set_up()
-            loading = asyncio.create_task(load.run())
-            proxy.share = 0.004
-            async with asyncio.timeout(600):
-                while proxy.cuts < CUTS:
-                    await asyncio.sleep(0.2)
-            proxy.share = 0.0
-            await asyncio.sleep(2.0)
-            load.stop()
-            await loading
+            async with load.going_on():
+                proxy.share = 0.004
+                async with asyncio.timeout(600):
+                    while proxy.cuts < CUTS:
+                        await asyncio.sleep(0.2)
+                proxy.share = 0.0
+                await asyncio.sleep(2.0)
             assert await healthy(server.port)
             await campaign.judge(load, postgres.url)
         finally:

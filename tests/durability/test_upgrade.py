@@ -38,18 +38,16 @@ async def test_an_old_version_and_a_new_one_work_side_by_side(tmp_path: Path, se
         await campaign.start(old_server)
         await campaign.start(old_worker)
         await load.set_up()
-        loading = asyncio.create_task(load.run())
-        await asyncio.sleep(PHASE_S)  # long enough for everything to be prepared on the old one's connections
-        await asyncio.gather(*(campaign.start(each) for each in new_servers))
-        asked.extend(new_servers)
-        await asyncio.sleep(PHASE_S)
-        await campaign.kill(old_worker)
-        await asyncio.sleep(PHASE_S)
-        asked.remove(old_server)
-        await asyncio.to_thread(old_server.end)
-        await asyncio.sleep(PHASE_S / 2)
-        load.stop()
-        await loading
+        async with load.going_on():
+            await asyncio.sleep(PHASE_S)  # long enough for everything to be prepared on the old one's connections
+            await asyncio.gather(*(campaign.start(each) for each in new_servers))
+            asked.extend(new_servers)
+            await asyncio.sleep(PHASE_S)
+            await campaign.kill(old_worker)
+            await asyncio.sleep(PHASE_S)
+            asked.remove(old_server)
+            await asyncio.to_thread(old_server.end)
+            await asyncio.sleep(PHASE_S / 2)
         await campaign.judge(load, postgres.url)
         print(f"\n{campaign.figures}")
         assert campaign.broken == [], campaign.figures
