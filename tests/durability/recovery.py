@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from tests.durability.verdict import Kill, Line, Records, percentile
 
@@ -40,9 +41,10 @@ def recoveries(kills: list[Kill], records: Records, ledger: list[Line]) -> Recov
     for line in ledger:
         by_job[line.job].append(line)
         by_pid[line.pid].setdefault(line.job, line.at)
-    moments = sorted(kill.at for kill in kills)
+    in_order = sorted(kills, key=lambda each: each.at)
     found = Recoveries()
-    for kill, next_kill in zip(sorted(kills, key=lambda each: each.at), [*moments[1:], float("inf")], strict=True):
+    for kill, following in zip_longest(in_order, in_order[1:]):
+        next_kill = float("inf") if following is None else following.at
         for job, first_at in by_pid[kill.pid].items():
             if first_at > kill.at or ended.get(job, float("inf")) < kill.at:
                 continue
