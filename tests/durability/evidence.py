@@ -8,9 +8,13 @@ from pathlib import Path
 from tests.durability.campaign import Campaign
 
 
-def keep(kind: str, campaign: Campaign) -> None:
-    """Print the figures of a campaign of this kind, and write them down where evidence is collected."""
-    print(f"\n{kind}: {campaign.figures}; {len(campaign.broken)} promises broken")
+def keep(kind: str, campaign: Campaign, **more: float) -> None:
+    """Print the figures of a campaign of this kind, and write them down where evidence is collected.
+
+    `more` is what is special about this kind, by names with their units.
+    """
+    special = "".join(f"; {name} {value:.4g}" for name, value in more.items())
+    print(f"\n{kind}: {campaign.figures}{special}; {len(campaign.broken)} promises broken")
     directory = os.environ.get("LAUNCHBAY_EVIDENCE")
     if not directory:
         return
@@ -26,6 +30,7 @@ def keep(kind: str, campaign: Campaign) -> None:
         "most_s": recoveries.share_s(1.0),
         "violations": campaign.broken,
         "figures": campaign.figures,
+        **more,
         "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     path = Path(directory) / f"{kind.replace(' ', '-')}-{campaign.seed}.json"

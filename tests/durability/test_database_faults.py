@@ -14,6 +14,7 @@ import pytest
 from launchbay.store import cluster
 from tests.durability.campaign import Campaign
 from tests.durability.cutting_proxy import cutting_proxy
+from tests.durability.evidence import keep
 from tests.durability.load import WatchfulLoad
 from tests.durability.servers import Process, cut_power_of_postgres, healthy, join_postgres, remove_postgres
 from tests.durability.verdict import percentile
@@ -67,8 +68,13 @@ async def test_postgresql_ended_at_once_again_and_again_costs_nothing_but_503(tm
         remove_postgres(tmp_path)
     away_s.sort()
     after_s.sort()
-    print(f"\n{campaign.figures}; away p50 {percentile(away_s, 0.5):.2f} s, most {away_s[-1]:.2f} s;", end=" ")
-    print(f"healthy p50 {percentile(after_s, 0.5):.2f} s, most {after_s[-1]:.2f} s after its return")
+    times = {
+        "away_p50_s": percentile(away_s, 0.5),
+        "away_most_s": away_s[-1],
+        "healthy_after_p50_s": percentile(after_s, 0.5),
+        "healthy_after_most_s": after_s[-1],
+    }
+    keep("PostgreSQL ended", campaign, stops=len(after_s), **times)
     assert campaign.broken == [], campaign.figures
     assert load.improper == []
     assert len(load.history.launched) > STOPS / 2, "the load went on between the stops"
@@ -101,7 +107,7 @@ async def test_answers_that_get_lost_on_the_way_are_neither_lost_work_nor_double
             await asyncio.to_thread(server.end)
             await asyncio.to_thread(postgres.stop)
             remove_postgres(tmp_path)
-    print(f"\n{proxy.cuts} cuts; {campaign.figures}")
+    keep("answers of PostgreSQL lost", campaign, cuts=proxy.cuts)
     assert campaign.broken == [], campaign.figures
     assert load.improper == []
     assert load.history.launched
