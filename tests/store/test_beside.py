@@ -44,7 +44,7 @@ SELECT relname::text, relfilenode::bigint FROM pg_class WHERE relnamespace = 'pu
 """
 RULES = """
 SELECT conrelid::regclass::text, conname::text, pg_get_constraintdef(oid) FROM pg_constraint
-WHERE connamespace = 'public'::regnamespace AND conrelid <> 0
+WHERE connamespace = 'public'::regnamespace AND conrelid <> 0 AND contype <> 'n' -- DEMANDING tells those
 UNION ALL SELECT tablename::text, indexname::text, indexdef FROM pg_indexes WHERE schemaname = 'public'
 """
 FUNCTIONS = """

@@ -21,7 +21,7 @@ from launchbay.model.plan import Plan
 from launchbay.observe import metrics
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import plan_trigger
-from launchbay.runtime.state import InstanceState
+from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import jobs, schedules
 from launchbay.store.jobs import ClaimRow
 from launchbay.store.pool import Connection, Database
@@ -122,6 +122,7 @@ class Ending:
                 keeps_error=succeeded and status is InstanceStatus.FAILED,
                 status=status,
                 state=state,
+                state_version=STATE_VERSION,
                 return_values=outcome.return_values,
                 results=outcome.results,
                 is_gone=status is InstanceStatus.DESTROYED,

@@ -17,7 +17,7 @@ from launchbay.manifest.scaling import expanded, scalers
 from launchbay.runtime.linked import linked_components, linked_signals
 from launchbay.runtime.results import return_values
 from launchbay.runtime.secrets import Secrets
-from launchbay.runtime.state import InstanceState
+from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import schedules
 from launchbay.store.pool import Connection
 
@@ -56,6 +56,7 @@ async def look(
         connection,
         instance_id=instance_id,
         state=secrets.sealed_json(state.to_text()),
+        state_version=STATE_VERSION,
         return_values=msgspec.json.encode(secrets.sealed(values_now)).decode(),
         **follows.columns(),
     )

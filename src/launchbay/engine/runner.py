@@ -21,11 +21,11 @@ from launchbay.engine.journal import PostgresJournal, patiently
 from launchbay.engine.recall import recall
 from launchbay.engine.recording import Recording
 from launchbay.engine.service_calls import ServiceCalls
-from launchbay.errors import Fenced, LaunchbayError
+from launchbay.errors import Conflict, Fenced, LaunchbayError
 from launchbay.model.instance import InstanceEvent, InstanceStatus, move
 from launchbay.model.job import StepStatus
 from launchbay.model.masking import Masking
-from launchbay.model.plan import Plan, read_plan
+from launchbay.model.plan import PLAN_VERSION, Plan, read_plan
 from launchbay.observe import metrics
 from launchbay.observe.tracing import Attributes, tracing
 from launchbay.planning.manifests import CompiledManifests
@@ -35,7 +35,7 @@ from launchbay.runtime.perform import perform
 from launchbay.runtime.results import return_values
 from launchbay.runtime.run import JobRun, Surroundings, WorkflowFailed
 from launchbay.runtime.secrets import Secrets
-from launchbay.runtime.state import InstanceState
+from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import job_control, jobs
 from launchbay.store.jobs import ClaimRow, RecordRow
 from launchbay.store.pool import Database
@@ -70,10 +70,13 @@ class Runner:
     async def run_job(self, job_id: str) -> None:
         """Claim the job and bring it to its end. Returns when it has ended already or is lost to another worker.
 
+        Raises Conflict for a job of a newer program: the queue offers it again, until a worker comes that can read it.
+
         CancelledError (stop of the process) leaves the job as it is: the next claim goes on after the last record.
         """
         claim = await patiently(partial(self._claim, job_id))
         if claim is None:
+            await patiently(partial(self._leave_to_newer, job_id))
             return
         metrics.job_claimed(claim.fence, claim.waited_s)
         secrets = Secrets(TextSeal(self._secret_key, claim.organization_id), partial(_masking, claim))
@@ -122,7 +125,22 @@ class Runner:
         started = move(InstanceStatus.REQUESTED, InstanceEvent.LAUNCH_STARTED)
         async with self._database.connection() as connection:
             return await jobs.claim(
-                connection, job_id=job_id, requested_status=InstanceStatus.REQUESTED, started_status=started
+                connection,
+                job_id=job_id,
+                requested_status=InstanceStatus.REQUESTED,
+                started_status=started,
+                plan_version=PLAN_VERSION,
+                state_version=STATE_VERSION,
+            )
+
+    async def _leave_to_newer(self, job_id: str) -> None:
+        """Raise Conflict if it is for its version that a job could not be claimed."""
+        async with self._database.connection() as connection:
+            stored = await jobs.versions(connection, job_id=job_id)
+        if stored is not None and (stored.plan > PLAN_VERSION or stored.state > STATE_VERSION):
+            log.warning("job.left_to_newer_worker", job=job_id, plan_version=stored.plan, state_version=stored.state)
+            raise Conflict(
+                f"The job {job_id} is for a newer version of Launchbay.", "Upgrade this worker.", code="NewerPlan"
             )
 
     async def _look_back(self, job_id: str, secrets: Secrets) -> tuple[Mapping[str, StepRecord], str | None]:

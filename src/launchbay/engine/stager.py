@@ -22,6 +22,7 @@ from launchbay.observe import metrics
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import plan_destroy, plan_run, plan_trigger
 from launchbay.planning.manifests import CompiledManifests
+from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import schedules
 from launchbay.store.pool import Connection, Database
 from launchbay.store.schedules import DueRow, TargetRow
@@ -51,7 +52,7 @@ class Stager:
         over: list[str] = []
         left = 0
         async with self._database.transaction() as connection:
-            due = await schedules.take_due(connection, count=BATCH)
+            due = await schedules.take_due(connection, count=BATCH, state_version=STATE_VERSION)
             for schedule in due:
                 target = await self._lock_target(connection, schedule)
                 if target is None and await schedules.is_target_there(connection, instance_id=schedule.instance_id):

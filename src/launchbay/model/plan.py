@@ -4,6 +4,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from launchbay.errors import Conflict
+
+# Raised when an older program would carry out a plan wrongly, or its journal: the journal has the version of its plan.
+# A field that older programs may pass over does not raise it (docs/decisions/0086-stored-versions.md).
 PLAN_VERSION = 1
 
 JobKind = Literal["launch", "command", "trigger", "reconfigure", "destroy", "refused"]
@@ -22,7 +26,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     destroy the last job of a forced deletion: it has a time limit, and the records go after it. `resumes` are the
     failed jobs, the last one last, that this one goes on with: what they have done stays done. `recalls` is the job
     that a forced deletion put an end to, if any: what it has done is brought into the instance's state first. `trace`
-    is the trace of whoever asked for the job (W3C traceparent), "" without.
+    is the trace of whoever asked for the job (W3C traceparent), "" without. `version` stays the last field for ever:
+    the statement that claims a job looks for it at the end of the text.
     """
 
     kind: JobKind
@@ -46,11 +51,29 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_plan(text: str) -> Plan:
-    """Return the plan from its stored form. Raises ValueError for a version that this program does not know."""
-    plan = _decoder.decode(text)
-    if plan.version > PLAN_VERSION:
-        raise ValueError(f"The plan has format {plan.version}; this program reads up to {PLAN_VERSION}. Upgrade it.")
+    """Return the plan from its stored form. Raises Conflict for a version that this program does not know."""
+    try:
+        plan = _decoder.decode(text)
+    except msgspec.ValidationError:
+        _check_version(_version_decoder.decode(text).version)
+        raise
+    _check_version(plan.version)
     return plan
 
 
+def _check_version(version: int) -> None:
+    if version > PLAN_VERSION:
+        raise Conflict(
+            f"A newer version of Launchbay has accepted the job: its plan has format {version}, and this server knows"
+            f" {PLAN_VERSION}.",
+            "Upgrade this server, or ask one that is upgraded already.",
+            code="NewerPlan",
+        )
+
+
+class _Versioned(msgspec.Struct):
+    version: int
+
+
 _decoder = msgspec.json.Decoder(Plan)
+_version_decoder = msgspec.json.Decoder(_Versioned)

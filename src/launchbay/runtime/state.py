@@ -17,6 +17,9 @@ from launchbay.manifest.graph import Target
 from launchbay.model.machine import Machine, joined, without
 from launchbay.model.scale import Scale
 
+# Raised when an older program would lose something by reading the state and writing it again: a new field does that.
+STATE_VERSION = 1
+
 
 class ComponentState(msgspec.Struct):
     """One component. `signals` is interface → pin → value; `variables` are values returned by its earlier workflows.

@@ -28,6 +28,13 @@ class ClaimRow(NamedTuple):
     waited_s: float  # from its acceptance to its first start
 
 
+class VersionsRow(NamedTuple):
+    """In which versions a job and the state of its instance are stored (0086)."""
+
+    plan: int
+    state: int
+
+
 class RecordRow(NamedTuple):
     """What is recorded of a step."""
 
@@ -60,6 +67,7 @@ accept_launch = _sql.value("accept_launch", int)
 accept_work = _sql.value("accept_work", int)
 supersede = _sql.value("supersede_job", bool)
 claim = _sql.row("claim_job", ClaimRow)
+versions = _sql.row("job_versions", VersionsRow)
 records = _sql.rows("load_records", RecordRow)
 write_journal = _sql.value("write_journal", str)
 end = _sql.row("end_job", EndRow)

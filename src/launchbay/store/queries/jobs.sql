@@ -46,7 +46,7 @@ WITH ended AS (
 SELECT launchbay_interrupt(id) FROM freed;
 
 -- name: claim_job
--- Raises the fence: from now on only this claim may write. No row: the job has ended already.
+-- Raises the fence: from now on only this claim may write. No row: the job has ended already, or is for a newer program.
 -- Where the instance's status changes too, it is locked first (`end_job` says why).
 WITH held AS (
     SELECT instances.id FROM instances JOIN jobs ON jobs.instance_id = instances.id
@@ -55,6 +55,8 @@ WITH held AS (
 ), claimed AS (
     UPDATE jobs SET fence = fence + 1, started_at = coalesce(started_at, now())
     WHERE id = %(job_id)s AND status = 'Executing' AND (SELECT count(*) FROM held) >= 0
+      AND launchbay_plan_version(plan) <= %(plan_version)s
+      AND (SELECT state_version FROM instances WHERE instances.id = jobs.instance_id) <= %(state_version)s
     RETURNING id, instance_id, fence, plan, steps, parent_job_id,
               extract(epoch FROM started_at - created_at)::float8 AS waited_s
 ), started AS (
@@ -68,6 +70,11 @@ SELECT claimed.fence, claimed.plan, claimed.steps, claimed.parent_job_id, instan
         FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links,
        claimed.waited_s
 FROM claimed JOIN instances ON instances.id = claimed.instance_id;
+
+-- name: job_versions
+-- In which versions a job under way and the state of its instance are stored.
+SELECT launchbay_plan_version(jobs.plan) AS plan, instances.state_version AS state
+FROM jobs JOIN instances ON instances.id = jobs.instance_id WHERE jobs.id = %(job_id)s AND jobs.status = 'Executing';
 
 -- name: load_records
 -- What earlier claims left of all steps. Only steps with effects have outputs; the others are computed again.
@@ -102,6 +109,7 @@ WITH held AS (
 ), freed AS (
     UPDATE instances
     SET status = %(status)s, job_id = NULL, state = coalesce(%(state)s, state),
+        state_version = CASE WHEN %(state)s IS NULL THEN state_version ELSE %(state_version)s END,
         return_values = coalesce(%(return_values)s, return_values),
         -- The success of a workflow that does not propagate its status leaves a failed instance with its reason.
         error_message = CASE WHEN %(keeps_error)s THEN instances.error_message ELSE %(error_message)s END,

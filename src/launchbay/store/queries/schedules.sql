@@ -1,9 +1,11 @@
 -- name: take_due
--- Locks what is due and free to start, oldest first; others skip it.
+-- Locks what is due and free to start, oldest first; others skip it. A look changes the state of an instance: one that a newer
+-- program has stored is for a newer program's look.
 SELECT schedules.id, schedules.instance_id, schedules.kind, schedules.workflow, schedules.parameters, schedules.owner_id,
        schedules.due_at, schedules.component
 FROM schedules
 WHERE due_at <= now() AND NOT blocked
+  AND (kind <> 'signals' OR (SELECT state_version FROM instances WHERE id = schedules.instance_id) <= %(state_version)s)
 ORDER BY due_at, id
 LIMIT %(count)s
 FOR UPDATE SKIP LOCKED;
@@ -96,7 +98,7 @@ SELECT id, return_values FROM instances WHERE id = ANY (%(instance_ids)s::text[]
 -- name: write_look
 -- What a look has brought: new signals, and what follows from them.
 WITH seen AS (
-    UPDATE instances SET state = %(state)s, return_values = %(return_values)s WHERE id = %(instance_id)s
+    UPDATE instances SET state = %(state)s, state_version = %(state_version)s, return_values = %(return_values)s WHERE id = %(instance_id)s
     RETURNING id, owner_id
 )
 SELECT launchbay_follow_up(id, owner_id, NULL, %(signals_changed)s, %(next_kinds)s, %(next_components)s,
