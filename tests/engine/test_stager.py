@@ -97,6 +97,8 @@ async def test_due_order_holds_when_another_process_has_the_earlier_one(bay: Bay
         await connection.execute("SELECT id FROM schedules WHERE id = %s FOR UPDATE", [earlier])
         await engine.stager.fire_due()
         assert await names(bay, instance) == []
+        # A schedule that waits for a job's end would wait for ever where there is no job.
+        assert await bay.one("SELECT count(*) FROM schedules WHERE blocked") == 0
     bay.world.gate("go").set()
     async with bay.working():
         await bay.until("SELECT count(*) = 2 FROM jobs WHERE status = 'Succeeded'")

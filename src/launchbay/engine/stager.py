@@ -47,7 +47,8 @@ class Stager:
     async def fire_due(self) -> int:
         """Fire a batch of due schedules, oldest first, and return how many rows it dealt with.
 
-        Those whose instance somebody is changing at this moment are left for the next round.
+        Left for the next round are those whose instance somebody is changing at this moment, and those behind another
+        one that is due. They are not blocked: only a job's end frees what is blocked, and there may be no job.
         """
         over: list[str] = []
         left = 0
@@ -55,7 +56,7 @@ class Stager:
             due = await schedules.take_due(connection, count=BATCH, state_version=STATE_VERSION)
             for schedule in due:
                 target = await self._lock_target(connection, schedule)
-                if target is None and await schedules.is_target_there(connection, instance_id=schedule.instance_id):
+                if await self._must_wait(connection, schedule, target):
                     left += 1
                 elif await self._fire(connection, schedule, target):
                     over.append(schedule.id)
@@ -74,11 +75,17 @@ class Stager:
             connection, instance_id=schedule.instance_id, due_at=schedule.due_at, schedule_id=schedule.id
         )
 
+    @staticmethod
+    async def _must_wait(connection: Connection, schedule: DueRow, target: TargetRow | None) -> bool:
+        if target is None:
+            return bool(await schedules.is_target_there(connection, instance_id=schedule.instance_id))
+        return target.job_id is None and not target.is_turn and target.status != InstanceStatus.DESTROYED
+
     async def _fire(self, connection: Connection, schedule: DueRow, target: TargetRow | None) -> bool:
         """Return whether the schedule is over and must be removed before the commit."""
         if target is None or target.status == InstanceStatus.DESTROYED:
             return True
-        if target.job_id is not None or not target.is_turn:
+        if target.job_id is not None:
             await schedules.block(connection, schedule_id=schedule.id, instance_id=schedule.instance_id)
             return False
         if schedule.kind in _COME_AGAIN:

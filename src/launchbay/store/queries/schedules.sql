@@ -29,7 +29,7 @@ FROM instances WHERE id = %(instance_id)s FOR UPDATE SKIP LOCKED;
 SELECT EXISTS (SELECT FROM instances WHERE id = %(instance_id)s);
 
 -- name: block
--- The instance is busy, or something else is due on it before: wait for the end of that job.
+-- The instance is busy: wait for the end of its job. Whoever calls this holds the instance, so that the end comes after it.
 WITH waiting AS (
     UPDATE instances SET work_waiting = true WHERE id = %(instance_id)s
 )
