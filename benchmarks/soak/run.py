@@ -151,7 +151,7 @@ class Soak:
             with suppress(httpx.HTTPError):
                 async with httpx.AsyncClient(trust_env=False, timeout=2) as http:
                     text = (await http.get(f"http://127.0.0.1:{process.port}/metrics")).text
-        return look_at(process.pid, text)
+        return look_at(process.pid, process.port, text)
 
 
 def _forget_ledger_of_dropped_jobs(path: Path, url: str) -> None:

@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +15,39 @@ SELECT relname, pg_total_relation_size(relid), n_dead_tup FROM pg_stat_user_tabl
 CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
 QUEUED = "SELECT launchbay_queue_depth()"
 KB, MB = 1024, 1024 * 1024
+LISTENING = "0A"  # in /proc/net/tcp
+NO_SOCKET = "0"  # the inode of a connection that its process has closed
 
 
 @dataclass(frozen=True)
 class ProcessSample:
-    """A process at a moment; `tasks` of its event loop, where it says so."""
+    """A process at a moment. The last three only where it answers: `tasks` of its event loop, connections of its pool
+    to the database, and connections of clients to it.
+    """
 
     pid: int
     memory_mb: float
     descriptors: int
     threads: int
     tasks: float | None = None
+    pooled: float | None = None
+    clients: int | None = None
 
     def figures(self) -> dict[str, float | None]:
         """Return the figures by name."""
         return {
             "memory": self.memory_mb,
             "descriptors": self.descriptors,
+            "own descriptors": self._own_descriptors(),
             "threads": self.threads,
             "tasks": self.tasks,
         }
+
+    def _own_descriptors(self) -> float | None:
+        """Return those that are neither pooled connections nor clients: these come and go with the load."""
+        if self.pooled is None or self.clients is None:
+            return None
+        return self.descriptors - self.pooled - self.clients
 
 
 @dataclass(frozen=True)
@@ -73,7 +86,7 @@ class Samples:
         )
 
 
-def look_at(pid: int, exposition: str = "") -> ProcessSample | None:
+def look_at(pid: int, port: int | None = None, exposition: str = "") -> ProcessSample | None:
     """Return what /proc says of a process, with what its metrics say; None when it is no more."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
@@ -83,10 +96,19 @@ def look_at(pid: int, exposition: str = "") -> ProcessSample | None:
     memory, threads = re.search(r"^VmRSS:\s+(\d+)", status, re.MULTILINE), re.search(r"Threads:\s+(\d+)", status)
     if memory is None or threads is None:  # a process that has ended and is not yet buried
         return None
+    found = ProcessSample(pid, int(memory[1]) / KB, descriptors, int(threads[1]))
     tasks = re.search(r"^launchbay_asyncio_tasks (\S+)", exposition, re.MULTILINE)
-    return ProcessSample(
-        pid, int(memory[1]) / KB, descriptors, int(threads[1]), None if tasks is None else float(tasks[1])
-    )
+    if tasks is None or port is None:
+        return found
+    pooled = re.findall(r"^launchbay_database_pool_connections\{.*\} (\S+)", exposition, re.MULTILINE)
+    return replace(found, tasks=float(tasks[1]), pooled=sum(map(float, pooled)), clients=_clients(port))
+
+
+def _clients(port: int) -> int:
+    """Return how many sockets of this machine belong to a server that listens on that port, the listening one not."""
+    local = f":{port:04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(1 for row in rows if row[1].endswith(local) and row[3] != LISTENING and row[9] != NO_SOCKET)
 
 
 def _number(database: psycopg.Connection[Any], statement: str) -> int:

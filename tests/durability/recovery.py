@@ -33,6 +33,8 @@ class Recoveries:
 
 def recoveries(kills: list[Kill], records: Records, ledger: list[Line]) -> Recoveries:
     """Return how long the jobs that killed processes were working on waited for a step on another process."""
+    if not kills:
+        return Recoveries()
     ended = dict(
         records.rows("SELECT id, extract(epoch FROM finished_at)::float8 FROM jobs WHERE finished_at IS NOT NULL")
     )

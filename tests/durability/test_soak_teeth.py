@@ -12,7 +12,7 @@ def test_a_leak_of_each_kind_is_noticed_within_a_minute_and_harms_no_promise() -
     result = run(MINUTES, seed=1, leak="everything")
     judged = {row["name"]: row for row in result["judged"]}
     assert not result["flat"]
-    for kind in ("memory", "descriptors", "tasks"):
+    for kind in ("memory", "own descriptors", "tasks"):
         found = judged[f"server: {kind}"]
         # Far beyond what starting up and noise make of it.
         assert found["risen"] > 2 * found["allowed"], found
