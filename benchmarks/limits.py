@@ -1,6 +1,7 @@
 """What the machine itself can do, measured in the same run: the figures that the product's are compared with."""
 
 import asyncio
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ from psycopg import sql
 from benchmarks.http_client import Client
 from benchmarks.reads import hammer
 from launchbay.store.pool import conninfo
+
+LISTENS_WITHIN_S = 30.0
 
 
 @contextmanager
@@ -29,10 +32,20 @@ def bare_application(url: str, instance: str) -> Iterator[int]:
         process.wait(10)
 
 
+def _await_listening(port: int) -> None:
+    until = time.monotonic() + LISTENS_WITHIN_S
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        assert time.monotonic() < until, "the bare application does not listen"
+        time.sleep(0.05)
+
+
 def bare_reads(url: str, instance: str, clients: int, seconds: float) -> tuple[float, float]:
     """Return requests per second and the 99th percentile in ms of a bare endpoint with one indexed query."""
     with bare_application(url, instance) as port:
-        time.sleep(0.3)
+        _await_listening(port)
         return asyncio.run(hammer(lambda: Client("127.0.0.1", port, ""), "/", clients, seconds))
 
 

@@ -31,6 +31,8 @@ from launchbay.store.embedded import EmbeddedPostgres
 from launchbay.store.pool import Database, conninfo
 
 KEEPING = Keeping(destroyed_days=30, history_days=30, log_days=30, audit_days=0)
+# By the server's own duty, which would purge while the history is filled in.
+KEPT_FOR_EVER = dict.fromkeys(("retention_days", "history_retention_days", "log_retention_days"), "0")
 QUIET_S = 8.0  # of the same use, before retention begins
 READ_PAUSE_S = 0.005
 LAUNCH_PAUSE_S = 0.05
@@ -178,7 +180,7 @@ def main() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     result: dict[str, Any] = {"machine": machine.facts(), "jobs": options.jobs, "fills": []}
     with (
-        running() as server,
+        running(None, **KEPT_FOR_EVER) as server,
         EmbeddedPostgres.start(server.data_dir, serving=False) as joined,
         psycopg.connect(conninfo(joined.url), autocommit=True) as connection,
     ):

@@ -74,7 +74,7 @@ class Table:
             machine.write(path, {"machine": self.machine, "lines": [line.row() for line in self.lines]})
 
 
-def shown(value: float, unit: str) -> str:
-    """Return a figure as people read it."""
+def shown(value: float, unit: str = "") -> str:
+    """Return a figure as people read it, with three digits that count."""
     text = f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
-    return f"{text}{unit}" if unit.startswith("/") else f"{text} {unit}"
+    return f"{text}{unit}" if not unit or unit.startswith("/") else f"{text} {unit}"

@@ -1,0 +1,133 @@
+"""Which page is made from which results."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evidence.growth import growth
+from benchmarks.evidence.soak import retention, soak
+from benchmarks.evidence.speed import speed
+from benchmarks.evidence.words import number, page, table
+
+ROOT = Path(__file__).parents[2]
+EVIDENCE = ROOT / "docs" / "evidence"
+
+COMMANDS = {
+    "speed": "make bench ARGS='--json docs/evidence/data/speed.json'",
+    "schedules": "python -m benchmarks.schedules --json docs/evidence/data/schedules.json",
+    "growth": "python -m benchmarks.growth --json docs/evidence/data/growth.json",
+    "soak": "make soak ARGS='--json docs/evidence/data/soak.json'",
+    "retention": "python -m benchmarks.retention --json docs/evidence/data/retention.json",
+}
+TITLES = {
+    "speed.md": "the speed table",
+    "growth.md": "growth with instances, schedules and workers",
+    "soak.md": "half an hour of load and kills: does anything grow?",
+    "retention.md": "throwing away the history of many jobs",
+    "faults.md": "kills, failover, and a database that stops",
+    "profile.md": "the three hottest paths, and what was done about them",
+}
+
+
+def read(directory: Path) -> dict[str, Any]:
+    """Return the results that lie in a directory, by name; those of fault campaigns are a list under `faults`."""
+    results: dict[str, Any] = {path.stem: _json(path) for path in sorted(directory.glob("*.json"))}
+    results["faults"] = [_json(path) for path in sorted((directory / "faults").glob("*.json"))]
+    return results
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
+def write(data: dict[str, Any], directory: Path) -> list[Path]:
+    """Write the pages for which there are results, with their plots; return the pages."""
+    texts = dict(_pages(data, directory))
+    for name, text in texts.items():
+        (directory / name).write_text(text, "utf-8")
+    return [directory / name for name in texts]
+
+
+def _pages(data: dict[str, Any], directory: Path) -> Iterator[tuple[str, str]]:
+    if "speed" in data or "schedules" in data:
+        yield "speed.md", speed(data)
+    if "growth" in data:
+        yield "growth.md", growth(data, directory)
+    if "soak" in data:
+        yield "soak.md", soak(data, directory)
+    if "retention" in data:
+        yield "retention.md", retention(data)
+    if data["faults"]:
+        yield "faults.md", faults(data["faults"])
+    yield "index.md", index(data)
+
+
+def faults(campaigns: list[dict[str, Any]]) -> str:
+    """Return the page of fault campaigns."""
+    rows = [
+        [
+            str(each["kind"]),
+            str(each["seed"]),
+            number(each.get("kills")),
+            number(each.get("recoveries")),
+            *(number(each.get(name), "s") for name in ("p50_s", "p99_s", "most_s")),
+            number(len(each.get("violations", []))),
+            str(each["ended_at"]),
+        ]
+        for each in sorted(campaigns, key=lambda each: (each["kind"], each["ended_at"]))
+    ]
+    broken = [
+        f"- {each['kind']}, seed {each['seed']}: {text}" for each in campaigns for text in each.get("violations", [])
+    ]
+    return page(
+        "Faults",
+        "Campaigns of `make test-faults`: real processes under load are killed, stopped and cut off at random"
+        " moments; then"
+        " what clients were promised is compared with what the database says and with a ledger of every effect."
+        " A recovery is"
+        " the time from a kill to the next step of a job of the killed process, on another one or after its restart.",
+        "LAUNCHBAY_EVIDENCE=DIR makes each campaign leave a file like those in `data/faults/`;"
+        " LAUNCHBAY_FAULT_SEED repeats"
+        " its random choices.",
+        table(
+            ("campaign", "seed", "kills", "recoveries", "p50", "p99", "most", "promises broken", "ended at"),
+            rows,
+        ),
+        "\n".join(broken),
+        "What each campaign did:",
+        "\n".join(f"- {each['kind']}: {each['figures']}" for each in campaigns if each.get("figures")),
+    )
+
+
+def index(data: dict[str, Any]) -> str:
+    """Return the page that leads to the others."""
+    there = [name for name in TITLES if _is_there(name, data)]
+    runs = []
+    for name, command in COMMANDS.items():
+        if name in data:
+            facts = data[name]["machine"]
+            about = (
+                facts["at"],
+                str(facts["cores"]),
+                f"{facts['memory_gib']} GiB",
+                facts["python"],
+                facts["postgresql"],
+            )
+            runs.append([f"[{name}](data/{name}.json)", *about, str(facts["load_before"]), f"`{command}`"])
+    return page(
+        "Evidence",
+        "What was measured, on what, and how to measure it again.",
+        "\n".join(f"- [{name.removesuffix('.md').capitalize()}]({name}): {TITLES[name]}" for name in there),
+        "## Runs",
+        table(("result", "when", "cores", "memory", "Python", "PostgreSQL", "load before", "again"), runs),
+        "`python -m benchmarks.evidence` writes these pages and their plots from the results. Client, server and"
+        " PostgreSQL"
+        " share the machine in all runs. Why it is done so: [decision"
+        " 0089](../decisions/0089-evidence-and-what-counts-as-flat.md).",
+    )
+
+
+def _is_there(name: str, data: dict[str, Any]) -> bool:
+    stem = name.removesuffix(".md")
+    return bool(data.get(stem)) or (EVIDENCE / name).exists() or (stem == "speed" and "schedules" in data)
