@@ -113,6 +113,10 @@ class Settings:
                 f"LAUNCHBAY_SERVER_PROGRAMS names {', '.join(sorted(unknown))}; it may name {', '.join(_PROGRAMS)}."
             )
 
+    def key_file(self) -> Path:
+        """Return where the secret key is."""
+        return Path(self.secret_key_file or self.data_dir / "secret.key")
+
     def programs(self) -> list[str]:
         """Return the programs that actions may start on this server."""
         return self.server_programs.replace(",", " ").split()

@@ -50,7 +50,7 @@ def _backup(settings: Settings, file: Path) -> None:
         with EmbeddedPostgres.start(settings.data_dir, serving=False) as embedded:
             size = back_up(embedded.url, file)
     click.echo(f"Wrote {file}, {size / 1_000_000:.1f} MB.")
-    key = settings.secret_key_file or settings.data_dir / "secret.key"
+    key = settings.key_file()
     click.echo(f"It is of use only with the secret key, {key}, which is not in it: keep a copy of that elsewhere.")
 
 
@@ -62,7 +62,7 @@ def _restore(settings: Settings, file: Path) -> None:
     else:
         with EmbeddedPostgres.start(settings.data_dir) as embedded:
             _fill(embedded.url, file)
-    key = Path(settings.secret_key_file or settings.data_dir / "secret.key")
+    key = settings.key_file()
     if not key.exists():
         click.echo(f"Before you start the server, put the secret key that belongs to the backup at {key}.")
 

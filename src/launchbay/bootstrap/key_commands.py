@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from launchbay.access.key_file import FILE_NAME, FORMER, NEXT, KeyFile, new_key
+from launchbay.access.key_file import FORMER, NEXT, KeyFile, new_key
 from launchbay.access.secret_key import read_secret_key
 from launchbay.bootstrap.options import config_option, data_option, database_option, read_settings
 from launchbay.bootstrap.parts import prepare as prepare_database
@@ -30,7 +30,7 @@ Line = tuple[str, bytes]
 def rotate(config: Path | None, prepare: bool, finish: bool, **given: Any) -> None:  # noqa: FBT001 - click hands flags over so
     """Seal everything in the database with a new secret key; servers go on working meanwhile."""
     settings = read_settings(config, given)
-    file = KeyFile(Path(settings.secret_key_file or settings.data_dir / FILE_NAME))
+    file = KeyFile(settings.key_file())
     if prepare and finish:
         raise click.UsageError("Give --prepare or --finish, not both.")
     try:

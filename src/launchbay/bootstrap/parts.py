@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from psycopg import AsyncConnection
 
@@ -18,7 +17,7 @@ from launchbay.access.lookup import Lookups
 from launchbay.access.passwords import Passwords
 from launchbay.access.rate_limit import RateLimits
 from launchbay.access.refresh_tokens import RefreshTokens
-from launchbay.access.secret_key import SecretKey, read_secret_key
+from launchbay.access.secret_key import SealBroken, SecretKey, read_secret_key
 from launchbay.access.security_events import LoggedSecurityEvents
 from launchbay.access.throttle import AddressThrottle, SignInThrottle
 from launchbay.actions.registry import Registry
@@ -44,6 +43,7 @@ from launchbay.engine.runner import Runner
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.engine.stager import Stager
 from launchbay.engine.webhook_sender import LOOK_S, WebhookSender
+from launchbay.errors import CannotStart
 from launchbay.machines.dialling import CheckedReach
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.observe.audit import Audit
@@ -87,6 +87,7 @@ class Parts:
     first_administrator: FirstAdministrator | None
     feed: EventFeed
     sender: WebhookSender
+    keys: KeyRing
 
 
 @asynccontextmanager
@@ -111,7 +112,7 @@ async def started(settings: Settings, clock: Clock | None = None) -> AsyncIterat
             email=settings.admin_email,
             password=settings.admin_password,
         )
-        secret = read_secret_key(Path(settings.secret_key_file or settings.data_dir / "secret.key"))
+        secret = read_secret_key(settings.key_file())
         await seal_addresses(database, secret)
         outgoing = OutgoingHttp(Allowlist.parse(settings.outgoing_allow))
         stack.push_async_callback(outgoing.aclose)
@@ -119,6 +120,21 @@ async def started(settings: Settings, clock: Clock | None = None) -> AsyncIterat
         stack.push_async_callback(parts.feed.close)
         stack.push_async_callback(parts.sender.close)
         yield parts
+
+
+async def check_secret_key(parts: Parts, settings: Settings) -> None:
+    """Look whether the secret key is that of the database. Raises CannotStart.
+
+    A process with another one would seal what the others cannot open, and find out at the first secret.
+    """
+    try:
+        await parts.keys.signing()
+    except SealBroken as error:
+        raise CannotStart(
+            f"The secret key in {settings.key_file()} is not the one that this database is sealed with.",
+            "Put the file of another server there, or the one that was kept for this backup. Where it is lost for good,"
+            " see 'Without the key' in docs/howto/back-up.md.",
+        ) from error
 
 
 async def prepare(url: str) -> None:
@@ -202,7 +218,7 @@ def _assemble(
     services = _services(settings, desk, openid_sign_in(settings, secret, clock, stack))
     app = _app(settings, services, ENDPOINTS, console_pages(settings, services, actions))
     watching_app = _app(settings, services, WATCHING)
-    return Parts(app, watching_app, engine, database, administrator, desk.feed, sender)
+    return Parts(app, watching_app, engine, database, administrator, desk.feed, sender, keys)
 
 
 def _services(settings: Settings, desk: Desk, openid: OpenIdSignIn | None) -> Services:

@@ -12,7 +12,7 @@ import click
 import uvloop
 
 from launchbay.bootstrap.options import config_option, data_option, database_option, read_settings
-from launchbay.bootstrap.parts import Parts, prepare, started
+from launchbay.bootstrap.parts import Parts, check_secret_key, prepare, started
 from launchbay.errors import CannotStart
 from launchbay.observe.logs import configure_logs
 from launchbay.settings import Settings
@@ -33,6 +33,7 @@ def serve(config: Path | None, no_engine: bool, **given: Any) -> None:  # noqa: 
 
     async def run(stop: asyncio.Event) -> None:
         async with started(settings) as parts:
+            await check_secret_key(parts, settings)
             _greet(parts)
             async with asyncio.TaskGroup() as tasks:
                 if not no_engine:
@@ -60,6 +61,7 @@ def worker(config: Path | None, **given: Any) -> None:
 
     async def run(stop: asyncio.Event) -> None:
         async with started(settings) as parts:
+            await check_secret_key(parts, settings)
             click.echo(f"Launchbay worker {parts.engine.name} runs jobs.")
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(parts.engine.run(stop), name="engine")

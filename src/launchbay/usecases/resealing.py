@@ -21,6 +21,7 @@ from launchbay.model.webhook import secret_purpose, url_purpose
 from launchbay.service_types.sealed import parameter_purpose, sign_in_purpose
 from launchbay.service_types.vault_references import kept_purpose
 from launchbay.store import resealing as store
+from launchbay.store import session_keys
 from launchbay.store.pool import Database
 from launchbay.store.resealing import SealedColumn, TextColumn, TextRow
 from launchbay.usecases.idempotency import answer_purpose
@@ -70,6 +71,10 @@ async def _reseal_column(
             rows = await column.rows(connection, id=after[0], part=after[1], mark=key.mark, count=PAGE)
             for row in rows:
                 sealed = _new_seal(key, row.sealed, purpose(row.id, row.part))
+                if sealed is None and column is store.session_keys:
+                    # Nobody can use it, and servers would refuse to start: they make another one, and people sign in.
+                    await session_keys.delete(connection, ids=[row.id])
+                    continue
                 if sealed is None:
                     done.broken[column.name] += 1
                     continue
