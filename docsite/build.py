@@ -16,7 +16,7 @@ BUILD = ROOT / "build" / "site"
 SOURCE = BUILD / "source"
 EVIDENCE = "evidence/index.md"
 _LINK = re.compile(r"(?<!!)\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
-_PICTURES = {".png", ".svg"}
+_TAKEN_AS_THEY_ARE = {".png", ".svg", ".json"}
 _DECISION = re.compile(r"# (?:\d+[:.]? )?(.*)")
 
 
@@ -41,6 +41,8 @@ def with_links(page: Path, place: Path, pages: dict[Path, Path]) -> str:
             return f"[{label}]({up}{pages[path].as_posix()}{anchor})"
         if path == ROOT / "docs" / "decisions":
             return f"[{label}]({up}decisions/index.md)"
+        if path.is_relative_to(ROOT / "docs") and path.suffix in _TAKEN_AS_THEY_ARE:
+            return f"[{label}]({up}{path.relative_to(ROOT / 'docs').as_posix()})"
         return label
 
     return _LINK.sub(link, page.read_text("utf-8"))
@@ -81,7 +83,7 @@ def write_source() -> None:
     for path, place in pages.items():
         (SOURCE / place).parent.mkdir(parents=True, exist_ok=True)
         (SOURCE / place).write_text(with_links(path, place, pages), "utf-8")
-    for path in sorted(path for path in (ROOT / "docs").rglob("*") if path.suffix in _PICTURES):
+    for path in sorted(path for path in (ROOT / "docs").rglob("*") if path.suffix in _TAKEN_AS_THEY_ARE):
         place = SOURCE / path.relative_to(ROOT / "docs")
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
