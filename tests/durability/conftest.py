@@ -1,20 +1,18 @@
 import os
 import random
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.durability.directories import fault_directory
+
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
     """A directory outside of pytest's own: every pytest that starts closes that to PostgreSQL's account."""
-    directory = Path(tempfile.mkdtemp(prefix="launchbay-faults-"))
-    directory.chmod(0o711)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with fault_directory() as directory:
+        yield directory
 
 
 @pytest.fixture

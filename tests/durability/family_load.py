@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import dataclass, field
 
+import httpx
+
 from tests.durability.family_manifests import BELL, LEAF, MIDDLE, top
 from tests.durability.load import Live, Load
 from tests.durability.verdict import Records
@@ -45,11 +47,11 @@ class FamilyLoad(Load):
         assert answer.status_code == 200, answer.text
         [environment] = (await self._call("GET", f"organizations/{organization}/environments")).json()
         bell = (await self._call("POST", f"applications/{made}/launch", {"destroyInterval": -1})).json()["id"]
+        while (await self._call("GET", f"instances/{bell}")).json().get("status") != "Running":
+            await asyncio.sleep(0.05)
         offered = {"environments": [environment["id"]]}
         answer = await self._call("PUT", f"instances/{bell}/environments", offered)
         assert answer.status_code == 200, answer.text
-        while (await self._call("GET", f"instances/{bell}")).json()["status"] != "Running":
-            await asyncio.sleep(0.05)
 
     async def _client(self) -> None:
         while not self._stop.is_set():
@@ -64,38 +66,42 @@ class FamilyLoad(Load):
     async def _rest(self) -> None:
         await asyncio.sleep(self._chance.uniform(0.2, 0.8))
 
-    async def _launch_family(self) -> None:
-        body = {"version": self._chance.choice(list(VERSIONS)), "parameters": {"input.size": self._size()}}
-        answer = await self._try("POST", f"applications/{self._top}/launch", {**body, "destroyInterval": -1})
-        if answer is None:
-            self.history.unknown_launches += 1
-        elif answer.status_code == 200:
-            made = answer.json()["id"]
-            self.history.launched[made] = Live(made, fails=False)
+    async def _launch_family(self, version: int | None = None) -> Live | None:
+        given = {"version": version or self._chance.choice(list(VERSIONS)), "parameters": {"input.size": self._size()}}
+        return await self._launched(self._top, {**given, "destroyInterval": -1})
 
     async def _change(self, live: Live, kind: float) -> None:
-        size = self._size()
         if kind < 0.45:
-            action = self._chance.choice(["actions.grow", "actions.ask"])
-            await self._try("POST", f"instances/{live.id}/{action}", {"by": str(size)})
+            await self._command(live, self._chance.choice(["actions.grow", "actions.ask"]))
         elif kind < 0.55:
             await self._try(
                 "POST",
                 f"instances/{live.id}/actions.ask/schedule",
-                {"interval": "300", "parameters": {"by": str(size)}},
+                {"interval": "300", "parameters": {"by": str(self._size())}},
             )
         elif kind < 0.8:
-            version = self._chance.choice(list(VERSIONS))
-            body = {"manifestVersion": version, "parameters": {"input.size": size}}
-            await self._try("PUT", f"instances/{live.id}/configuration", body)
+            await self._reconfigure(live, self._chance.choice(list(VERSIONS)), self._size())
         elif kind < 0.94:
-            live.is_destroyed = True
-            await self._try("POST", f"instances/{live.id}/destroy", {})
+            await self._take_down(live)
         else:
-            live.is_destroyed = True
-            self.deletions.asked.add(live.id)
-            self.history.launched.pop(live.id)
-            await self._try("DELETE", f"instances/{live.id}?force=1", None)
+            await self._delete(live)
+
+    async def _command(self, live: Live, action: str) -> None:
+        await self._try("POST", f"instances/{live.id}/{action}", {"by": str(self._size())})
+
+    async def _reconfigure(self, live: Live, version: int, size: int) -> httpx.Response | None:
+        body = {"manifestVersion": version, "parameters": {"input.size": size}}
+        return await self._try("PUT", f"instances/{live.id}/configuration", body)
+
+    async def _take_down(self, live: Live) -> httpx.Response | None:
+        live.is_destroyed = True
+        return await self._try("POST", f"instances/{live.id}/destroy", {})
+
+    async def _delete(self, live: Live) -> httpx.Response | None:
+        live.is_destroyed = True
+        self.deletions.asked.add(live.id)
+        self.history.launched.pop(live.id)
+        return await self._try("DELETE", f"instances/{live.id}?force=1", None)
 
     def _size(self) -> int:
         self._sizes += 1

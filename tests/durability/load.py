@@ -109,6 +109,10 @@ class Load:
         self._clients = clients
         self._stop = asyncio.Event()
         self._applications: dict[bool, str] = {}
+        self.open()
+
+    def open(self) -> None:
+        """Make connections possible, in the event loop that is to use them."""
         self._http = httpx.AsyncClient(auth=(EMAIL, PASSWORD), timeout=3.0)
 
     async def set_up(self) -> None:
@@ -151,14 +155,18 @@ class Load:
                 await self._destroy([live for live in idle if live.dues == 0])
             await asyncio.sleep(self._chance.uniform(0.2, 0.9))
 
-    async def _launch(self, *, fails: bool) -> None:
-        body = {"destroyInterval": -1}
-        answer = await self._try("POST", f"applications/{self._applications[fails]}/launch", body)
+    async def _launch(self, *, fails: bool, destroy_interval_ms: int = -1) -> Live | None:
+        body = {"destroyInterval": destroy_interval_ms}
+        return await self._launched(self._applications[fails], body, fails=fails)
+
+    async def _launched(self, application: str, body: Any, *, fails: bool = False) -> Live | None:
+        answer = await self._try("POST", f"applications/{application}/launch", body)
         if answer is None:
             self.history.unknown_launches += 1
         elif answer.status_code == 200:
             made = answer.json()["id"]
-            self.history.launched[made] = Live(made, fails)
+            return self.history.launched.setdefault(made, Live(made, fails))
+        return None
 
     async def _burst(self, live: Live) -> None:
         if live.runs == COMMANDS:
@@ -170,12 +178,12 @@ class Load:
         unknown = sum(1 for answer in answers if answer is None)
         self.history.bursts.append(Burst(live.id, workflow, accepted, unknown))
 
-    async def _schedule(self, live: Live) -> None:
+    async def _schedule(self, live: Live, interval_ms: int | None = None) -> None:
         if live.dues == COMMANDS or live.is_destroyed:
             return
         workflow = f"due{live.dues}"
         live.dues += 1
-        interval_ms = self._chance.randrange(100, 4000)
+        interval_ms = interval_ms or self._chance.randrange(100, 4000)
         sent = time.time()
         answer = await self._try("POST", f"instances/{live.id}/{workflow}/schedule", {"interval": str(interval_ms)})
         if answer is None:

@@ -18,7 +18,7 @@ from launchbay.machines import running
 from launchbay.machines.clouds.cloud import Node
 from launchbay.machines.clouds.making import Making
 from launchbay.model.job import StepStatus, move_step
-from launchbay.store import jobs, pool
+from launchbay.store import instances, jobs, pool, schedules
 from launchbay.store.pool import Connection
 from launchbay.store.statements import Value, load
 from launchbay.usecases import launching
@@ -112,6 +112,36 @@ def check_then_insert() -> None:
     jobs.accept_work = accept  # type: ignore[assignment] # the defect
 
 
+def forget_before_firing() -> None:
+    """Drop what is due, for good, before its job is accepted."""
+    take_due = schedules.take_due
+
+    async def take_and_drop(connection: Connection, /, **given: Any) -> Any:
+        due = await take_due(connection, **given)
+        await schedules.remove(connection, schedule_ids=[row.id for row in due])
+        await _commit_in_the_middle(connection)
+        return due
+
+    patch.object(schedules, "take_due", take_and_drop).start()
+
+
+def level_by_level() -> None:
+    """Commit a new configuration after each level of submodules."""
+    change_configuration = instances.change_configuration
+
+    async def change_and_commit(connection: Connection, /, **given: Any) -> Any:
+        changed = await change_configuration(connection, **given)
+        await _commit_in_the_middle(connection)
+        return changed
+
+    patch.object(instances, "change_configuration", change_and_commit).start()
+
+
+async def _commit_in_the_middle(connection: Connection) -> None:
+    await connection.execute("COMMIT")
+    await connection.execute("BEGIN")
+
+
 def no_adoption() -> None:
     """Begin a remote command anew after a crash, as if nothing was known of the one that was begun."""
 
@@ -135,6 +165,8 @@ DEFECTS: dict[str, Callable[[], None]] = {
     "no-fence": no_fence,
     "next-step-before-the-record": next_step_before_the_record,
     "check-then-insert": check_then_insert,
+    "forget-before-firing": forget_before_firing,
+    "level-by-level": level_by_level,
     "no-adoption": no_adoption,
     "no-take-over": no_take_over,
     **{f"leak-{name}": leak for name, leak in leaks.LEAKS.items()},

@@ -33,6 +33,7 @@ class Process:
     seed: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
     name: str = ""
+    failpoint: Path | None = None  # the file that arms one of failpoints.py
     port: int | None = None
     source: Path = ROOT / "src"
     _child: subprocess.Popen[bytes] | None = None
@@ -43,10 +44,9 @@ class Process:
         begun = time.monotonic()
         self._starts += 1
         log = self.directory / f"{self.name or self.command[0]}-{self._starts}.log"
-        module = ["launchbay.bootstrap.main"] if self.seed is None else ["tests.durability.seeded", self.seed]
         with log.open("wb") as output:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", *module, *self.command],
+                [sys.executable, "-m", *self._program(), *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -100,6 +100,11 @@ class Process:
         except subprocess.TimeoutExpired:
             self.kill()
 
+    def _program(self) -> list[str]:
+        if self.failpoint is not None:
+            return ["tests.durability.failpoints", self.seed or "none"]
+        return ["launchbay.bootstrap.main"] if self.seed is None else ["tests.durability.seeded", self.seed]
+
     def _environment(self) -> dict[str, str]:
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith("LAUNCHBAY_")},
@@ -107,6 +112,7 @@ class Process:
             "LAUNCHBAY_ADMIN_PASSWORD": PASSWORD,
             "LAUNCHBAY_PROBE_LEDGER": str(self.directory / "ledger"),
             "LAUNCHBAY_STEP_RETRY_FIRST_S": "0.2",
+            **({} if self.failpoint is None else {"LAUNCHBAY_FAILPOINT": str(self.failpoint)}),
             **self.settings,
         }
 

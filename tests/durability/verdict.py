@@ -66,15 +66,19 @@ class Records:
         """Close the connection."""
         self._connection.close()
 
+    def left(self) -> list[str]:
+        """Return what is under way or due, one sentence each."""
+        return [
+            *(f"job {row[0]} of {row[1]} is executing" for row in self.rows(_EXECUTING)),
+            *(f"schedule {row[0]} is pending" for row in self.rows("SELECT id FROM schedules")),
+            *(f"task {row[0]} is queued" for row in self.rows("SELECT id FROM procrastinate_jobs")),
+        ]
+
     async def settled(self) -> list[str]:
         """Wait until nothing is under way or due; return what is left once it has not become less for a while."""
         fewest, since_s = None, time.monotonic()
         while True:
-            left = [
-                *(f"job {row[0]} of {row[1]} is executing" for row in self.rows(_EXECUTING)),
-                *(f"schedule {row[0]} is pending" for row in self.rows("SELECT id FROM schedules")),
-                *(f"task {row[0]} is queued" for row in self.rows("SELECT id FROM procrastinate_jobs")),
-            ]
+            left = self.left()
             if fewest is None or len(left) < fewest:
                 fewest, since_s = len(left), time.monotonic()
             if not left or time.monotonic() - since_s > SETTLED_S:
