@@ -24,6 +24,7 @@ JOB_STEPS = 20_000  # that one job may run, those inside of macros and commands 
 
 # Request bodies and JSON.
 JSON_BODY_BYTES = 1 * MIB
+ORGANIZATION_ARCHIVE_BYTES = 16 * MIB  # of an organization that is exported or imported
 JSON_DEPTH = 64
 NAME_CHARS = 255
 USER_DATA_BYTES = 256 * KIB

@@ -205,9 +205,16 @@ async def _accept_invitation(stage: Stage, _: Actor) -> Sent:
     return Sent("POST", f"/invitation/{await _invitation(stage)}", form, FORM)
 
 
+async def _import(stage: Stage, _: Actor) -> Sent:
+    """Plan an import: a real one would make its caller a member of one more organization."""
+    archive = accepted(await stage.api.get(f"{stage.organization}/archive"))
+    return Sent("POST", f"{PREFIX}archives", json.dumps({"archive": archive, "plan": True}).encode(), JSON)
+
+
 # What neither a scenario nor the path alone can tell, such as what depends on the caller.
 OWN_WAY: dict[str, Build] = {
     "explain_permission": _explain,
+    "import_organization": _import,
     "change_password": _change_password,
     "exchange_token": _exchange,
     "generate_token": _generate,

@@ -141,6 +141,11 @@ async def create_organization(stage: Stage) -> Call:
     return partial(stage.api.post, "organizations", {"name": fresh_name("organization")})
 
 
+async def import_organization(stage: Stage) -> Call:
+    archive = accepted(await stage.api.get(f"{stage.organization}/archive"))
+    return partial(stage.api.post, "archives", {"archive": archive, "name": fresh_name("organization")})
+
+
 async def rename_organization(stage: Stage) -> Call:
     return partial(stage.api.put, stage.organization, {"name": fresh_name("organization")})
 
@@ -383,7 +388,7 @@ SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
         create_user, update_user, remove_user, assign_roles, revoke_roles,
-        create_organization, rename_organization, create_role, update_role, delete_role,
+        create_organization, import_organization, rename_organization, create_role, update_role, delete_role,
         change_password, generate_token, exchange_token, revoke_token, accept_invitation,
         create_application, rename_application, delete_application,
         replace_manifest, set_manifest_source, refresh_manifest,

@@ -1,7 +1,11 @@
 """What single commands do beyond their operation: waiting, following, columns; and verbs without one."""
 
+import json
+import os
 import re
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -93,8 +97,25 @@ def _openapi(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> N
     show(answer(connection, call), "json" if connection.output == "table" else connection.output)
 
 
+def _export_organization(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
+    archive = answer(connection, call)
+    try:
+        # For its owner alone: it tells everything about an organization but its secrets.
+        opener = partial(os.open, mode=0o600)
+        with open(options["file"], "x", encoding="utf-8", opener=opener) as file:
+            file.write(json.dumps(archive, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise click.UsageError(f"{options['file']} cannot be written: {error.strerror}.") from error
+    for hole in archive["holes"]:
+        click.echo(printable(f"Not in the archive: {hole}"), err=True)
+
+
 EXTENSIONS: Mapping[str, Extension] = {
     "openapi": Extension(_openapi),
+    "export_organization": Extension(
+        _export_organization,
+        [click.Argument(["file"], type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")],
+    ),
     "launch_application": Extension(_launch, waiting_options()),
     "run_workflow": Extension(_run, waiting_options()),
     "reconfigure_instance": Extension(_run, waiting_options()),

@@ -23,6 +23,7 @@ _LISTS = {"environments": "environment", "services": "service"}
 _MAPPINGS = {"parameters", "arguments", "user_data"}
 _SECRET = {"password", "current_password", "new_password", "repeated"}
 _ORGANIZATION = {"organization_id", "organization"}
+_FILES: Mapping[str, Callable[[str], Any]] = {"text": values.file_text, "archive": values.json_file}
 _PAIRS = "NAME=TEXT, NAME:=JSON, @FILE or a map in JSON; may be repeated."
 
 
@@ -82,8 +83,8 @@ def _input(operation: AnyOperation, argument: inspect.Parameter, *, is_only: boo
         and name not in _SECRET
     )
     positional = positional or name == "arguments"  # of a service's command, as those of a workflow
-    if name == "text":
-        return Input(name, click.Argument(["text"], metavar="FILE"), lambda given, *_: values.file_text(given))
+    if name in _FILES:
+        return Input(name, click.Argument([name], metavar="FILE"), partial(_formed, _FILES[name]))
     if positional and name in _MAPPINGS:
         also = click.Option(["-p", f"also_{name}"], multiple=True, metavar="NAME=VALUE", help=_PAIRS)
         return Input(name, _argument(name, argument), read, also)

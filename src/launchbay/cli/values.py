@@ -63,6 +63,14 @@ def file_text(name: str) -> str:
         raise click.UsageError(f"{name} cannot be read: {reason}.") from error
 
 
+def json_file(name: str) -> Any:
+    """Return the value of a file of JSON; `-` is the standard input."""
+    try:
+        return json.loads(file_text(name))
+    except ValueError as error:
+        raise click.UsageError(f"{name} is no JSON: {error}.") from error
+
+
 def document(text: str, what: str) -> Any:
     """Return the value of a text of JSON or YAML."""
     try:

@@ -9,6 +9,7 @@ from launchbay.model.application import Application
 from launchbay.store import applications as store
 from launchbay.store import manifests
 from launchbay.store.constraints import refuse_duplicate
+from launchbay.store.pool import Connection
 from launchbay.store.rows import NamedRow
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.names import checked_name
@@ -36,8 +37,7 @@ async def create_application(desk: Desk, actor: Actor, organization_id: str, nam
             organization_id, Permission.CREATE_APPLICATION, resources.application(application_id)
         )
         name = checked_name(name)
-        with refuse_duplicate(*_taken(name)):
-            await store.insert(connection, application_id=application_id, organization_id=organization.id, name=name)
+        await insert_application(connection, application_id, organization.id, name)
         await manifests.insert(
             connection, application_id=application_id, version=1, content=DEFAULT_MANIFEST, author_id=actor.user_id
         )
@@ -50,6 +50,12 @@ async def create_application(desk: Desk, actor: Actor, organization_id: str, nam
             after={"name": name},
         )
     return application_id
+
+
+async def insert_application(connection: Connection, application_id: str, organization_id: str, name: str) -> None:
+    """Write an application without a manifest. Raises BadRequest for a name that is taken."""
+    with refuse_duplicate(*_taken(name)):
+        await store.insert(connection, application_id=application_id, organization_id=organization_id, name=name)
 
 
 async def read_application(desk: Desk, actor: Actor, application_id: str) -> Application:

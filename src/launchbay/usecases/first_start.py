@@ -46,30 +46,44 @@ async def first_start(
 
 async def create_organization(connection: Connection, name: str, administrator_id: str) -> str:
     """Create an organization with its default environment and services, its roles and its first administrator."""
-    organization_id = new_id()
-    await organizations.insert(connection, organization_id=organization_id, name=name)
+    organization_id = await create_empty_organization(connection, name, administrator_id)
     environment_id = new_id()
     await environments.insert(
         connection, environment_id=environment_id, organization_id=organization_id, name="default", is_default=True
     )
     await _add_services(connection, organization_id, environment_id)
-    administrator_role = new_id()
-    for role_id, role, kind, permissions in (
-        (administrator_role, "Administrator", RoleKind.ADMINISTRATOR, ADMINISTRATOR_TEXT),
-        (new_id(), "Guest", RoleKind.GUEST, GUEST_TEXT),
-    ):
-        await roles.insert(
-            connection, id=role_id, organization_id=organization_id, name=role, kind=kind, permissions=permissions
-        )
+    await roles.insert(
+        connection,
+        id=new_id(),
+        organization_id=organization_id,
+        name="Guest",
+        kind=RoleKind.GUEST,
+        permissions=GUEST_TEXT,
+    )
+    return organization_id
+
+
+async def create_empty_organization(connection: Connection, name: str, administrator_id: str) -> str:
+    """Create an organization with nothing but its zone, the role Administrator, and who holds it; return its id."""
+    organization_id, role_id = new_id(), new_id()
+    await organizations.insert(connection, organization_id=organization_id, name=name)
+    await services.insert_zone(connection, zone_id=new_id(), organization_id=organization_id, name="Default")
+    await roles.insert(
+        connection,
+        id=role_id,
+        organization_id=organization_id,
+        name="Administrator",
+        kind=RoleKind.ADMINISTRATOR,
+        permissions=ADMINISTRATOR_TEXT,
+    )
     await users.join_organization(connection, organization_id=organization_id, user_id=administrator_id)
-    await roles.assign(connection, role_ids=[administrator_role], user_id=administrator_id)
+    await roles.assign(connection, role_ids=[role_id], user_id=administrator_id)
     return organization_id
 
 
 async def _add_services(connection: Connection, organization_id: str, environment_id: str) -> None:
-    """Give an organization its zone, and its default environment the two services that need no setting up."""
-    zone_id = new_id()
-    await services.insert_zone(connection, zone_id=zone_id, organization_id=organization_id, name="Default")
+    """Give the default environment the two services that need no setting up."""
+    [zone] = await services.zones(connection, organization_id=organization_id)
     for name, type_id in (
         ("Default workflow service", WorkflowService.id),
         ("Default credentials service", SecureStore.id),
@@ -79,7 +93,7 @@ async def _add_services(connection: Connection, organization_id: str, environmen
             connection,
             service_id=service_id,
             organization_id=organization_id,
-            zone_id=zone_id,
+            zone_id=zone.id,
             name=name,
             type_id=type_id,
             parameters="{}",

@@ -39,7 +39,7 @@ async def replace_manifest(desk: Desk, actor: Actor, application_id: str, text: 
         application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
         if application.source_url is not None:
             _refuse_upload()
-        await _check(desk, text)
+        await check_manifest(desk, text)
         row = await _lock(connection, application)
         if row.source_url is not None:
             _refuse_upload()
@@ -151,11 +151,12 @@ async def _load(desk: Desk, organization_id: str, url: str) -> str:
         text = answer.body.decode()
     except UnicodeDecodeError:
         raise InvalidManifest([finding.to_document() for finding in desk.check(answer.body)]) from None
-    await _check(desk, text)
+    await check_manifest(desk, text)
     return text
 
 
-async def _check(desk: Desk, text: str) -> None:
+async def check_manifest(desk: Desk, text: str) -> None:
+    """Raise InvalidManifest for a text that cannot be launched."""
     errors = [finding for finding in await unhurried(desk.check, text) if finding.severity == "error"]
     if errors:
         raise InvalidManifest([finding.to_document() for finding in errors])

@@ -39,12 +39,7 @@ async def create_organization(desk: Desk, actor: Actor, name: str) -> str:
     async with desk.database.transaction() as connection:
         lookup = desk.lookups.on(connection, actor)
         caller = await lookup.caller()
-        if not await _may_create(connection, lookup):
-            raise NotAllowed(
-                f"You need the permission {Permission.MANAGE_USERS} for all users of an organization to create "
-                "another one.",
-                "Ask an administrator to create it and to add you.",
-            )
+        await require_creation(connection, lookup)
         name = checked_name(name)
         organization_id = await first_start.create_organization(connection, name, caller.id)
         await desk.audit.record(
@@ -74,6 +69,16 @@ async def rename_organization(desk: Desk, actor: Actor, organization_id: str, na
             organization_id=organization.id,
             before={"name": organization.name},
             after={"name": name},
+        )
+
+
+async def require_creation(connection: Connection, lookup: Lookup) -> None:
+    """Raise NotAllowed for a caller who may not create an organization."""
+    if not await _may_create(connection, lookup):
+        raise NotAllowed(
+            f"You need the permission {Permission.MANAGE_USERS} for all users of an organization to create "
+            "another one.",
+            "Ask an administrator to create it and to add you.",
         )
 
 

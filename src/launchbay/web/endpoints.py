@@ -5,6 +5,7 @@ from launchbay.web.handlers import (
     account,
     applications,
     approvals,
+    archives,
     audit,
     configuration,
     environments,
@@ -33,6 +34,7 @@ from launchbay.web.handlers.description import description_rows
 _FAMILIES: tuple[tuple[Endpoint, ...], ...] = (
     # One line for each file in handlers/, in the order of the documentation.
     organizations.ENDPOINTS,
+    archives.ENDPOINTS,
     members.ENDPOINTS,
     roles.ENDPOINTS,
     permissions.ENDPOINTS,

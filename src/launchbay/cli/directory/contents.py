@@ -12,44 +12,19 @@ DIR
 """
 
 import re
-from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
+from launchbay.model.organization_contents import Environment, Revision
+
 _ODD = re.compile(r'[/\\:*?"<>|%\x00-\x1f]|^[. ]|[. ]$')
-
-
-class Revision(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A revision. In `submodules` a revision of another application is named as `revision: APPLICATION/REVISION`."""
-
-    parameters: dict[str, Any] = {}
-    environment: str | None = None
-    submodules: dict[str, Any] = {}
 
 
 class Source(msgspec.Struct, forbid_unknown_fields=True):
     """Where a manifest is loaded from."""
 
     url: str
-
-
-class PropertyEntry(msgspec.Struct, forbid_unknown_fields=True):
-    """A property of an environment."""
-
-    name: str
-    type: str
-    value: Any
-
-
-class Environment(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """An environment. What is left out is not looked at; services are named."""
-
-    default: bool = False
-    policies: dict[str, Any] | None = None
-    markers: list[str] | None = None
-    properties: list[PropertyEntry] | None = None
-    services: list[str] | None = None
 
 
 class NamedRevision(msgspec.Struct):

@@ -5,20 +5,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from launchbay.cli.directory.contents import (
-    Application,
-    Contents,
-    Environment,
-    NamedRevision,
-    PropertyEntry,
-    Revision,
-    Source,
-)
+from launchbay.cli.directory.contents import Application, Contents, NamedRevision, Source
 from launchbay.cli.failures import Missing
 from launchbay.client import Client
 from launchbay.client.types import ApplicationDocument, RevisionDocument
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
+from launchbay.model.organization_contents import (
+    Environment,
+    PropertyEntry,
+    Revision,
+    with_revision_ids,
+    with_revision_names,
+)
 
 
 @dataclass
@@ -112,7 +111,7 @@ class Organization:
         return Revision(
             parameters=document.parameters,
             environment=None if environment is None else names.get(environment, environment),
-            submodules=self._with_names(document.submodules),
+            submodules=with_revision_names(document.submodules, self._revision_name),
         )
 
     def revision_id(self, text: str) -> str:
@@ -127,15 +126,7 @@ class Organization:
 
     def with_ids(self, submodules: Mapping[str, Any]) -> dict[str, Any]:
         """Return the submodules of a revision as the API takes them. Raises Missing."""
-        found: dict[str, Any] = {}
-        for name, content in submodules.items():
-            entry = dict(content)
-            if "revision" in entry:
-                entry["revisionId"] = self.revision_id(str(entry.pop("revision")))
-            if isinstance(entry.get("submodules"), Mapping):
-                entry["submodules"] = self.with_ids(entry["submodules"])
-            found[name] = entry
-        return found
+        return with_revision_ids(submodules, self.revision_id)
 
     def contents(self) -> Contents:
         """Return everything that a directory can say of it."""
@@ -154,17 +145,6 @@ class Organization:
             revisions[revision] = NamedRevision(self.revision(content), None if text == manifest else text)
         source = None if document.source_url is None else Source(document.source_url)
         return Application(None if source else manifest, source, revisions)
-
-    def _with_names(self, submodules: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, content in submodules.items():
-            entry = dict(content)
-            if entry.get("revisionId"):
-                entry["revision"] = self._revision_name(entry.pop("revisionId"))
-            if isinstance(entry.get("submodules"), Mapping):
-                entry["submodules"] = self._with_names(entry["submodules"])
-            found[name] = entry
-        return found
 
     def _revision_name(self, number: str) -> str:
         document = self.client.read_revision(number)

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
-from launchbay.cli.directory.contents import Application, Contents, Environment, NamedRevision, Revision
+from launchbay.cli.directory.contents import Application, Contents, NamedRevision
 from launchbay.cli.directory.current import Organization
 from launchbay.cli.directory.yaml_text import yaml_text
 from launchbay.cli.failures import Missing
 from launchbay.client.types import Marker, Property, RevisionDocument
+from launchbay.model.organization_contents import Environment, Revision, revision_names
 
 CREATE, CHANGE, DELETE = "+", "~", "-"
 
@@ -189,7 +190,7 @@ class Plan:
             if key in begun or revisions is None or name not in revisions:
                 return
             begun.add(key)
-            for reference in _references(revisions[name].content.submodules):
+            for reference in revision_names(revisions[name].content.submodules):
                 inner, _, revision = reference.rpartition("/")
                 take(inner, revision)
             done[key] = None
@@ -252,15 +253,6 @@ class Plan:
 def _same(part: str, wanted: Any, present: Any) -> bool:
     """Tell whether two values are the same; markers and services have no order."""
     return sorted(wanted) == sorted(present) if part in {"markers", "services"} else bool(wanted == present)
-
-
-def _references(submodules: Mapping[str, Any]) -> Iterator[str]:
-    for content in submodules.values():
-        if isinstance(content, Mapping):
-            if isinstance(content.get("revision"), str):
-                yield content["revision"]
-            if isinstance(content.get("submodules"), Mapping):
-                yield from _references(content["submodules"])
 
 
 def _shown(revision: Revision) -> str:

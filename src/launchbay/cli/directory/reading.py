@@ -9,15 +9,14 @@ import msgspec
 from launchbay.cli.directory.contents import (
     Application,
     Contents,
-    Environment,
     NamedRevision,
-    Revision,
     Source,
     object_name,
 )
 from launchbay.errors import InvalidManifest
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import is_null, plain
+from launchbay.model.organization_contents import Environment, Revision
 
 T = TypeVar("T")
 

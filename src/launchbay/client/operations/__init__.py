@@ -32,6 +32,8 @@ class Operations:
     create_organization = organizations.create_organization
     read_organization = organizations.read_organization
     rename_organization = organizations.rename_organization
+    export_organization = organizations.export_organization
+    import_organization = organizations.import_organization
     list_host_keys = organizations.list_host_keys
     forget_host_key = organizations.forget_host_key
 

@@ -3,11 +3,13 @@
 Made from the endpoint table by `python -m generators`; a test holds that it is up to date.
 """
 
+from collections.abc import Mapping
 from types import NoneType
+from typing import Any
 
 from launchbay.client.call import Call, Row, given
 from launchbay.client.operation import list_operation, operation
-from launchbay.client.types import Created, HostKey, Named
+from launchbay.client.types import Archive, Created, HostKey, ImportedOrganization, Named
 
 
 @list_operation(
@@ -62,6 +64,32 @@ def rename_organization(organization_id: str, *, name: str) -> Call[None]:
     Needs: ManageUsers for all users.
     """
     return Call(NoneType, (organization_id,), body=given({"name": name}))
+
+
+@operation(Row(id="export_organization", method="GET", path="/api/1/organizations/{orgId}/archive"))
+def export_organization(organization_id: str) -> Call[Archive]:
+    """Exports an organization as one document, without its secrets and its instances.
+
+    Needs: ManageUsers for all users and ManageRoles for all roles.
+    """
+    return Call(Archive, (organization_id,))
+
+
+@operation(
+    Row(id="import_organization", method="POST", path="/api/1/archives", media_type="application/json", keyed=True)
+)
+def import_organization(
+    *, archive: Mapping[str, Any], name: str | None = None, plan: bool | None = None, idempotency_key: str | None = None
+) -> Call[ImportedOrganization]:
+    """Makes an organization of an archive, all of it or nothing; the caller becomes its administrator.
+
+    Needs: ManageUsers for all users of some organization.
+    """
+    return Call(
+        ImportedOrganization,
+        body=given({"archive": archive, "name": name, "plan": plan}),
+        idempotency_key=idempotency_key,
+    )
 
 
 @list_operation(

@@ -32,7 +32,21 @@ from launchbay.client.types.instances import (
 )
 from launchbay.client.types.jobs import JobDetail, LogLine, StepDetail
 from launchbay.client.types.manifests import Findings, FindingShape, ManifestVersion, RefreshedVersion, VersionItem
-from launchbay.client.types.organizations import Created, HostKey, Named
+from launchbay.client.types.organizations import (
+    Archive,
+    ArchivedApplication,
+    ArchivedRevision,
+    ArchivedRole,
+    ArchivedService,
+    ArchivedUser,
+    Created,
+    Environment,
+    HostKey,
+    ImportedOrganization,
+    InvitedUser,
+    Named,
+    PropertyEntry,
+)
 from launchbay.client.types.revisions import RevisionDocument
 from launchbay.client.types.roles import Explained, RoleDetail, RoleItem
 from launchbay.client.types.services import (
@@ -51,6 +65,12 @@ __all__ = [
     "AddedUser",
     "ApplicationDocument",
     "Approval",
+    "Archive",
+    "ArchivedApplication",
+    "ArchivedRevision",
+    "ArchivedRole",
+    "ArchivedService",
+    "ArchivedUser",
     "AuditActor",
     "AuditEntryShape",
     "CommandShape",
@@ -58,6 +78,7 @@ __all__ = [
     "Created",
     "CreatedWebhook",
     "Delivery",
+    "Environment",
     "EnvironmentItem",
     "Explained",
     "FindingShape",
@@ -65,8 +86,10 @@ __all__ = [
     "GivenAnswer",
     "Health",
     "HostKey",
+    "ImportedOrganization",
     "InstanceDocument",
     "InstanceSummary",
+    "InvitedUser",
     "JobDetail",
     "JobDocument",
     "LogLine",
@@ -83,6 +106,7 @@ __all__ = [
     "PreviewedComponent",
     "Properties",
     "Property",
+    "PropertyEntry",
     "RefreshedVersion",
     "RevisionDocument",
     "RoleDetail",

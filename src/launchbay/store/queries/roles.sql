@@ -48,3 +48,6 @@ ON CONFLICT DO NOTHING;
 -- name: revoke
 -- Revoking what is not held changes nothing.
 DELETE FROM role_assignments WHERE user_id = %(user_id)s AND role_id = ANY (%(role_ids)s::text[]);
+
+-- name: set_kind
+UPDATE roles SET kind = %(kind)s WHERE id = %(id)s;

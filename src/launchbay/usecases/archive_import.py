@@ -1,0 +1,330 @@
+"""Making an organization of an archive: all of it or nothing (promise 8), through the use cases that make each part."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from launchbay import limits
+from launchbay.access.actor import Actor
+from launchbay.errors import BadRequest, FieldErrors, LaunchbayError
+from launchbay.ids import is_id, new_id
+from launchbay.manifest.policies import write_policies
+from launchbay.model.environment_offers import Marker, Property
+from launchbay.model.organization_contents import (
+    ARCHIVE_VERSION,
+    Archive,
+    ArchivedApplication,
+    ArchivedService,
+    Environment,
+    revision_names,
+    with_revision_ids,
+)
+from launchbay.model.role import RoleKind
+from launchbay.observe.audit import Audit
+from launchbay.service_types.contract import ParameterScope, ServiceType
+from launchbay.service_types.parameters import ServiceParameters, changed_parameters
+from launchbay.store import applications, manifests, services
+from launchbay.store import roles as role_store
+from launchbay.store.pool import Connection
+from launchbay.usecases import environments, first_start, members, roles
+from launchbay.usecases.applications import insert_application
+from launchbay.usecases.desk import Desk
+from launchbay.usecases.invitations import Invitation
+from launchbay.usecases.manifests import check_manifest
+from launchbay.usecases.names import checked_name
+from launchbay.usecases.organizations import require_creation
+from launchbay.usecases.revision_content import RevisionRequest
+from launchbay.usecases.revisions import create_revision
+from launchbay.usecases.sealed_addresses import sealed_source, shown_source
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of an archive. Without an id nothing did: it was a plan."""
+
+    id: str | None
+    created: dict[str, int]
+    holes: list[str]
+    invitations: dict[str, Invitation] = field(default_factory=dict)
+
+
+class _OneEntry(Audit):
+    """The import is one change, with one entry of its own: the parts write none."""
+
+    async def record(self, *_: Any, **__: Any) -> None:
+        """Write nothing."""
+
+
+class _Planned(Exception):
+    """Takes everything back that a plan has done."""
+
+
+def read_archive(document: Mapping[str, Any]) -> Archive:
+    """Return an archive of its document. Raises BadRequest."""
+    version = document.get("version")
+    if isinstance(version, int) and version > ARCHIVE_VERSION:
+        raise BadRequest(
+            f"The archive has format {version}, and this version of the product reads up to {ARCHIVE_VERSION}.",
+            "Import it with the version that wrote it, or a later one.",
+            code="InvalidArchive",
+        )
+    try:
+        return msgspec.convert(document, Archive)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"This is no archive of an organization: {error}.", code="InvalidArchive") from None
+
+
+async def import_organization(
+    desk: Desk, actor: Actor, document: Mapping[str, Any], name: str | None, *, plan: bool
+) -> Imported:
+    """Make an organization of an archive, with the caller as an administrator; as a plan only try it.
+
+    Who may create an organization may import one. Raises BadRequest with the part that cannot be made.
+    """
+    imported: Imported | None = None
+    try:
+        async with desk.database.transaction() as connection:
+            await require_creation(connection, desk.lookups.on(connection, actor))
+            archive = read_archive(document)
+            with desk.database.joined(connection):
+                imported = await _Importing(desk, actor, connection, archive).carry_out(name)
+            _take_back(plan)
+    except _Planned:
+        assert imported is not None, "a plan is taken back after it was carried out"
+        return Imported(None, imported.created, imported.holes)
+    return imported
+
+
+def _take_back(plan: bool) -> None:  # noqa: FBT001 - the one thing that it goes by
+    """End the transaction of a plan without a commit."""
+    if plan:
+        raise _Planned
+
+
+class _Importing:
+    """One import, in one transaction. The maps lead from names to the new ids."""
+
+    def __init__(self, desk: Desk, actor: Actor, connection: Connection, archive: Archive) -> None:
+        self._audit = desk.audit
+        self._desk = replace(desk, audit=_OneEntry(desk.secret_key))
+        self._actor = actor
+        self._connection = connection
+        self._archive = archive
+        self._ids: dict[str, dict[str, str]] = {
+            kind: {} for kind in ("service", "environment", "application", "user", "revision")
+        }
+        self._invitations: dict[str, Invitation] = {}
+        self._organization_id = ""
+
+    async def carry_out(self, name: str | None) -> Imported:
+        """Make everything, each part after those that it names."""
+        archive, connection = self._archive, self._connection
+        with _part("name"):
+            name = checked_name(archive.name if name is None else name)
+        self._organization_id = await first_start.create_empty_organization(connection, name, self._actor.user_id)
+        await self._audit.record(
+            connection,
+            self._actor,
+            "import_organization",
+            f"/organizations/{self._organization_id}",
+            organization_id=self._organization_id,
+            after={"name": name, **self._counts(), "archive": self._audit.fingerprint(msgspec.to_builtins(archive))},
+        )
+        zone_id = (await services.zones(connection, organization_id=self._organization_id))[0].id
+        for each, service in archive.services.items():
+            with _part(f"service '{each}'"):
+                await self._service(zone_id, each, service)
+        for each, environment in archive.environments.items():
+            with _part(f"environment '{each}'"):
+                await self._environment(each, environment)
+        await self._check_default()
+        for each in archive.applications:
+            with _part(f"application '{each}'"):
+                made = self._ids["application"][each] = new_id()
+                await insert_application(connection, made, self._organization_id, checked_name(each))
+        await self._members()
+        for each, application in archive.applications.items():
+            with _part(f"application '{each}'"):
+                await self._manifests(self._ids["application"][each], application)
+        await self._revisions()
+        return Imported(self._organization_id, self._counts(), archive.holes, self._invitations)
+
+    def _counts(self) -> dict[str, int]:
+        archive = self._archive
+        return {
+            "services": len(archive.services),
+            "environments": len(archive.environments),
+            "applications": len(archive.applications),
+            "manifests": sum(len(each.manifests) for each in archive.applications.values()),
+            "revisions": sum(len(each.revisions) for each in archive.applications.values()),
+            "roles": len(archive.roles),
+            "users": len(archive.users),
+        }
+
+    async def _service(self, zone_id: str, name: str, service: ArchivedService) -> None:
+        kind = self._desk.service_types.find(service.type_id)
+        if kind is None:
+            raise BadRequest(f"There is no service type {service.type_id[:80]!r} in this installation.")
+        checked = await self._checked(name, kind, service.parameters)
+        service_id = self._ids["service"][name] = new_id()
+        await services.insert(
+            self._connection,
+            service_id=service_id,
+            organization_id=self._organization_id,
+            zone_id=zone_id,
+            name=checked_name(name),
+            type_id=kind.id,
+            parameters=msgspec.json.encode(checked).decode(),
+        )
+
+    async def _checked(self, name: str, kind: ServiceType, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the parameters of a service. Whether they fit its secrets is found out when those are filled in."""
+        secret = sorted(each for each, parameter in kind.parameters.items() if parameter.secret and each in given)
+        if secret:
+            raise BadRequest(f"An archive holds no secrets, and {', '.join(secret)} is one. Fill it in afterwards.")
+        scope = ParameterScope(connection=self._connection, organization_id=self._organization_id, previous={})
+        try:
+            return (await changed_parameters(kind, scope, ServiceParameters(), given)).open
+        except FieldErrors as error:
+            has_holes = any(hole.startswith(f"service '{name}':") for hole in self._archive.holes)
+            if not has_holes or not set(given) <= set(kind.parameters):
+                raise BadRequest(*error.sentences) from error
+            return given
+
+    async def _environment(self, name: str, environment: Environment) -> None:
+        desk, actor = self._desk, self._actor
+        made = await environments.create_environment(desk, actor, self._organization_id, name)
+        self._ids["environment"][name] = made
+        if environment.default:
+            await environments.set_default_environment(desk, actor, self._organization_id, made)
+        if environment.policies:
+            await environments.replace_policies(desk, actor, made, write_policies(environment.policies))
+        if environment.markers:
+            await environments.replace_markers(desk, actor, made, [Marker(each) for each in environment.markers])
+        if environment.properties:
+            entries = [Property(name=each.name, value=each.value, type=each.type) for each in environment.properties]
+            await environments.replace_properties(desk, actor, made, entries)
+        if environment.services:
+            offered = [self._id("service", each) for each in environment.services]
+            await environments.replace_services(desk, actor, made, offered)
+
+    async def _check_default(self) -> None:
+        defaults = [name for name, each in self._archive.environments.items() if each.default]
+        if len(defaults) != 1:
+            raise _refused("environments", f"exactly one must be the default, not {len(defaults)}.")
+
+    async def _members(self) -> None:
+        """Make roles and users. Roles may name users by id, so the users come first and get their roles last."""
+        desk, actor, organization_id = self._desk, self._actor, self._organization_id
+        for email, user in self._archive.users.items():
+            with _part(f"user '{email}'"):
+                if email.lower() == actor.email.lower():
+                    self._ids["user"][email] = actor.user_id
+                    continue
+                added = await members.create_user(
+                    desk, actor, organization_id, email=email, name=user.name, password=None, role_names=[]
+                )
+                self._ids["user"][email] = added.id
+                if added.invitation is not None:
+                    self._invitations[email] = added.invitation
+        for name, role in self._archive.roles.items():
+            with _part(f"role '{name}'"):
+                made = await roles.create_role(desk, actor, organization_id, name, self._with_new_ids(role.permissions))
+                if role.is_guest:
+                    await role_store.set_kind(self._connection, id=made.id, kind=RoleKind.GUEST)
+        for email, user in self._archive.users.items():
+            with _part(f"user '{email}'"):
+                if user.roles:
+                    await roles.assign_roles(desk, actor, organization_id, self._ids["user"][email], user.roles)
+
+    async def _manifests(self, application_id: str, application: ArchivedApplication) -> None:
+        if not application.manifests:
+            raise BadRequest("It has no manifest.")
+        for version, content in enumerate(application.manifests, 1):
+            if len(content.encode()) > limits.MANIFEST_BYTES:
+                raise BadRequest(f"Version {version} of the manifest is longer than {limits.MANIFEST_BYTES} bytes.")
+            await manifests.insert(
+                self._connection,
+                application_id=application_id,
+                version=version,
+                content=self._with_new_ids(content),
+                author_id=self._actor.user_id,
+            )
+        await applications.set_version(
+            self._connection, application_id=application_id, version=len(application.manifests)
+        )
+        await check_manifest(self._desk, application.manifests[-1])
+        if application.source is not None:
+            await applications.set_source(
+                self._connection,
+                application_id=application_id,
+                source_url=shown_source(application.source),
+                sealed_source=sealed_source(self._desk.secret_key, application_id, application.source),
+            )
+
+    async def _revisions(self) -> None:
+        """Make the revisions, each after those that its submodules name."""
+        waiting = {
+            f"{application}/{name}": (application, name, revision)
+            for application, each in self._archive.applications.items()
+            for name, revision in each.revisions.items()
+        }
+        while waiting:
+            ready = [
+                key
+                for key, (_, _, revision) in waiting.items()
+                if not any(other in waiting for other in revision_names(revision.submodules))
+            ]
+            if not ready:
+                raise _refused("revisions", f"these name each other in a circle: {', '.join(sorted(waiting))}.")
+            for key in ready:
+                application, name, revision = waiting.pop(key)
+                with _part(f"revision '{key}'"):
+                    request = RevisionRequest(
+                        name=name,
+                        version=revision.version,
+                        parameters=revision.parameters,
+                        environment_id=None
+                        if revision.environment is None
+                        else self._id("environment", revision.environment),
+                        submodules=with_revision_ids(
+                            revision.submodules, lambda other: other if is_id(other) else self._id("revision", other)
+                        ),
+                    )
+                    self._ids["revision"][key] = await create_revision(
+                        self._desk, self._actor, self._ids["application"][application], request
+                    )
+
+    def _id(self, kind: str, name: str) -> str:
+        found = self._ids[kind].get(name)
+        if found is None:
+            raise BadRequest(f"The archive has no {kind} '{name[:80]}'.")
+        return found
+
+    def _with_new_ids(self, text: str) -> str:
+        """Return a text with the ids of what was made in the place of those that it mentions."""
+        new = {
+            old: self._ids[kind][name]
+            for old, (kind, name) in self._archive.mentions.items()
+            if is_id(old) and name in self._ids.get(kind, {})
+        }
+        if not new:
+            return text
+        return re.sub("|".join(new), lambda found: new[found[0]], text)
+
+
+@contextmanager
+def _part(what: str) -> Iterator[None]:
+    """Say of which part of the archive an error is."""
+    try:
+        yield
+    except BadRequest as error:
+        raise _refused(what, *error.sentences) from error
+
+
+def _refused(what: str, *sentences: str) -> LaunchbayError:
+    return BadRequest(f"{what}: {sentences[0]}", *sentences[1:], "Nothing was imported.", code="InvalidArchive")

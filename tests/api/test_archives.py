@@ -1,0 +1,262 @@
+"""Organizations as archives: out of one installation, into another (docs/howto/move-an-organization.md)."""
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from launchbay.model.organization_contents import Archive
+from launchbay.service_types.registry import ServiceTypes
+from tests.api.running import EMAIL, Api, accepted, refused, running_api
+from tests.databases import Databases
+
+SECRET = "canary-4f1e8c-of-an-archive"
+PLAIN = "launch:\n  steps: []\n"
+OUTER = """
+application:
+  components:
+    inner:
+      type: reference.Submodule
+      configuration: {{__locator.application-id: {inner}}}
+"""
+EMPTY: dict[str, Any] = {
+    "format": "launchbay organization", "version": 1, "name": "Lab", "services": {}, "applications": {}, "roles": {},
+    "environments": {"default": {"default": True}}, "users": {}, "mentions": {}, "holes": [],
+}  # fmt: skip
+
+
+async def exported(api: Api, organization: str) -> dict[str, Any]:
+    document: dict[str, Any] = accepted(await api.get(f"organizations/{organization}/archive"))
+    return document
+
+
+async def imported(api: Api, archive: Any, **more: Any) -> Any:
+    return accepted(await api.post("archives", {"archive": archive, **more}))
+
+
+def by_name(archive: dict[str, Any]) -> Any:
+    """Return an archive with names in the place of the ids that its texts mention."""
+    text = json.dumps({name: value for name, value in archive.items() if name not in {"mentions", "holes"}})
+    for number, (kind, name) in archive["mentions"].items():
+        text = text.replace(number, f"<{kind} {name}>")
+    return json.loads(text)
+
+
+async def rich_organization(api: Api) -> None:
+    """Fill the first organization with something of everything, with secrets where secrets can be."""
+    home = f"organizations/{api.organization}"
+    inner = await api.application(PLAIN, "inner")
+    outer = await api.application(OUTER.format(inner=inner), "outer")
+    accepted(await api.put_yaml(f"applications/{inner}/manifest", PLAIN + "go: {steps: []}\n"))
+    lab = accepted(await api.post(f"{home}/environments", {"name": "lab"}))["id"]
+    accepted(await api.put_yaml(f"environments/{lab}", f"policies:\n  db.password: {SECRET}\n  wait.size: 3\n"))
+    accepted(await api.put(f"environments/{lab}/markers", {"markers": [{"name": "blue"}]}))
+    entries = [
+        {"name": "mirrors", "type": "list<string>", "value": ["a", "b"]},
+        {"name": "apiKey", "type": "string", "value": SECRET},
+    ]
+    accepted(await api.put(f"environments/{lab}/properties", {"properties": entries}))
+    [vault] = [
+        each["id"]
+        for each in accepted(await api.get(f"{home}/services"))
+        if each["name"].endswith("credentials service")
+    ]
+    arguments = {"name": "mail-password", "value": SECRET}
+    accepted(await api.post(f"services/{vault}/set-secret", {"arguments": arguments}))
+    accepted(await api.put(f"environments/{lab}/services", {"services": [vault]}))
+    stable = {"name": "stable", "version": 2, "environmentId": lab}
+    revision = accepted(await api.post(f"applications/{inner}/revisions", stable))["id"]
+    submodules = {"inner": {"revisionId": revision}}
+    body = {"name": "whole", "version": 2, "submodules": submodules}
+    accepted(await api.post(f"applications/{outer}/revisions", body))
+    text = f"- CreateInstance: [/applications/{inner}, /environments/{lab}]\n"
+    accepted(await api.post(f"{home}/roles", {"name": "Developer", "permissions": text}))
+    ann = {"email": "ann@example.org", "name": "Ann", "password": SECRET, "roles": ["Developer", "Guest"]}
+    accepted(await api.post(f"{home}/users", ann))
+    accepted(
+        await api.post(
+            f"{home}/webhooks", {"url": f"https://hooks.example/{SECRET}", "events": ["job"], "secret": SECRET}
+        )
+    )
+
+
+async def test_an_organization_comes_out_of_the_other_installation_as_it_went_in(databases: Databases) -> None:
+    async with AsyncExitStack() as stack:
+        here = await stack.enter_async_context(running_api(databases.create(), engine=False))
+        there = await stack.enter_async_context(running_api(databases.create(), engine=False))
+        await rich_organization(here)
+        archive = await exported(here, here.organization)
+        assert SECRET not in json.dumps(archive)
+        made = await imported(there, archive)
+        assert made["created"] == {
+            "services": 2, "environments": 2, "applications": 2, "manifests": 5, "revisions": 2, "roles": 2, "users": 2,
+        }  # fmt: skip
+        assert by_name(await exported(there, made["id"])) == by_name(archive)
+
+        # What could not come along is told, and what mentions others by id mentions the new ones.
+        assert made["holes"] == archive["holes"]
+        told = " ".join(made["holes"])
+        for part in ("mail-password", "policy 'db.password'", "property 'apiKey'", "webhook to https://hooks.example"):
+            assert part in told
+        applications = accepted(await there.get(f"organizations/{made['id']}/applications"))
+        [outer] = [each["id"] for each in applications if each["name"] == "outer"]
+        await there.launch(outer)
+        [invited] = made["invitations"]
+        assert invited["email"] == "ann@example.org"
+        assert "/invitation/" in invited["invitation"]
+
+
+async def test_a_copy_in_the_same_installation_stands_for_itself(database_url: str) -> None:
+    async with running_api(database_url, engine=False) as api:
+        await rich_organization(api)
+        archive = await exported(api, api.organization)
+        made = await imported(api, archive, name="Copy")
+        copy = await exported(api, made["id"])
+        assert by_name({**copy, "name": archive["name"]}) == by_name(archive)
+        assert not set(copy["mentions"]) & set(archive["mentions"])
+        assert made["invitations"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"format": "something"}, "This is no archive"),
+        ({"version": 2}, "has format 2"),
+        ({"more": 1}, "This is no archive"),
+        ({"environments": {}}, "environments: exactly one must be the default, not 0"),
+        (
+            {"environments": {"a": {"default": True, "services": ["none"]}}},
+            "environment 'a': The archive has no service",
+        ),
+        ({"services": {"s": {"typeId": "none"}}}, "service 's': There is no service type 'none'"),
+        ({"applications": {"a": {"manifests": []}}}, "application 'a': It has no manifest"),
+        ({"applications": {"a": {"manifests": ["launch: 3"]}}}, "application 'a': "),
+        ({"applications": {"a": {"manifests": [PLAIN], "revisions": {"r": {"version": 7}}}}}, "revision 'a/r': "),
+        (
+            {"applications": {"a": {"manifests": [PLAIN], "revisions": {"r": {"version": 1, "submodules": {"x": 3}}}}}},
+            "revision 'a/r': ",
+        ),
+        ({"roles": {"r": {"permissions": "- Fly: [/*]"}}}, "role 'r': "),
+        ({"users": {"no address": {"name": "x"}}}, "user 'no address': "),
+        ({"users": {"bob@example.org": {"name": "Bob", "roles": ["None"]}}}, "user 'bob@example.org': "),
+    ],
+)
+async def test_an_archive_with_anything_wrong_changes_nothing(api: Api, change: Any, sentence: str) -> None:
+    before = accepted(await api.get("organizations"))
+    answer = await api.post("archives", {"archive": {**EMPTY, **change}})
+    assert sentence in refused(answer, 400, "InvalidArchive")
+    assert accepted(await api.get("organizations")) == before
+    async with api.database.connection() as connection:
+        left = await connection.execute("SELECT count(*) FROM users WHERE email IN ('bob@example.org', 'no address')")
+        assert await left.fetchone() == (0,)
+
+
+async def test_a_plan_tells_what_would_be_made_and_makes_nothing(api: Api) -> None:
+    before = accepted(await api.get("organizations"))
+    users = {"carol@example.org": {"name": "Carol"}}
+    planned = await imported(api, {**EMPTY, "users": users}, plan=True)
+    assert (planned["id"], planned["created"]["users"], planned["invitations"]) == (None, 1, [])
+    assert accepted(await api.get("organizations")) == before
+    refused(await api.post("archives", {"archive": {**EMPTY, "environments": {}}, "plan": True}), 400, "InvalidArchive")
+
+
+async def test_secrets_are_not_taken_from_an_archive(api: Api) -> None:
+    [kind, secret] = next(
+        [kind.id, name]
+        for kind in ServiceTypes.load().all()
+        for name, parameter in kind.parameters.items()
+        if parameter.secret
+    )
+    services = {"s": {"typeId": kind, "parameters": {secret: "x"}}}
+    answer = await api.post("archives", {"archive": {**EMPTY, "services": services}})
+    assert "An archive holds no secrets" in refused(answer, 400, "InvalidArchive")
+
+
+async def test_exporting_takes_the_right_to_manage_users_and_roles(api: Api) -> None:
+    path = f"organizations/{api.organization}/archive"
+    for permissions in (["ManageUsers: [/*]", "Read: [/*]"], ["ManageRoles: [/*]", "Read: [/*]"]):
+        refused(await (await api.member(*permissions)).get(path), 403, "NotAllowed")
+    accepted(await (await api.member("ManageUsers: [/*]", "ManageRoles: [/*]")).get(path))
+    refused(await (await api.member("ManageRoles: [/*]")).post("archives", {"archive": EMPTY}), 403, "NotAllowed")
+
+
+names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=12)
+values = st.one_of(st.integers(-9, 9), st.booleans(), st.sampled_from(["plain", "two-words", "a:b"]))
+
+
+@st.composite
+def archives(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw an organization, with references between its parts."""
+    environments = draw(st.lists(names, min_size=1, max_size=3, unique=True))
+    roles = draw(st.lists(names.filter(lambda name: name != "Administrator"), max_size=2, unique=True))
+    applications = draw(st.lists(names, max_size=3, unique=True))
+    strings = st.sampled_from(["a", "b c"])
+    return {
+        **EMPTY,
+        "name": draw(names),
+        "services": {
+            name: {"typeId": "builtin:static_resource_pool", "parameters": {"configuration.resources": ["x", "y"]}}
+            for name in draw(st.lists(names, max_size=2, unique=True))
+        },
+        "environments": {
+            name: {
+                "default": place == 0,
+                "policies": draw(st.dictionaries(st.sampled_from(["a.b", "c.size"]), values)),
+                "markers": draw(st.lists(names, max_size=2, unique=True)),
+                "properties": [
+                    {"name": key, "type": "list<string>", "value": draw(st.lists(strings, max_size=2))}
+                    for key in draw(st.lists(st.sampled_from(["one", "two"]), unique=True))
+                ],
+            }
+            for place, name in enumerate(environments)
+        },
+        "applications": {
+            name: {
+                "manifests": draw(
+                    st.lists(st.sampled_from([PLAIN, PLAIN + "go: {steps: []}\n"]), min_size=1, max_size=3)
+                ),
+                "revisions": {"r": {"version": 1, "environment": draw(st.sampled_from(environments))}},
+            }
+            for name in applications
+        },
+        "roles": {name: {"permissions": draw(st.sampled_from(["", "- Read: [/*]\n"]))} for name in roles},
+        "users": {
+            # An account that is there already keeps its name, so it is the same in all examples.
+            f"user{number}@example.org": {"name": f"User {number}", "roles": roles[:number]}
+            for number in range(draw(st.integers(0, 2)))
+        },
+    }
+
+
+def whole(document: dict[str, Any]) -> Archive:
+    """Return an archive in which it makes no difference what is left out."""
+    archive = msgspec.convert(document, Archive)
+    archive.users.pop(EMAIL, None)  # who imports is an administrator there, whoever they were here
+    for each in archive.environments.values():
+        each.policies, each.markers = each.policies or {}, each.markers or []
+        each.properties, each.services = each.properties or [], each.services or []
+    return archive
+
+
+def test_whatever_is_imported_is_exported_again(databases: Databases) -> None:
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        api = runner.run(stack.enter_async_context(running_api(databases.create(), engine=False)))
+
+        async def there_and_back(archive: dict[str, Any]) -> dict[str, Any]:
+            return await exported(api, (await imported(api, archive))["id"])
+
+        @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(archives())
+        def property_of_all(archive: dict[str, Any]) -> None:
+            assert whole(runner.run(there_and_back(archive))) == whole(archive)
+
+        try:
+            property_of_all()
+        finally:
+            runner.run(stack.aclose())
