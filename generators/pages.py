@@ -5,6 +5,7 @@ from pathlib import Path
 
 from generators.api_page import api_reference
 from generators.cli_page import cli_reference
+from generators.console_gallery import console_pages
 from generators.limits_page import limits_table
 from generators.words import ROOT, Schema
 from launchbay.access.permissions import OTHER_SPELLINGS, Permission
@@ -19,6 +20,7 @@ def pages(document: Schema) -> dict[Path, str]:
     generated = {
         "api.md": api_reference(document),
         "cli.md": cli_reference(),
+        "console-pages.md": console_pages(),
         "exit-codes.md": _exit_codes(),
         "limits.md": limits_table(),
         "permissions.md": "\n".join(_permissions(document)) + "\n",

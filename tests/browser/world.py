@@ -1,6 +1,7 @@
 """One of everything that the console shows, each with something in every text that would run if it were let to."""
 
 import json
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,11 @@ _MANIFEST = {
         "interfaces": {
             "input": {"who": "bind(web#input.who)", "secret-password": "bind(web#input.secret-password)"},
             "result": {"said": "bind(web#result.said)", "link": "bind(web#result.link)"},
-            "actions": {"greet": "bind(web#actions.greet)", "fail": "bind(web#actions.fail)"},
+            "actions": {
+                "greet": "bind(web#actions.greet)",
+                "fail": "bind(web#actions.fail)",
+                "ask": "bind(web#actions.ask)",
+            },
         },
         "components": {
             "web": {
@@ -39,7 +44,11 @@ _MANIFEST = {
                         "secret-password": "configuration(string)",
                     },
                     "result": {"said": "publish-signal(string)", "link": "publish-signal(string)"},
-                    "actions": {"greet": "receive-command(string name)", "fail": "receive-command()"},
+                    "actions": {
+                        "greet": "receive-command(string name)",
+                        "fail": "receive-command()",
+                        "ask": "receive-command()",
+                    },
                 },
                 "configuration": {
                     "input.who": EVIL.replace("{", "(").replace("$", "S"),
@@ -54,6 +63,16 @@ _MANIFEST = {
                         "greet": {
                             "parameters": [{"name": {"description": EVIL, "default": EVIL.replace("{", "(")}}],
                             "steps": [{"rest": {"action": "wait", "parameters": {"delay": 0}}}],
+                        },
+                        "ask": {
+                            "steps": [
+                                {
+                                    "sign": {
+                                        "action": "approval",
+                                        "parameters": {"text": EVIL.replace("{", "(").replace("$", "S")},
+                                    }
+                                }
+                            ]
                         },
                         "fail": {"steps": [{"say": {"action": "serialize", "parameters": _WRONG}}]},
                     },
@@ -87,6 +106,7 @@ def made(site: Site) -> World:
     service = site.ask("POST", f"{within}/services", {"name": NAME, "typeId": vault, "parameters": {}})["id"]
     hook = site.ask("POST", f"{within}/webhooks", {"url": "http://127.0.0.1:9/x?<script>", "events": ["status", "job"]})
     instance = _instance(site, application, environment)
+    asking = _asking(site, within, application, environment)
     revision = site.ask("POST", f"applications/{application}/revisions", {"name": NAME, "instanceId": instance})
     job = site.ask("GET", f"instances/{instance}")["workflowHistory"][0]["id"]
     family = site.ask("POST", f"{within}/applications", {"name": f"Family of {NAME}"[:255]})["id"]
@@ -102,6 +122,8 @@ def made(site: Site) -> World:
         "job": f"/console/instances/{instance}/jobs/{job}",
         "reconfigure": f"/console/instances/{instance}/configuration",
         "extend or destroy": f"/console/instances/{instance}/end",
+        "asking instance": f"/console/instances/{asking}",
+        "approvals": f"{root}/approvals",
         "applications": f"{root}/applications",
         "application": f"/console/applications/{application}",
         "manifest": f"/console/applications/{application}/manifest",
@@ -135,6 +157,18 @@ def _family(application: str) -> dict[str, Any]:
     }
     faces = {"result": {"said": "bind(child#result.said)"}}
     return {"application": {"interfaces": faces, "components": {"child": child}}}
+
+
+def _asking(site: Site, within: str, application: str, environment: str) -> str:
+    """Return an instance one of whose steps waits for an approval."""
+    instance = site.launch(application, environmentId=environment, instanceName=NAME)
+    site.settled(instance)
+    site.ask("POST", f"instances/{instance}/actions.ask", {})
+    deadline = time.monotonic() + 40
+    while not site.ask("GET", f"{within}/approvals"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return instance
 
 
 def _instance(site: Site, application: str, environment: str) -> str:

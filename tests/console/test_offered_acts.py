@@ -1,5 +1,6 @@
 """What is offered on pages is exactly what the person may do: each form of each page, and each that is not there."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 
@@ -17,6 +18,7 @@ from tests.databases import Databases
 MANIFEST = """\
 launch: {steps: []}
 linger: {steps: [{rest: {action: wait, parameters: {delay: 600}}}]}
+ask: {steps: [{sign-off: {action: approval, parameters: {text: "Go on?"}}}]}
 fall: {steps: [{fall: {action: serialize, parameters: {input: 1, format: NOTHING}}}]}
 """
 ROLES = {
@@ -26,6 +28,7 @@ ROLES = {
         for name in (
             *("Read", "CreateInstance", "EditInstance", "RunInstanceWorkflow", "ScheduleInstanceWorkflow"),
             "RunServiceCommand",
+            "ApproveInstanceWorkflow",
         )
     ),
     "developer": "- Read: [/*]\n- CreateApplication: [/*]\n- EditApplication: [/*]\n- EditEnvironment: [/*]\n",
@@ -59,11 +62,12 @@ SENT: dict[str, dict[str, str]] = {
     "/console/roles/{id}": {"name": "{fresh}", "permissions": "[]"},
     "/console/organizations/{id}/users": {"email": "{fresh}@example.org"},
     "/console/organizations/{id}/users/{user}/enabled": {"do": "disable"},
+    "/console/approvals/{id}": {"do": "approve"},
     "/console/organizations/{id}/webhooks": {"url": "http://127.0.0.1:9/", "event": "status"},
     "/console/organizations/{id}/webhooks/{webhook}": {"event": "status"},
 }
 # Of the caller's own, for whoever has signed in.
-_PERSONAL = re.compile(r"/console/(account|tokens|manifests|signOut|theme|signIn)")
+_PERSONAL = re.compile(r"/console/(account|tokens|sessions|manifests|signOut|theme|signIn)")
 # Forms that this world has no occasion for; were they shown, they would have to be accepted all the same.
 _NO_OCCASION = {"/console/applications/{id}/source/refresh", "/console/environments/{id}/default"}
 POSTS = [page for page in PAGES if page.method == "POST" and not _PERSONAL.match(page.path)]
@@ -87,11 +91,15 @@ async def _world(api: Api) -> dict[str, str]:
     """Make one of everything that a page is about, and return the ids by the names that stand in `_filled`."""
     within = f"organizations/{api.organization}"
     application = await api.application(MANIFEST)
-    running, busy, failed = [await api.launch(application) for _ in range(3)]
-    for instance in (running, busy, failed):
+    running, busy, failed, asking = [await api.launch(application) for _ in range(4)]
+    for instance in (running, busy, failed, asking):
         await api.settled(instance)
     accepted(await api.post(f"instances/{busy}/linger", {}))
     await api.run(failed, "fall")
+    accepted(await api.post(f"instances/{asking}/ask", {}))
+    async with asyncio.timeout(20):
+        while not (approvals := accepted(await api.get(f"instances/{asking}/approvals"))):
+            await asyncio.sleep(0.05)
     schedule = accepted(await api.post(f"instances/{running}/fall/schedule", {"interval": 9_000_000}))
     role = accepted(await api.post(f"{within}/roles", {"name": fresh_name("role"), "permissions": "[]"}))
     revision = accepted(await api.post(f"applications/{application}/revisions", {"name": "r", "version": 1}))
@@ -109,6 +117,7 @@ async def _world(api: Api) -> dict[str, str]:
         "revisions": revision["id"],
         "services": service["id"],
         "environments": environment["id"],
+        "approvals": approvals[0]["id"],
         "{user}": someone.id,
         "{webhook}": hook["id"],
         "{schedule}": schedule["id"],

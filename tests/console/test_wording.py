@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.console.notices import Notice, notice_cookie, read_notice
-from launchbay.console.pages.sign_in import own_path
+from launchbay.console.visit import own_path
 from launchbay.console.wording import shown_value, span, until, web_address
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

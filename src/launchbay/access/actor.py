@@ -12,6 +12,7 @@ class Method(StrEnum):
     EXCHANGE = "exchange"  # a refresh token, for a session token
     INVITATION = "invitation"  # the link that sets the first password
     OPENID = "openid"  # the OpenID Connect provider
+    CONSOLE = "console"  # a session of the console
     ENGINE = "engine"  # no caller: a duty of the engine, in the audit log alone
 
 

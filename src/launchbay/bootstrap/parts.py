@@ -197,6 +197,7 @@ def _assemble(
         sign_in=basic,
         refresh_tokens=RefreshTokens(LoggedSecurityEvents(), AddressThrottle(clock)),
         sessions=sessions,
+        session_lifetime_s=settings.session_lifetime_s,
     )
     approvals = PendingApprovals(database, clock)
     surroundings = Surroundings(

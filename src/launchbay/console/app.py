@@ -19,6 +19,7 @@ from launchbay.console.pages.table import PAGES
 from launchbay.console.rendering import HEADERS
 from launchbay.console.visit import HOME, SIGN_IN, Visit
 from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated, NotFound
+from launchbay.usecases.sessions import caller_of_session
 
 FORM_TOKEN = "formToken"  # noqa: S105 - the name of a field
 FORM_TOKEN_HEADER = "x-form-token"  # noqa: S105 - the name of a header
@@ -86,7 +87,7 @@ async def _admitted(page: Page, request: Request, outside: Outside) -> Visit:
         return Visit(request=request, outside=outside, signed_in=None, session="", form=form)
     if not session:
         raise NotAuthenticated("Sign in first.")
-    actor = await outside.desk.sessions.authenticate(session, address)
+    actor = await caller_of_session(outside.desk, session, address)
     request.scope["state"]["user_id"] = actor.user_id
     if outside.limits is not None:
         outside.limits.count_user(actor.user_id)

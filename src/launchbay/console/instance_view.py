@@ -7,12 +7,16 @@ from typing import Any
 import msgspec
 
 from launchbay.console.visit import Visit
+from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.approval import ApprovalStatus
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.job import JobStatus, StepStatus, raise_percent
+from launchbay.store.approvals import ApprovalRow
 from launchbay.store.browsing import RelativeRow
 from launchbay.store.instances import JobRow, read_history
+from launchbay.usecases.approvals import of_instance as approvals_of
 from launchbay.usecases.browsing import masking_of, read_family, read_instance_record
 from launchbay.usecases.instances import read_instance
 from launchbay.usecases.jobs import JobInDetail
@@ -68,6 +72,7 @@ class InstanceView:
     error: str
     jobs: list[JobLine]
     family: list[RelativeRow]
+    pending: list[ApprovalRow]
 
     @property
     def is_over(self) -> bool:
@@ -141,7 +146,16 @@ async def view_instance(visit: Visit, instance_id: str) -> InstanceView:
         error=masking.text(record.error_message or ""),
         jobs=jobs,
         family=await read_family(visit.desk, visit.actor, instance_id),
+        pending=await _pending(visit, record),
     )
+
+
+async def _pending(visit: Visit, record: InstanceRecord) -> list[ApprovalRow]:
+    """Return what steps of the running job wait for; without a job nobody is asked."""
+    if record.job_id is None:
+        return []
+    rows = await approvals_of(visit.desk, visit.actor, record.id, after=None, count=LIST_LIMIT_MAX)
+    return [row for row in rows if row.status == ApprovalStatus.PENDING]
 
 
 def job_steps(job: JobInDetail) -> list[StepLine]:

@@ -32,11 +32,18 @@ SECTIONS: tuple[tuple[str, str], ...] = (
     ("applications", "Applications"),
     ("environments", "Environments"),
     ("services", "Services"),
+    ("approvals", "Approvals"),
     ("roles", "Roles"),
     ("users", "Users"),
     ("webhooks", "Webhooks"),
     ("audit", "Audit"),
 )
+
+
+def own_path(path: str) -> str:
+    """Return where to go next: a page of the console, whatever a link has made of the field."""
+    is_own = path == HOME or path.startswith((f"{HOME}/", f"{HOME}?"))
+    return path if is_own and path.isascii() and path.isprintable() and "\\" not in path else HOME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

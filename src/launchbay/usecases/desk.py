@@ -45,3 +45,4 @@ class Desk:
     sign_in: BasicAuthentication
     refresh_tokens: RefreshTokens
     sessions: SessionTokens
+    session_lifetime_s: int

@@ -24,6 +24,10 @@ class Permitted:
         """Decide as an operation on these resources does; the first one is its object."""
         return self.lookup.allows(self.organization_id, permission, *touched)
 
+    def holds_role(self, name: str) -> bool:
+        """Tell whether a role of this name is assigned to the caller."""
+        return any(held.role == name for held in self.lookup.grants(self.organization_id).roles)
+
     def holds(self, permission: Permission) -> bool:
         """Tell whether the permission is held for anything at all."""
         return self.lookup.holds(self.organization_id, permission)

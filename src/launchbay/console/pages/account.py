@@ -1,11 +1,14 @@
 """The caller's own account: refresh tokens and password."""
 
+import dataclasses
+
 from starlette.responses import Response
 
+from launchbay.access.session_cookie import session_cookie
 from launchbay.console.page import Page
 from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, LaunchbayError, NotFound, TooManyRequests
-from launchbay.usecases import account, tokens
+from launchbay.usecases import account, sessions, tokens
 
 
 async def show(visit: Visit) -> Response:
@@ -22,7 +25,22 @@ async def change_password(visit: Visit) -> Response:
         await account.change_password(visit.desk, visit.actor, form.raw("currentPassword"), form.raw("newPassword"))
     except (BadRequest, TooManyRequests) as error:
         return await _show(visit, error)
-    return visit.go(f"{HOME}/account", "The password is changed.")
+    # All sessions have ended with it; this browser goes on with a new one.
+    session = await sessions.open_session(visit.desk, visit.actor)
+    going_on = dataclasses.replace(visit, session=session.token)
+    response = going_on.go(f"{HOME}/account", "The password is changed. Other sessions have ended.")
+    cookie = session_cookie(session.token, session.expires_in_s, secure=visit.is_secure)
+    response.headers.append("Set-Cookie", cookie)
+    return response
+
+
+async def end_session(visit: Visit) -> Response:
+    """End a session, such as one in a browser that was left."""
+    try:
+        await sessions.close_other_session(visit.desk, visit.actor, visit.path("id"))
+    except NotFound as error:
+        return await _show(visit, error)
+    return visit.go(f"{HOME}/account", "The session has ended.")
 
 
 async def revoke(visit: Visit) -> Response:
@@ -35,11 +53,17 @@ async def revoke(visit: Visit) -> Response:
 
 
 async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
-    return await visit.page("account.html", problem=problem, tokens=await tokens.list_tokens(visit.desk, visit.actor))
+    return await visit.page(
+        "account.html",
+        problem=problem,
+        tokens=await tokens.list_tokens(visit.desk, visit.actor),
+        sessions=await sessions.list_sessions(visit.desk, visit.actor, visit.session),
+    )
 
 
 PAGES = (
     Page("GET", "/console/account", show),
     Page("POST", "/console/account/password", change_password),
+    Page("POST", "/console/sessions/{id}/end", end_session),
     Page("POST", "/console/tokens/{id}/revoke", revoke),
 )

@@ -10,6 +10,7 @@ from launchbay.console.graph import component_graph, component_lines, family_gra
 from launchbay.console.instance_view import InstanceView, view_instance
 from launchbay.console.may import May
 from launchbay.console.page import Page
+from launchbay.console.pages.approvals import asked
 from launchbay.console.parameter_fields import Field, workflow_fields
 from launchbay.console.people import names_of_people
 from launchbay.console.visit import Visit
@@ -110,7 +111,6 @@ async def show_instance(
         section="instances",
         organization_id=record.organization_id,
         problem=problem,
-        view=view,
         refused=refused.name if refused else "",
         application=await read_application(desk, actor, record.application_id),
         environment=await read_environment(desk, actor, record.environment_id),
@@ -126,7 +126,7 @@ async def show_instance(
         component_lines=component_lines(view.manifest),
         lines=lines,
         last_line=lines[-1].id if lines else 0,
-        statuses=statuses(view.family, view.component_statuses),
+        **live_values(view),
     )
 
 
@@ -155,7 +155,8 @@ async def _offers(visit: Visit, view: InstanceView, may: May) -> list[Offer]:
 
 def live_values(view: InstanceView) -> dict[str, Any]:
     """Return what the live part of the page is filled with."""
-    return {"view": view, "statuses": statuses(view.family, view.component_statuses)}
+    approvals = [asked(row) for row in view.pending]
+    return {"view": view, "approvals": approvals, "statuses": statuses(view.family, view.component_statuses)}
 
 
 def recurring(manifest: CompiledManifest, now: datetime) -> list[Recurring]:

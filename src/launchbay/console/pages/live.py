@@ -1,7 +1,7 @@
 """The live part of an instance's page, as server-sent events: ready HTML, made anew after every change."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 from starlette.responses import Response, StreamingResponse
@@ -15,6 +15,7 @@ from launchbay.console.visit import Visit
 from launchbay.errors import LaunchbayError
 from launchbay.usecases.browsing import read_instance_record
 from launchbay.usecases.events import log_of, watch_instance
+from launchbay.usecases.sessions import caller_of_session
 
 _PAUSE_S = 0.2  # between two renewals: nobody reads faster
 _LINES_AT_ONCE = 500
@@ -31,24 +32,27 @@ async def watch(visit: Visit) -> Response:
 
 async def _events(visit: Visit) -> AsyncGenerator[str, None]:
     instance_id = visit.path("id")
-    asked = visit.query("line") or "0"
-    line = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 19 else 0
-    people, told = None, ""
+    first = visit.query("line") or "0"
+    line = int(first) if first.isascii() and first.isdecimal() and len(first) < 19 else 0
+    people: Mapping[str, str] | None = None
+    told: dict[str, str] = {}
     yield f"retry: {_RETRY_MS}\n\n"
     try:
         async with aclosing(watch_instance(visit.desk, visit.actor, instance_id, None)) as happenings:
             async for _ in happenings:
                 # The session may have ended meanwhile; the permission is looked at by every look.
-                await visit.desk.sessions.authenticate(visit.session, visit.actor.address)
+                await caller_of_session(visit.desk, visit.session, visit.actor.address)
                 view = await view_instance(visit, instance_id)
                 if people is None:
                     people = await names_of_people(visit, view.record.organization_id)
-                state = visit.text("instance_state.html", view=view)
-                if state != told:
-                    told = state
-                    yield _event("state", state)
                 may = await visit.may(view.record.organization_id)
-                yield _event("live", visit.text("instance_live.html", people=people, may=may, **live_values(view)))
+                shown = {"people": people, "may": may, "caller": visit.actor, **live_values(view)}
+                for name in ("state", "approvals", "live"):
+                    # Only what differs: whoever writes a comment to an approval is not to lose it.
+                    text = visit.text(f"instance_{name}.html", **shown)
+                    if told.get(name) != text:
+                        told[name] = text
+                        yield _event(name, text)
                 async for rows in log_of(
                     visit.desk, visit.actor, instance_id, job_id=None, step=None, after=line, limit=_LINES_AT_ONCE
                 ):

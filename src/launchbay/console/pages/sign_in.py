@@ -6,9 +6,9 @@ from launchbay.access.authorization import BasicCredentials
 from launchbay.access.session_cookie import session_cookie
 from launchbay.console.page import Page
 from launchbay.console.rendering import HEADERS
-from launchbay.console.visit import HOME, SIGN_IN, THEME_COOKIE, THEMES, Visit
+from launchbay.console.visit import SIGN_IN, THEME_COOKIE, THEMES, Visit, own_path
 from launchbay.errors import LaunchbayError
-from launchbay.usecases.sessions import open_session
+from launchbay.usecases.sessions import close_session, open_session
 
 _YEAR_S = 365 * 24 * 3600
 
@@ -35,7 +35,8 @@ async def sign_in(visit: Visit) -> Response:
 
 
 async def sign_out(visit: Visit) -> Response:
-    """End the session in this browser."""
+    """End the session, here and wherever a copy of its cookie is."""
+    await close_session(visit.desk, visit.actor, visit.session)
     response = RedirectResponse(SIGN_IN, 303, HEADERS)
     response.headers.append("Set-Cookie", session_cookie("", 0, secure=visit.is_secure))
     return response
@@ -51,12 +52,6 @@ async def choose_theme(visit: Visit) -> Response:
         "Set-Cookie", f"{THEME_COOKIE}={chosen}; Path=/console; Max-Age={_YEAR_S}; HttpOnly; SameSite=Lax{secure}"
     )
     return response
-
-
-def own_path(path: str) -> str:
-    """Return where to go next: a page of the console, whatever a link has made of the field."""
-    is_own = path == HOME or path.startswith((f"{HOME}/", f"{HOME}?"))
-    return path if is_own and path.isascii() and path.isprintable() and "\\" not in path else HOME
 
 
 async def _form(visit: Visit, problem: LaunchbayError | None) -> Response:

@@ -4,6 +4,7 @@ from launchbay.console.page import Page
 from launchbay.console.pages import (
     account,
     applications,
+    approvals,
     audit,
     configuration,
     environments,
@@ -32,6 +33,7 @@ _FAMILIES: tuple[tuple[Page, ...], ...] = (
     jobs.PAGES,
     live.PAGES,
     configuration.PAGES,
+    approvals.PAGES,
     environments.PAGES,
     services.PAGES,
     roles.PAGES,
