@@ -10,53 +10,55 @@ PROCESSES = ("server", "second server", "worker")
 
 
 def soak(data: dict[str, Any], directory: Path) -> str:
-    """Draw the plot and return the page."""
-    result = data["soak"]
+    """Draw the plot and return the page: the last run, and one of before where it is kept."""
+    result, earlier = data["soak"], data.get("soak-earlier")
     draw(directory / "soak.svg", _panels(result["series"]))
-    verdict = "All of it is flat." if result["flat"] else "Not all of it is flat."
-    broken = "\n".join(f"- {each}" for each in result["violations"]) or "No promise was broken."
     return page(
         "Soak",
-        made_on(result) + f" Load during the run, median: {result['load_p50']}.",
         f"{number(result['minutes'])} minutes of launches, runs, schedules, reconfigurations, destroying and deleting,"
         " with lists, event streams and pages of the console beside them. One server lives from the begin to the end;"
         " a second server and a worker on the same PostgreSQL are killed with `kill -9` every 5 to 40 s and"
         " started again."
-        f" What is destroyed and old is thrown away after {result['kept_s']} s. After each minute the clients"
-        " rest, and all"
-        " that they were promised is compared with what is recorded.",
-        table(
-            ("what happened", "count"),
-            [
-                ("rounds, each with a verdict", number(result["rounds"])),
-                ("kills", number(result["kills"])),
-                ("launches accepted", number(result["launches"])),
-                ("changes that were answered", number(sum(result["changes"].values()))),
-                ("visits to the server that lives", number(sum(result["visits"].values()))),
-                ("its answers with 5xx", number(result["errors"])),
-                ("first step again after a kill, p50", number(result["recovery_p50_s"], "s")),
-                ("first step again after a kill, p99", number(result["recovery_p99_s"], "s")),
-                ("promises broken", number(len(result["violations"]))),
-            ],
-        ),
-        broken,
-        "## Does anything grow?",
-        f"{verdict} What counts is by how much the robust slope (Theil–Sen) of the last two thirds would raise"
-        " each of them"
-        " from their begin to their end. Files of tables keep the size of their busiest moment.",
+        f" What is destroyed and old is thrown away after {result['kept_s']} s. After each minute the clients rest, and"
+        " all that they were promised is compared with what is recorded.",
+        "What counts as flat is by how much the robust slope (Theil–Sen) of the last two thirds would raise a"
+        " figure from"
+        " their begin to their end. Files of tables keep the size of their busiest moment.",
+        "## The last run",
         "![memory, descriptors, connections, sizes and dead rows over the time](soak.svg)",
-        table(
-            ("after the first third", "at first", "at last", "most", "risen by", "may rise by", "flat"),
-            [
-                [
-                    row["name"],
-                    *(number(row[name], row["unit"]) for name in ("at_first", "at_last", "most", "risen", "allowed")),
-                    "yes" if row["flat"] else "**no**",
-                ]
-                for row in result["judged"]
-            ],
-        ),
+        *_run(result),
+        *(("## [An earlier run](data/soak-earlier.json)", *_run(earlier)) if earlier else ()),
     )
+
+
+def _run(result: dict[str, Any]) -> list[str]:
+    happened = [
+        ("rounds, each with a verdict", number(result["rounds"])),
+        ("kills", number(result["kills"])),
+        ("launches accepted", number(result["launches"])),
+        ("changes that were answered", number(sum(result["changes"].values()))),
+        ("visits to the server that lives", number(sum(result["visits"].values()))),
+        ("its answers with 5xx", number(result["errors"])),
+        ("first step again after a kill, p50", number(result["recovery_p50_s"], "s")),
+        ("first step again after a kill, p99", number(result["recovery_p99_s"], "s")),
+        ("promises broken", number(len(result["violations"]))),
+    ]
+    judged = [
+        [
+            row["name"],
+            *(number(row[name], row["unit"]) for name in ("at_first", "at_last", "most", "risen", "allowed")),
+            "yes" if row["flat"] else "**no**",
+        ]
+        for row in result["judged"]
+    ]
+    return [
+        made_on(result) + f" Load during the run, median: {result['load_p50']}.",
+        result.get("remark", ""),
+        table(("what happened", "count"), happened),
+        "\n".join(f"- {each}" for each in result["violations"]) or "No promise was broken.",
+        "All of it is flat." if result["flat"] else "Not all of it is flat.",
+        table(("after the first third", "at first", "at last", "most", "risen by", "may rise by", "flat"), judged),
+    ]
 
 
 def _panels(series: dict[str, dict[str, list[float]]]) -> list[Panel]:
