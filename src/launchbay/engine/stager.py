@@ -99,7 +99,7 @@ class Stager:
         await self._recording.fired(connection, schedule, job_id, target.organization_id, target.application_id)
         if schedule.kind == "cron":
             await self._come_again(connection, schedule, manifest)
-        metrics.lateness.labels(schedule.kind).observe(max(0.0, (self._clock.now() - schedule.due_at).total_seconds()))
+        metrics.lateness.labels(schedule.kind).observe((schedule.taken_at - schedule.due_at).total_seconds())
         log.info("schedule.fired", schedule=schedule.id, instance=schedule.instance_id, job=job_id)
         return schedule.kind not in _COME_AGAIN
 
@@ -115,8 +115,7 @@ class Stager:
         """Set the next time of one of the manifest's own schedules; times that have passed meanwhile are one."""
         component = component_at(manifest, schedule.component)
         cron = None if component is None else component.schedule.get(schedule.workflow)
-        # Never the time that has just fired, though this clock be behind the database's.
-        due_at = None if cron is None else next_due(cron, max(self._clock.now(), schedule.due_at))
+        due_at = None if cron is None else next_due(cron, schedule.taken_at)
         if due_at is not None:
             await schedules.come_again(
                 connection,

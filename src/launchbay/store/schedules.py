@@ -17,6 +17,7 @@ class DueRow(NamedTuple):
     owner_id: str
     due_at: datetime
     component: str
+    taken_at: datetime
 
 
 class TargetRow(NamedTuple):

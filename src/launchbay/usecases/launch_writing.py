@@ -1,7 +1,5 @@
 """Writes an accepted launch: the instances at every level, their links, and the one job that launches them."""
 
-from datetime import datetime
-
 import msgspec
 
 from launchbay.ids import new_id
@@ -22,7 +20,7 @@ async def write_launch(
     environment: Environment,
     view: EnvironmentView,
     owner_id: str,
-    destroy_at: datetime | None,
+    destroy_after_ms: int | None,
 ) -> None:
     """Write the root with its job and expiry, and below it the submodules, which its job will launch in their turn."""
     shared = _shared(environment.organization_id, environment.id, owner_id, view)
@@ -32,7 +30,7 @@ async def write_launch(
         **_columns(root),
         job_id=new_id(),
         schedule_id=new_id(),
-        destroy_at=destroy_at,
+        destroy_after_ms=destroy_after_ms,
         **job_columns(plan_launch({}, InstanceStatus.REQUESTED), root.manifest),
     )
     await write_links(connection, root)

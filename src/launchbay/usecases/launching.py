@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -61,11 +60,9 @@ async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[st
             planned.root,
         )
         await desk.backlog.refuse_beyond(connection, application.organization_id)
-        destroy_at = None
-        if request.destroy_interval_ms != -1:
-            destroy_at = desk.clock.now() + timedelta(milliseconds=request.destroy_interval_ms)
+        destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
         with refuse_vanished("The application or its environment was deleted at the same moment."):
-            await write_launch(connection, root, environment, planned.view, actor.user_id, destroy_at)
+            await write_launch(connection, root, environment, planned.view, actor.user_id, destroy_after_ms)
         await desk.audit.record(
             connection,
             actor,

@@ -1,11 +1,12 @@
 -- name: accept_launch
--- A new instance with its launch job, its expiry and the queued task, in one statement.
+-- A new instance with its launch job, its expiry and the queued task, in one statement. When it expires is told by the
+-- clock that schedules fire by.
 WITH instance AS (
     INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status,
                            job_id, parameters, components, environment_view, destroy_at)
     VALUES (%(instance_id)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(revision_id)s, %(version)s,
             %(name)s, %(owner_id)s, %(status)s, %(job_id)s, %(parameters)s, %(components)s, %(environment_view)s,
-            %(destroy_at)s)
+            now() + %(destroy_after_ms)s::bigint * interval '1 millisecond')
     RETURNING id, job_id, owner_id, destroy_at
 ), job AS (
     INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps)

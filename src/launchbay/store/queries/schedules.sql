@@ -1,8 +1,9 @@
 -- name: take_due
 -- Locks what is due and free to start, oldest first; others skip it. A look changes the state of an instance: one that a newer
--- program has stored is for a newer program's look.
+-- program has stored is for a newer program's look. What time
+-- it is, is told by the clock that decides.
 SELECT schedules.id, schedules.instance_id, schedules.kind, schedules.workflow, schedules.parameters, schedules.owner_id,
-       schedules.due_at, schedules.component
+       schedules.due_at, schedules.component, now() AS taken_at
 FROM schedules
 WHERE due_at <= now() AND NOT blocked
   AND (kind <> 'signals' OR (SELECT state_version FROM instances WHERE id = schedules.instance_id) <= %(state_version)s)
