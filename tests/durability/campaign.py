@@ -3,7 +3,8 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -113,6 +114,28 @@ async def one_server(
 Fault = Callable[[Campaign, list[Process]], Awaitable[None]]
 
 
+@asynccontextmanager
+async def under_load(
+    campaign: Campaign,
+    url: str,
+    processes: Sequence[Process],
+    load: Load,
+    more: Callable[[Records], list[str]] = lambda _: [],
+) -> AsyncIterator[None]:
+    """Start the processes, and clients that make requests for as long as the block lasts. Then all is judged."""
+    try:
+        for process in processes:
+            await campaign.start(process)
+        await load.set_up()
+        async with load.going_on():
+            yield
+        await campaign.judge(load, url, more)
+    finally:
+        await load.close()
+        for process in reversed(processes):
+            await asyncio.to_thread(process.end)
+
+
 async def two_workers(
     directory: Path,
     seed: int,
@@ -136,18 +159,11 @@ async def two_workers(
     workers = [Process(["worker", *shared], directory, defect, name=name) for name in ("w1", "w2")[: 1 + are_apart]]
     load = load_type(lambda: server.port, seed)
     try:
-        for process in (server, *workers):
-            await campaign.start(process)
-        await load.set_up()
-        async with load.going_on():
+        async with under_load(campaign, postgres.url, [server, *workers], load, more):
             for pause_s in pauses_s:
                 await asyncio.sleep(pause_s)
                 await fault(campaign, workers if are_apart else [*workers, server])
-        await campaign.judge(load, postgres.url, more)
     finally:
-        await load.close()
-        for process in (*workers, server):
-            await asyncio.to_thread(process.end)
         await asyncio.to_thread(postgres.stop)
         remove_postgres(directory)
     return campaign

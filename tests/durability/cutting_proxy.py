@@ -1,6 +1,9 @@
 """A way to PostgreSQL that breaks: it passes on what a client sends, and may close before the answer comes back.
 
 So a COMMIT is carried out and its answer is lost, the one case in which nobody can know at once what has happened.
+
+Or it falls silent: connections stay open, new ones are taken, and nothing gets through, until it speaks again and what
+was held back arrives late.
 """
 
 import asyncio
@@ -16,14 +19,18 @@ _SOCKET = ".s.PGSQL.5432"
 
 @dataclass
 class CuttingProxy:
-    """Cuts with this chance each time that a client has sent something; `cuts` counts."""
+    """Cuts with this chance each time that a client has sent something; `cuts` counts. Silent while not `flowing`."""
 
     target: Path
     directory: Path
     chance: random.Random
     share: float = 0.0
     cuts: int = 0
+    flowing: asyncio.Event = field(default_factory=asyncio.Event)
     _open: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.flowing.set()
 
     @property
     def url(self) -> str:
@@ -35,12 +42,13 @@ class CuttingProxy:
         assert task is not None
         self._open.add(task)
         try:
+            await self.flowing.wait()
             there, back = await asyncio.open_unix_connection(self.target / _SOCKET)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             writer.close()
             self._open.discard(task)
             return
-        answering = asyncio.create_task(_pump(there, writer))
+        answering = asyncio.create_task(self._answer(there, writer))
         try:
             while (data := await reader.read(65_536)) and not answering.done():
                 if self.chance.random() < self.share:
@@ -50,6 +58,7 @@ class CuttingProxy:
                     await back.drain()
                     await asyncio.sleep(0.05)  # the statement is carried out; a closed connection would end it
                     break
+                await self.flowing.wait()
                 back.write(data)
                 await back.drain()
         except (OSError, asyncio.CancelledError):
@@ -66,13 +75,13 @@ class CuttingProxy:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
 
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
-        writer.close()
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65_536):
+                await self.flowing.wait()
+                writer.write(data)
+                await writer.drain()
+            writer.close()
 
 
 @asynccontextmanager

@@ -3,12 +3,11 @@
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.durability.campaign import Campaign
+from tests.durability.campaign import Campaign, under_load
 from tests.durability.load import WatchfulLoad
 from tests.durability.replicas import Death, Pair
 from tests.durability.servers import Process, healthy
@@ -25,6 +24,7 @@ class Failover:
     server: Process
     worker: Process
     load: WatchfulLoad
+    died: list[str] = field(default_factory=list)  # processes that did not live through it
     healthy_after_s: list[float] = field(default_factory=list)  # after the promotion
 
     async def fail_over(self, death: Death, *, unseen_s: float = 0.0) -> None:
@@ -59,36 +59,6 @@ class Failover:
         )
 
 
-@asynccontextmanager
-async def pair_under_load(
-    directory: Path, seed: int, *, asynchronous: bool = False, defect: str | None = None
-) -> AsyncIterator[Failover]:
-    """A pair with a server and a worker under load. When the block ends the load does, and all is judged."""
-    campaign = Campaign(directory, seed)
-    pair = await asyncio.to_thread(Pair.start, directory, seed, asynchronous=asynchronous)
-    shared = ["--data-dir", str(directory), "--database-url", pair.url]
-    server = Process(["serve", *shared, "--port", "0"], directory, defect)
-    worker = Process(["worker", *shared], directory, defect)
-    load = WatchfulLoad(lambda: server.port, seed)
-    try:
-        await campaign.start(server)
-        await campaign.start(worker)
-        await load.set_up()
-        async with load.going_on():
-            yield Failover(campaign, pair, server, worker, load)
-        await campaign.judge(load, pair.url)
-        campaign.broken += [
-            f"ended: the {process.command[0]} did not live through it"
-            for process in (server, worker)
-            if not process.lives()
-        ]
-    finally:
-        await load.close()
-        for process in (worker, server):
-            await asyncio.to_thread(process.end)
-        await asyncio.to_thread(pair.stop)
-
-
 async def failovers(
     directory: Path,
     seed: int,
@@ -96,14 +66,22 @@ async def failovers(
     *,
     asynchronous: bool = False,
     unseen_s: float = 0.0,
-    defect: str | None = None,
 ) -> Failover:
     """Fail over once for each of the deaths; between them the server that ended comes back as the replica."""
-    async with pair_under_load(directory, seed, asynchronous=asynchronous, defect=defect) as run:
-        for number, death in enumerate(deaths):
-            if number:
-                await asyncio.to_thread(run.pair.rebuild)
-            await asyncio.sleep(run.campaign.chance.uniform(3.0, 6.0))
-            await run.fail_over(death, unseen_s=unseen_s)
-        await asyncio.sleep(3.0)
+    campaign = Campaign(directory, seed)
+    pair = await asyncio.to_thread(Pair.start, directory, seed, asynchronous=asynchronous)
+    shared = ["--data-dir", str(directory), "--database-url", pair.url]
+    server, worker = Process(["serve", *shared, "--port", "0"], directory), Process(["worker", *shared], directory)
+    run = Failover(campaign, pair, server, worker, WatchfulLoad(lambda: server.port, seed))
+    try:
+        async with under_load(campaign, pair.url, [server, worker], run.load):
+            for number, death in enumerate(deaths):
+                if number:
+                    await asyncio.to_thread(pair.rebuild)
+                await asyncio.sleep(campaign.chance.uniform(3.0, 6.0))
+                await run.fail_over(death, unseen_s=unseen_s)
+            await asyncio.sleep(3.0)
+            run.died = [process.command[0] for process in (server, worker) if not process.lives()]
+    finally:
+        await asyncio.to_thread(pair.stop)
     return run

@@ -137,6 +137,15 @@ class Load:
             yield
             self._stop.set()
 
+    async def make_instance(self) -> str:
+        """Launch one instance and return its id."""
+        await self._launch(fails=False)
+        return next(reversed(self.history.launched))
+
+    async def run_workflow(self, instance: str, workflow: str) -> None:
+        """Ask for a run, whatever comes of it."""
+        await self._try("POST", f"instances/{instance}/{workflow}", {})
+
     async def close(self) -> None:
         """Give the connections back."""
         await self._http.aclose()

@@ -135,6 +135,12 @@ class PostgresServer:
         self._child.wait(READY_S)
 
 
+def own_address(seed: int, number: int) -> str:
+    """Return a loopback address that no other run uses."""
+    chance = random.Random(f"{seed} {os.getpid()}")
+    return f"127.{chance.randrange(1, 255)}.{chance.randrange(1, 255)}.{number}"
+
+
 @dataclass
 class Pair:
     """A primary and its replica. Commits wait for the replica, unless `asynchronous`."""
@@ -147,9 +153,7 @@ class Pair:
     @classmethod
     def start(cls, directory: Path, seed: int, *, asynchronous: bool = False) -> "Pair":
         """Start both, on addresses that no other run has."""
-        chance = random.Random(f"{seed} {os.getpid()}")
-        network = f"127.{chance.randrange(1, 255)}.{chance.randrange(1, 255)}"
-        a, b = (PostgresServer(name, directory / name, f"{network}.{n}") for n, name in ((1, "a"), (2, "b")))
+        a, b = (PostgresServer(name, directory / name, own_address(seed, n)) for n, name in ((1, "a"), (2, "b")))
         pair = cls(a, None, asynchronous, b)
         try:
             a.create({})

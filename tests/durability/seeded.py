@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import Any
@@ -90,6 +91,18 @@ def next_step_before_the_record() -> None:
     PostgresJournal._write_within = within  # type: ignore[method-assign, assignment] # the defect
 
 
+def belief_in_the_lease() -> None:
+    """Begin a step when the database has been silent for a second, as if the job were held all the same."""
+    start = PostgresJournal.start
+
+    async def impatient(self: Any, path: str, name: str, attempt: int, at: datetime) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await start(self, path, name, attempt, at)
+
+    PostgresJournal.start = impatient  # type: ignore[method-assign] # the defect
+
+
 def check_then_insert() -> None:
     """Look whether the instance is free, and take it some time later, without the index that would notice."""
 
@@ -164,6 +177,7 @@ DEFECTS: dict[str, Callable[[], None]] = {
     "answer-before-commit": answer_before_commit,
     "no-fence": no_fence,
     "next-step-before-the-record": next_step_before_the_record,
+    "belief-in-the-lease": belief_in_the_lease,
     "check-then-insert": check_then_insert,
     "forget-before-firing": forget_before_firing,
     "level-by-level": level_by_level,

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.durability.campaign import freeze, one_server, pauses, two_workers
+from tests.durability.cut_off import cut_off
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
@@ -26,4 +27,10 @@ async def test_freezing_a_worker_shows_a_missing_fence(tmp_path: Path) -> None:
     campaign = await two_workers(tmp_path, 1, pauses(1, 4), freeze, defect="no-fence")
     # Two write to one job: steps run out of order, and final statuses are overwritten.
     told = ("went back: ", "ran again: ", "attempt went back: ", "unfinished: ")
+    assert [each for each in campaign.broken if each.startswith(told)], (campaign.figures, campaign.broken[:5])
+
+
+async def test_silencing_a_worker_shows_that_it_believes_in_its_lease(tmp_path: Path) -> None:
+    campaign = await cut_off(tmp_path, 1, [9.0, 9.0, 9.0], defect="belief-in-the-lease")
+    told = ("went back: ", "ran again: ", "attempt went back: ")
     assert [each for each in campaign.broken if each.startswith(told)], (campaign.figures, campaign.broken[:5])

@@ -3,6 +3,7 @@
 import asyncio
 
 from launchbay.engine.engine import Engine
+from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import schedules
 from tests.engine.bay import Bay
 
@@ -130,7 +131,7 @@ async def test_a_signal_that_is_told_while_an_older_one_is_fired_is_not_taken_fo
     )
     await bay.change(tell, consumer)
     async with bay.database.transaction() as connection:
-        [due] = await schedules.take_due(connection, count=1)
+        [due] = await schedules.take_due(connection, count=1, state_version=STATE_VERSION)
         assert await schedules.lock_target(connection, instance_id=consumer, due_at=due.due_at, schedule_id=due.id)
         telling = asyncio.create_task(bay.change(tell, consumer))
         await asyncio.sleep(0.2)

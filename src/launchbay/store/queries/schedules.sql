@@ -108,6 +108,6 @@ FROM seen;
 
 -- name: next_turn
 -- What is due first on an instance, by the due times.
-SELECT id, instance_id, kind, workflow, parameters, owner_id, due_at, component FROM schedules
+SELECT id, instance_id, kind, workflow, parameters, owner_id, due_at, component, now() AS taken_at FROM schedules
 WHERE instance_id = %(instance_id)s AND due_at <= now()
 ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED;

@@ -1,0 +1,26 @@
+"""A worker whose way to PostgreSQL swallows everything: others take over, and what arrives late is refused (promise 7).
+
+`make test-faults ARGS='tests/durability/test_cut_off.py -s'` shows the figures.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.durability.campaign import TAKEN_OVER_S
+from tests.durability.cut_off import cut_off
+from tests.durability.evidence import keep
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
+LONG_S = 42.0  # after which connections have been given up (decision 0082)
+
+
+async def test_a_worker_that_is_cut_off_is_replaced_and_writes_nothing_when_it_is_back(
+    tmp_path: Path, seed: int
+) -> None:
+    campaign = await cut_off(tmp_path, seed, [9.0, 12.0, LONG_S, 7.0])
+    keep("worker cut off", campaign)
+    assert campaign.broken == [], campaign.figures
+    assert 0.0 < (campaign.recoveries.share_s(0.5) or 0.0) <= TAKEN_OVER_S, campaign.figures
+    log = (tmp_path / "worker-1.log").read_text("utf-8")
+    assert "queue.worker_taken_for_dead" in log, "it learned what had become of its jobs"
