@@ -33,6 +33,9 @@ def world(site: Site) -> World:
     return made(site)
 
 
+WALK_S = 400  # over all pages, on a machine that is busy with other things too
+
+
 def opened(page: Page, path: str) -> None:
     """Open a page and wait until its scripts have done their work."""
     page.goto(path)
@@ -41,6 +44,7 @@ def opened(page: Page, path: str) -> None:
         host.and_(page.locator("[data-ready]")).wait_for(state="attached")
 
 
+@pytest.mark.timeout(WALK_S)
 def test_nothing_that_was_stored_runs_on_any_page(page: Page, world: World) -> None:
     outside: list[str] = []
     page.context.on("request", lambda request: outside.append(request.url) if "evil.example" in request.url else None)
@@ -58,6 +62,7 @@ def test_nothing_that_was_stored_runs_on_any_page(page: Page, world: World) -> N
     assert outside == []
 
 
+@pytest.mark.timeout(WALK_S)
 def test_axe_finds_nothing_on_any_page_in_light_and_dark(page: Page, world: World) -> None:
     if not AXE.exists():
         pytest.skip("axe-core is not installed; frontend/packages installs it.")

@@ -1,7 +1,7 @@
-"""Throws away what has served its time: answers under old keys, events that nobody will ask for any more."""
+"""Throws away what has served its time: answers under old keys, events that nobody will ask for, tokens that are over."""
 
 from launchbay import limits
-from launchbay.store import events, idempotency_keys, webhooks
+from launchbay.store import events, idempotency_keys, refresh_tokens, webhooks
 from launchbay.store.event_feed import FORGET_S
 from launchbay.store.pool import Database
 
@@ -28,4 +28,5 @@ class Cleaner:
                 reason="Too many deliveries wait for this webhook.",
             )
             old_deliveries = await webhooks.forget_deliveries(connection, days=limits.WEBHOOK_LOG_DAYS, count=BATCH)
-        return max(old_keys, old_events, excess, old_deliveries) >= BATCH
+            old_tokens = await refresh_tokens.forget_expired(connection, count=BATCH)
+        return max(old_keys, old_events, excess, old_deliveries, old_tokens) >= BATCH

@@ -37,6 +37,8 @@ FROM users u
 WHERE t.token_hash = %(token_hash)s AND t.revoked_at IS NULL AND t.expires_at > now() AND u.id = t.user_id AND u.enabled
 RETURNING u.id, u.email, u.name, u.enabled, u.created_at;
 
--- name: delete_expired
+-- name: forget_expired
 -- Tokens that ended a day ago or longer count for nothing any more.
-DELETE FROM refresh_tokens WHERE expires_at < now() - interval '1 day';
+DELETE FROM refresh_tokens WHERE id IN (
+    SELECT id FROM refresh_tokens WHERE expires_at < now() - interval '1 day' LIMIT %(count)s FOR UPDATE SKIP LOCKED
+);
