@@ -114,9 +114,9 @@ async def test_an_expired_token_is_refused_and_deleted_a_day_later(world: World)
     await world.run("UPDATE refresh_tokens SET expires_at = now()")
     assert await world.refuses(token)
     async with world.database.connection() as connection:
-        assert await stored.delete_expired(connection) == 0
+        assert await stored.forget_expired(connection, count=9) == 0
         await world.run("UPDATE refresh_tokens SET expires_at = now() - interval '25 hours'")
-        assert await stored.delete_expired(connection) == 1
+        assert await stored.forget_expired(connection, count=9) == 1
 
 
 async def test_a_disabled_user_redeems_and_generates_nothing(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Throws away what has served its time: answers under old keys, events that nobody will ask for, tokens that are over."""
+"""Throws away what has served its time: old answers under keys, events that nobody will ask for, expired tokens."""
 
 from launchbay import limits
 from launchbay.store import events, idempotency_keys, refresh_tokens, webhooks
