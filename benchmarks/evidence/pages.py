@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.evidence.faults import faults
 from benchmarks.evidence.growth import growth
 from benchmarks.evidence.soak import retention, soak
 from benchmarks.evidence.speed import speed
-from benchmarks.evidence.words import number, page, table
+from benchmarks.evidence.words import page, table
 
 ROOT = Path(__file__).parents[2]
 EVIDENCE = ROOT / "docs" / "evidence"
@@ -61,43 +62,6 @@ def _pages(data: dict[str, Any], directory: Path) -> Iterator[tuple[str, str]]:
     if data["faults"]:
         yield "faults.md", faults(data["faults"])
     yield "index.md", index(data)
-
-
-def faults(campaigns: list[dict[str, Any]]) -> str:
-    """Return the page of fault campaigns."""
-    rows = [
-        [
-            str(each["kind"]),
-            str(each["seed"]),
-            number(each.get("kills")),
-            number(each.get("recoveries")),
-            *(number(each.get(name), "s") for name in ("p50_s", "p99_s", "most_s")),
-            number(len(each.get("violations", []))),
-            str(each["ended_at"]),
-        ]
-        for each in sorted(campaigns, key=lambda each: (each["kind"], each["ended_at"]))
-    ]
-    broken = [
-        f"- {each['kind']}, seed {each['seed']}: {text}" for each in campaigns for text in each.get("violations", [])
-    ]
-    return page(
-        "Faults",
-        "Campaigns of `make test-faults`: real processes under load are killed, stopped and cut off at random"
-        " moments; then"
-        " what clients were promised is compared with what the database says and with a ledger of every effect."
-        " A recovery is"
-        " the time from a kill to the next step of a job of the killed process, on another one or after its restart.",
-        "LAUNCHBAY_EVIDENCE=DIR makes each campaign leave a file like those in `data/faults/`;"
-        " LAUNCHBAY_FAULT_SEED repeats"
-        " its random choices.",
-        table(
-            ("campaign", "seed", "kills", "recoveries", "p50", "p99", "most", "promises broken", "ended at"),
-            rows,
-        ),
-        "\n".join(broken),
-        "What each campaign did:",
-        "\n".join(f"- {each['kind']}: {each['figures']}" for each in campaigns if each.get("figures")),
-    )
 
 
 def index(data: dict[str, Any]) -> str:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.evidence.pages import EVIDENCE, faults, read, write
+from benchmarks.evidence.faults import faults
+from benchmarks.evidence.pages import EVIDENCE, read, write
 from benchmarks.evidence.plots import Panel, draw
 from benchmarks.evidence.speed import speed
 from benchmarks.evidence.words import number
@@ -65,10 +66,14 @@ def test_a_line_of_the_speed_table_tells_its_ratio_and_whether_it_is_as_it_must_
 
 
 def test_a_campaign_that_broke_a_promise_is_told() -> None:
-    about = {"kind": "server killed", "seed": 7, "kills": 3, "ended_at": "2026-01-01T00:00:00Z", "p50_s": 1.25}
-    page = faults([{**about, "violations": ["lost: the launch x"], "figures": "seed 7: 3 kills"}])
-    assert "| server killed | 7 | 3 | – | 1.25 s | – | – | 1 | 2026-01-01T00:00:00Z |" in page
+    about = {"kind": "server killed", "seed": 7, "kills": 3, "recoveries": 2, "ended_at": "2026-01-01T00:00:00Z"}
+    times: dict[str, float | None] = {"p50_s": 1.25, "p99_s": None, "most_s": 1.5}
+    unkept = {**about, **times, "violations": ["lost: the launch x"], "figures": "seed 7: 3 kills", "stops": 4.0}
+    page = faults([unkept, {**unkept, "seed": 8, "most_s": 2.5, "violations": []}])
+    assert "| server killed | 2 | 6 | 4 | 1.25 s | – | 2.5 s | 1 |" in page
+    assert "| server killed | 7 | 3 | 2 | 1.25 s | – | 1.5 s | 1 | 2026-01-01T00:00:00Z |" in page
     assert "- server killed, seed 7: lost: the launch x" in page
+    assert "- server killed: seed 7: 3 kills; stops 4" in page
 
 
 @pytest.mark.parametrize(
