@@ -1,6 +1,6 @@
 """Key pairs of the credentials service: made and taken in through the API, sealed at rest, given to machines."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import ANY
@@ -14,19 +14,10 @@ from launchbay.limits import VAULT_ENTRIES
 from launchbay.service_types import ssh_keys
 from launchbay.service_types.key_pairs import POLICY, KeyPairs
 from launchbay.service_types.ssh_keys import KeyPair
-from tests.api.running import UNKNOWN, Api, accepted, running_api
+from tests.api.running import UNKNOWN, Api, accepted
 from tests.api.vaults import made_vault, told
-from tests.databases import Databases
 
 MADE_FIELDS = {"id", "name", "algorithm", "publicKey", "fingerprint"}
-
-
-@pytest.fixture(scope="module")
-async def api(databases: Databases) -> AsyncIterator[Api]:
-    url = databases.create()
-    async with running_api(url) as api:
-        yield api
-    databases.drop(url)
 
 
 async def test_a_made_key_pair_comes_back_by_its_name_and_by_its_id(api: Api) -> None:

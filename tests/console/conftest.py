@@ -11,10 +11,10 @@ from tests.databases import Databases
 
 
 @pytest.fixture(scope="module")
-async def api(databases: Databases) -> AsyncIterator[Api]:
-    """The service, without an engine: pages are what these tests look at."""
+async def api(databases: Databases, request: pytest.FixtureRequest) -> AsyncIterator[Api]:
+    """The service. It has no engine, since pages are what these tests look at, unless their file says RUNS_JOBS."""
     url = databases.create()
-    async with running_api(url, engine=False) as running:
+    async with running_api(url, engine=getattr(request.module, "RUNS_JOBS", False)) as running:
         yield running
     databases.drop(url)
 

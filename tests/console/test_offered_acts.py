@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -11,10 +10,10 @@ from launchbay.console.page import Page
 from launchbay.console.pages.table import PAGES
 from tests.api.pages import browser
 from tests.api.people import PASSWORD, person
-from tests.api.running import EMAIL, Api, accepted, fresh_name, running_api
+from tests.api.running import EMAIL, Api, accepted, fresh_name
 from tests.api.running import PASSWORD as ADMINISTRATORS
-from tests.databases import Databases
 
+RUNS_JOBS = True  # for the fixture of the service
 MANIFEST = """\
 launch: {steps: []}
 linger: {steps: [{rest: {action: wait, parameters: {delay: 600}}}]}
@@ -76,15 +75,6 @@ GETS = [
     for page in PAGES
     if page.method == "GET" and not page.public and not page.path.endswith(("events", "explanation"))
 ]
-
-
-@pytest.fixture(scope="module")
-async def api(databases: Databases) -> AsyncIterator[Api]:
-    """A service that works."""
-    url = databases.create()
-    async with running_api(url) as running:
-        yield running
-    databases.drop(url)
 
 
 async def _world(api: Api) -> dict[str, str]:

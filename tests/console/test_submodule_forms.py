@@ -8,21 +8,12 @@ import httpx
 import pytest
 
 from tests.api.pages import browser
-from tests.api.running import EMAIL, PASSWORD, Api, accepted, running_api
+from tests.api.running import EMAIL, PASSWORD, Api, accepted
 from tests.browser.manifests import DEPOT, SHELF, SHOP
-from tests.databases import Databases
 
+RUNS_JOBS = True  # for the fixture of the service
 SHELF_FIELD = "submodule:depot/shelf:parameter:"
 LAUNCH = {"lifetime": "-1", "do": "launch", "parameter:input.shelves": "4"}
-
-
-@pytest.fixture(scope="module")
-async def api(databases: Databases) -> AsyncIterator[Api]:
-    """A service that works."""
-    url = databases.create()
-    async with running_api(url) as running:
-        yield running
-    databases.drop(url)
 
 
 @pytest.fixture
