@@ -25,6 +25,7 @@ class Campaign:
     kills: list[Kill] = field(default_factory=list)
     starts_s: list[float] = field(default_factory=list)
     recoveries: Recoveries = field(default_factory=Recoveries)
+    repeated: int = 0  # attempts of steps that were interrupted and made again
     broken: list[str] = field(default_factory=list)
     figures: str = ""
 
@@ -51,6 +52,7 @@ class Campaign:
             self.broken = [*(f"not settled: {each}" for each in left), *violations(load.history, records, ledger)]
             self.broken += more(records)
             self.recoveries = recoveries(self.kills, records, ledger)
+            self.repeated = len(ledger) - len({(line.job, line.path, line.attempt) for line in ledger})
             self.figures = self._figures(load, records, ledger)
         finally:
             records.close()
@@ -59,13 +61,12 @@ class Campaign:
         history = load.history
         [(jobs, steps)] = records.rows("SELECT (SELECT count(*) FROM jobs), (SELECT count(*) FROM steps)")
         ran = sum(burst.accepted for burst in history.bursts)
-        repeated = len(ledger) - len({(line.job, line.path, line.attempt) for line in ledger})
         return (
             f"seed {self.seed}: {len(self.kills)} kills; {len(history.launched)} launches accepted,"
             f" {history.unknown_launches} unanswered; {ran} runs accepted in {len(history.bursts)} bursts;"
             f" {len(history.schedules)} schedules accepted; answers {dict(sorted(history.statuses.items()))};"
             f" {jobs} jobs, {steps} steps,"
-            f" {len(ledger)} runs, {repeated} of them repetitions of interrupted steps;"
+            f" {len(ledger)} runs, {self.repeated} of them repetitions of interrupted steps;"
             f" start {percentile(sorted(self.starts_s), 0.5):.2f} s; first step again after {self.recoveries}"
         )
 
@@ -204,6 +205,14 @@ async def kill_either(campaign: Campaign, workers: list[Process]) -> None:
     """Kill one of the two; whoever watches over it starts it again at once."""
     victim = campaign.chance.choice(workers)
     await campaign.kill(victim)
+    await campaign.start(victim)
+
+
+async def stop_either(campaign: Campaign, workers: list[Process]) -> None:
+    """Ask one of the two to stop, and start it again when it has ended."""
+    victim = campaign.chance.choice(workers)
+    campaign.kills.append(Kill(victim.pid, time.time()))
+    await asyncio.to_thread(victim.end)
     await campaign.start(victim)
 
 

@@ -2,7 +2,7 @@
 
 `make test-faults ARGS='tests/durability -s'` shows the figures. The seed is in them; LAUNCHBAY_FAULT_SEED repeats it.
 The sizes here are for a look now and then. A campaign sets them: LAUNCHBAY_KILLS=1000, LAUNCHBAY_WORKER_KILLS=500,
-LAUNCHBAY_TAKEOVER_MINUTES=15, and LAUNCHBAY_EVIDENCE to a directory for what it shows.
+LAUNCHBAY_TAKEOVER_MINUTES=15, LAUNCHBAY_STOPS=100, and LAUNCHBAY_EVIDENCE to a directory for what it shows.
 """
 
 import os
@@ -21,6 +21,7 @@ from tests.durability.campaign import (
     one_server,
     pauses,
     pauses_for,
+    stop_either,
     two_workers,
 )
 from tests.durability.evidence import keep
@@ -29,6 +30,8 @@ KILLS = int(os.environ.get("LAUNCHBAY_KILLS") or 100)
 WORKER_KILLS = int(os.environ.get("LAUNCHBAY_WORKER_KILLS") or 20)
 TAKEOVER_MINUTES = float(os.environ.get("LAUNCHBAY_TAKEOVER_MINUTES") or 2)
 FREEZES = int(os.environ.get("LAUNCHBAY_FREEZES") or 4)
+STOPS = int(os.environ.get("LAUNCHBAY_STOPS") or 10)
+HANDED_OVER_S = 1.0
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.timeout(900 + 10 * KILLS + 15 * WORKER_KILLS + 20 * FREEZES + 120 * TAKEOVER_MINUTES),
@@ -72,6 +75,15 @@ async def test_of_two_workers_one_is_killed_every_now_and_then_and_the_other_tak
     campaign = await two_workers(tmp_path, seed, moments, kill_either, are_apart=True)
     check("one of two workers killed", campaign)
     assert 0.0 < (campaign.recoveries.share_s(0.99) or 0.0) <= TAKEN_OVER_S, campaign.figures
+
+
+async def test_a_worker_that_is_asked_to_stop_hands_its_jobs_over_within_a_second_and_cuts_no_step_in_two(
+    tmp_path: Path, seed: int
+) -> None:
+    campaign = await two_workers(tmp_path, seed, pauses(seed, STOPS), stop_either, are_apart=True)
+    check("one of two workers stopped", campaign)
+    assert campaign.repeated == 0, campaign.figures
+    assert 0.0 < (campaign.recoveries.share_s(0.5) or 0.0) <= HANDED_OVER_S, campaign.figures
 
 
 async def test_a_frozen_worker_that_wakes_up_writes_nothing_more(tmp_path: Path, seed: int) -> None:
