@@ -230,7 +230,10 @@ class StepContext(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; a cancelled job ends the waiting."""
+        """Wait; a cancelled job ends the waiting.
+
+        So does a worker that is asked to stop, from a second on: another one repeats the attempt, as after a crash.
+        """
         ...
 
     async def run_image(self, run: ImageRun) -> CommandResult:
