@@ -19,7 +19,11 @@ from tests.api.vaults import made_vault, told
 from tests.databases import Databases
 
 # Columns of bytes that are no sealed secrets.
-NOT_SEALED = {("server_keys", "value"), ("refresh_tokens", "token_hash"), ("invitations", "token_hash")}
+HASHED = "token_hash"
+NOT_SEALED = {
+    ("server_keys", "value"),
+    *((table, HASHED) for table in ("refresh_tokens", "invitations", "console_sessions")),
+}
 
 
 @pytest.fixture
