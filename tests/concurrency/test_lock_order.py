@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from launchbay.model.instance import InstanceStatus
+from launchbay.model.plan import PLAN_VERSION
+from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import jobs
 from launchbay.store.pool import Connection
 from tests.api.running import Api, accepted, running_api
@@ -62,6 +64,8 @@ async def test_a_launch_that_starts_while_its_instance_is_locked_holds_nothing_t
                     job_id=job["id"],
                     started_status=InstanceStatus.EXECUTING,
                     requested_status=InstanceStatus.REQUESTED,
+                    plan_version=PLAN_VERSION,
+                    state_version=STATE_VERSION,
                 )
 
         async with api.database.transaction() as connection:
