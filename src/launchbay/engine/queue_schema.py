@@ -15,14 +15,12 @@ from psycopg.errors import LockNotAvailable
 from psycopg.rows import scalar_row
 
 from launchbay.errors import CannotStart, Conflict
+from launchbay.store.upgrade_locks import ATTEMPTS, LOCK_TIMEOUT_MS, PAUSE_S
 
 # Any key will do as long as nothing else in the database locks the same one.
 _LOCK_KEY = 0x6C62_7175_6575_65  # "lbqueue"
 
 _OWN = "queue.sql "  # before the version of our own file in the record
-_LOCK_TIMEOUT_MS = 1500
-_PAUSE_S = 2.0
-_ATTEMPTS = 150
 
 # Procrastinate keeps no record of the migrations that a database has seen, so we keep it.
 _RECORD = """
@@ -85,19 +83,19 @@ def own_version(text: str) -> int:
 
 async def _execute(conn: AsyncConnection[Any], text: str, records: list[str]) -> None:
     """Execute a file as a whole, when the tables are free: who waits for one holds up everybody who comes after."""
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         try:
             async with conn.transaction():
-                await conn.execute(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}".encode())
+                await conn.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}".encode())
                 await conn.execute(text.encode())
                 await _record(conn, records)
         except LockNotAvailable:
-            if attempt == _ATTEMPTS - 1:
+            if attempt == ATTEMPTS - 1:
                 raise CannotStart(
                     "The tables of the queue could not be upgraded: somebody else uses them all the time.",
                     "Look in pg_locks who does, end that, and start again.",
                 ) from None
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(PAUSE_S)
         else:
             return
 

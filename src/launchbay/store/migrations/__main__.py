@@ -13,10 +13,7 @@ from alembic.config import Config
 from psycopg.errors import LockNotAvailable
 
 from launchbay.store.migrate import URL_VARIABLE
-
-# Between two attempts those have their turn who stood behind the first.
-_PAUSE_S = 2.0
-_ATTEMPTS = 150  # ten minutes; a backup of a large database holds its tables for about as long
+from launchbay.store.upgrade_locks import ATTEMPTS, PAUSE_S
 
 
 def main(revision: str) -> None:
@@ -25,13 +22,13 @@ def main(revision: str) -> None:
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["url"] = os.environ[URL_VARIABLE]
-    for attempt in range(1, _ATTEMPTS + 1):
+    for attempt in range(1, ATTEMPTS + 1):
         try:
             return command.upgrade(config, revision)
         except LockNotAvailable:
-            if attempt == _ATTEMPTS:
+            if attempt == ATTEMPTS:
                 raise
-            time.sleep(_PAUSE_S)
+            time.sleep(PAUSE_S)
     return None
 
 

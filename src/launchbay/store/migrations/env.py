@@ -6,17 +6,16 @@ from psycopg import sql
 from sqlalchemy import create_engine, pool
 
 from launchbay import __version__
+from launchbay.store.upgrade_locks import LOCK_TIMEOUT_MS
 
 # Any number that nothing else in the database locks: "launchba" in bytes. The queue's schema has its own.
 LOCK = 0x6C61_756E_6368_6261
-# A statement that waits for a table holds up everybody who comes after it: no longer than that.
-LOCK_TIMEOUT_MS = 1500
 
 
 def run(url: str) -> None:
     """Migrate the database. Whoever comes second waits at the lock, and then finds nothing left to do.
 
-    Raises LockNotAvailable when somebody uses a table for longer than the time above; nothing has happened then.
+    Raises LockNotAvailable when somebody uses a table for longer than that time; nothing has happened then.
     """
 
     def connect() -> psycopg.Connection:
