@@ -11,6 +11,7 @@ from launchbay.access.permissions import Permission
 from launchbay.ids import new_id
 from launchbay.planning.commands import DESTROY
 from launchbay.store.approvals import ApprovalRow
+from launchbay.usecases.approvals import may_answer
 from launchbay.usecases.permitted import Permitted, manages_every_user
 
 
@@ -99,16 +100,7 @@ class May:
 
     def answer(self, approval: ApprovalRow, user_id: str) -> bool:
         """Whether they are among those whom a step asks."""
-        target = resources.workflow(approval.application_id, approval.instance_id, approval.workflow)
-        wanted = [Permission.APPROVE_INSTANCE_WORKFLOW]
-        if approval.permission is not None:
-            wanted.append(Permission(approval.permission))
-        place = (target, resources.environment(approval.environment_id))
-        if approval.role_id is not None and not self._permitted.holds_role(approval.role or ""):
-            return False
-        if approval.not_by_requester and user_id in approval.requesters:
-            return False
-        return all(self._permitted.allows(permission, *place) for permission in wanted)
+        return may_answer(self._permitted, approval, user_id)
 
     def create_environment(self) -> bool:
         """Whether they may create environments, as a copy too."""

@@ -14,6 +14,7 @@ from launchbay.store import approvals as store
 from launchbay.store.approvals import ApprovalRow, LockedRow, LookRow
 from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
+from launchbay.usecases.permitted import Permitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,17 @@ async def _look(desk: Desk, connection: Connection, actor: Actor, approval_id: s
     if row.is_barred:
         raise NotAllowed("You have asked for this yourself; somebody else has to decide.", code="ApprovalByRequester")
     return record, row
+
+
+def may_answer(found: Permitted, row: ApprovalRow, user_id: str) -> bool:
+    """Tell whether `_look` above would let them, from what a list of approvals knows."""
+    if row.role_id is not None and not found.holds_role(row.role or ""):
+        return False
+    if row.not_by_requester and user_id in row.requesters:
+        return False
+    wanted = [Permission.APPROVE_INSTANCE_WORKFLOW, *([] if row.permission is None else [Permission(row.permission)])]
+    target = resources.workflow(row.application_id, row.instance_id, row.workflow)
+    return all(found.allows(permission, target, resources.environment(row.environment_id)) for permission in wanted)
 
 
 def _check_open(desk: Desk, locked: LockedRow) -> None:
