@@ -1,17 +1,27 @@
-"""The published types, as mypy and pyright see them: right calls pass, wrong ones are found."""
+"""The published types, as mypy and pyright see them: right calls pass, wrong ones are found.
 
+`make check` runs mypy over `typed.py` too; the quick test here asks the signatures themselves.
+"""
+
+import inspect
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
+
+from launchbay.client import AsyncClient, Client, Operations
+from launchbay.client.call import Call
+from launchbay.client.types import InstanceDocument
 
 ROOT = Path(__file__).parents[2]
 RIGHT = ROOT / "tests" / "client" / "typed.py"
 WRONG = """
-from launchbay.client import AsyncClient, Client
+from launchbay.client import AsyncClient, Client, Operations
+from launchbay.client.call import Call
 
 def wrong(client: Client) -> None:
     client.launch_application()  # ✗
@@ -63,11 +73,32 @@ def marked() -> set[int]:
     return {number for number, line in enumerate(WRONG.splitlines(), 1) if "✗" in line}
 
 
+def hints(operation: Any) -> dict[str, Any]:
+    return get_type_hints(operation.function)
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_the_signatures_themselves_say_which_calls_are_right(kind: type[Client] | type[AsyncClient]) -> None:
+    client = kind("http://launchbay.example.org")
+    launch = inspect.signature(client.launch_application)
+    launch.bind("a", instance_name="demo")
+    for arguments, named in ((), {}), (("a",), {"instance_nam": "demo"}):
+        with pytest.raises(TypeError):
+            launch.bind(*arguments, **named)
+    assert not hasattr(client, "no_such_operation")
+    assert hints(Operations.rename_application)["name"] is str
+    assert hints(Operations.read_instance)["return"] == Call[InstanceDocument]
+    assert "status" in get_type_hints(InstanceDocument)
+    assert "state" not in get_type_hints(InstanceDocument)
+
+
+@pytest.mark.slow
 def test_mypy_takes_right_calls_and_finds_wrong_ones(wrong: Path) -> None:
     assert mypy(RIGHT) == set()
     assert mypy(wrong) == marked()
 
 
+@pytest.mark.slow
 def test_pyright_takes_right_calls_and_finds_wrong_ones(wrong: Path, tmp_path: Path) -> None:
     assert pyright(RIGHT, tmp_path / "right.json") == set()
     assert pyright(wrong, tmp_path / "wrong.json") == marked()

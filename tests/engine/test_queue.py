@@ -15,6 +15,12 @@ from launchbay.engine.rescuer import Rescuer
 from launchbay.store.pool import Database
 from tests.engine.queue_workers import POLL_S, Runs, ask, cut_connections, empty, put, until, working
 
+STALLED_AFTER_S = 0.5  # ten heartbeats of the victim: enough of them come through on a busy machine
+LISTENING = """
+SELECT count(*) > 0 FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%launchbay_beat%'
+"""  # who beats has begun to listen before
+
 
 async def test_one_statement_inserts_rows_and_defers_their_job(database: Database) -> None:
     runs = Runs()
@@ -217,7 +223,7 @@ async def handler(name):
 async def main():
     pool = psycopg_pool.AsyncConnectionPool({database.url!r}, open=False, min_size=1)
     async with pool:
-        queue = Queue(pool, {database.url!r}, heartbeat_s=0.1)
+        queue = Queue(pool, {database.url!r}, heartbeat_s=0.05)
         await queue.work({{"job": handler}}, concurrency=1, name="victim", stop=asyncio.Event())
 asyncio.run(main())
 """
@@ -226,9 +232,9 @@ asyncio.run(main())
     assert process.stdout is not None
     assert await process.stdout.readline() == b"started\n"
     runs = Runs()
-    rescuer = Rescuer(Queue(database.pool, database.url), SystemClock(), stalled_after_s=1.0)
+    rescuer = Rescuer(Queue(database.pool, database.url), SystemClock(), stalled_after_s=STALLED_AFTER_S)
     async with working(database, runs):
-        for _ in range(10):
+        for _ in range(10):  # the lease is over after eight looks
             await rescuer.look()
             await asyncio.sleep(rescuer.interval_s)
         assert runs.started.empty()
@@ -239,7 +245,7 @@ asyncio.run(main())
             await rescuer.look()
             await asyncio.sleep(rescuer.interval_s)
         assert await runs.next() == "a"
-        assert 0.8 < time.monotonic() - killed < 2.5
+        assert 0.8 * STALLED_AFTER_S < time.monotonic() - killed < STALLED_AFTER_S + 1.5
         await empty(database)
         assert await ask(database, "SELECT count(*) FROM procrastinate_workers") == (1,)
 
@@ -342,7 +348,7 @@ async def test_a_worker_whose_connections_are_cut_goes_on(database: Database) ->
         await cut_connections(database)
         runs.go.set()
         await empty(database)
-        await asyncio.sleep(1.0)
+        await until(database, LISTENING)
         began = time.monotonic()
         await put(database, "b")
         assert await runs.next() == "b"
