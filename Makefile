@@ -18,7 +18,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check docs console debian moto test test-faults serve demo wheel bench soak lock clean
+.PHONY: help setup check prose docs console debian moto test test-faults serve demo wheel bench soak lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -32,6 +32,9 @@ check: $(DEV) ## lint, formatting, types, import contracts, rules of style
 	$(BIN)/lint-imports --no-logo
 	frontend/check
 	$(PYTEST) -q tests/test_style.py
+
+prose: $(DEV) ## check the English of documentation, messages and docstrings
+	$(BIN)/python -m tests.style.prose $(ARGS)
 
 test: $(DEV) debian moto ## every test that is quick enough for each change
 	@frontend/packages || echo "The npm registry is not to be had: no page is looked at with axe-core." >&2
