@@ -1,13 +1,14 @@
 """The README's example works as it is shown, and its commands exist."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.demo.places import place
+from tests.docs import shell
 from tests.docs.pages import DOCS, ROOT, blocks
-from tests.docs.served import served
+from tests.docs.served import EMAIL, PASSWORD, served
 
 PAGE = ROOT / "README.md"
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE))
@@ -20,15 +21,18 @@ def test_every_make_command_of_the_page_exists(page: Path) -> None:
     assert set(used) <= TARGETS
 
 
-def test_the_example_answers_what_the_readme_shows() -> None:
-    (manifest,) = (block.text for block in blocks(PAGE) if block.language == "yaml")
-    (calls,) = (block.text for block in blocks(PAGE) if "/launch" in block.text and block.language == "console")
-    sent = re.search(r"-d '(\{.*\})'", calls)
-    shown = re.search(r'"status":"(\w+)","returnValues":(\{.*?\})', calls)
-    assert sent is not None
-    assert shown is not None
-    with served() as bay:
-        application = bay.application("greeter", manifest)
-        launched = bay.call("POST", f"applications/{application}/launch", json.loads(sent[1]))
-        seen = bay.settled(launched["id"])
-    assert (seen["status"], seen["returnValues"]) == (shown[1], json.loads(shown[2]))
+def test_the_example_prints_what_the_readme_shows() -> None:
+    example = [block for block in blocks(PAGE) if "hello" in block.text.lower()]
+    with place() as directory, served() as bay:
+        home = directory / "home"
+        home.mkdir(mode=0o711)
+        login = f"echo '{PASSWORD}' | launchbay login {bay.url} --email {EMAIL} --password-stdin"
+        commands = [shell.Command(login, "", 0), *shell.commands_of(example, {})]
+        outcomes = shell.run(commands, cwd=directory, home=home)
+    wrong = [
+        f"line {outcome.command.line}: $ {outcome.command.text}\nprinted\n{outcome.printed}"
+        for outcome in outcomes
+        if outcome.status or (outcome.command.shown and not shell.agrees(outcome.command.shown, outcome.printed))
+    ]
+    assert not wrong, "\n\n".join(wrong)
+    assert len(outcomes) == 6

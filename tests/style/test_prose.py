@@ -46,7 +46,7 @@ def test_each_strict_rule_finds_its_example(rule: Rule) -> None:
 
 def test_plain_english_has_no_hits() -> None:
     text = "A dot stands for a level. There is no limit. The role says who may do what."
-    assert list(strict_hits([Passage(kind, "page.md", 0, text) for kind in Kind])) == []
+    assert list(strict_hits([Passage(kind, "page.md", 0, text) for kind in Kind if kind != Kind.COMMIT])) == []
 
 
 def test_a_long_commit_subject_is_a_hit() -> None:
