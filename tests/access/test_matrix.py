@@ -1,203 +1,35 @@
-"""The authorization matrix: every endpoint × every kind of caller × own, foreign and missing objects.
+"""The authorization matrix: objects named in requests, special cases, the rows that no other file has, and itself."""
 
-Made from the endpoint table, and compared with `matrix.golden`. Before the callers try, somebody who may shows that the
-request succeeds; after each refusal the whole database is looked at, and must be as it was.
-"""
+from pathlib import Path
 
-import difflib
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
-
-import httpx
 import pytest
 
 from launchbay.access import gate
-from launchbay.web.endpoint import Endpoint
 from launchbay.web.endpoints import ENDPOINTS
 from tests.access import matrix_golden as golden
+from tests.access.matrix import (
+    PARTS,
+    REST,
+    ROWS,
+    TITLES,
+    Column,
+    case_title,
+    check,
+    check_row,
+    columns_of,
+    outcomes,
+    rows_of,
+    title,
+)
 from tests.access.matrix_cases import NAMED_IN_REQUESTS, SPECIAL
-from tests.access.matrix_requests import Sent, ids_in, moved, request_of
-from tests.access.matrix_world import ADMINISTRATOR, FOREIGN_ADMINISTRATOR, SLOW_CALLERS, Actor, World, running_world
+from tests.access.matrix_world import ADMINISTRATOR, FOREIGN_ADMINISTRATOR, World
 from tests.access.watch import Watch
-from tests.api.running import UNKNOWN, accepted
-from tests.databases import Databases
-
-# Who makes an organization belongs to one more from then on, so this comes after everything else.
-LAST = "create_organization"
-ROWS = {row.operation_id: row for row in sorted(ENDPOINTS, key=lambda row: row.operation_id == LAST)}
-
-# Nobody can reach these without an OpenID Connect provider; tests/api/test_openid.py has one.
-NEED_A_PROVIDER = {"begin_sign_in", "finish_sign_in"}
+from tests.api.running import accepted
 
 
-def title(row: Endpoint) -> str:
-    """Return the headline of a row's section."""
-    return f"{row.operation_id}: {row.method} {row.path}"
-
-
-def case_title(operation: str, name: str) -> str:
-    """Return the headline of the section of a request that is special."""
-    return f"{operation}, {name}"
-
-
-TITLES = [
-    *(title(row) for row in ENDPOINTS),
-    *(case_title(operation, f"naming the {name}") for name, (operation, _) in NAMED_IN_REQUESTS.items()),
-    *(case_title(operation, name) for name, (operation, _) in SPECIAL.items()),
-]
-Build = Callable[[Actor], Awaitable[Sent]]
-_ID = re.compile(r"\b[0-9a-f]{24}\b")
-
-
-@dataclass(frozen=True)
-class Column:
-    """A kind of object: `probe` is who may reach it, if anybody may, `of` the organization that the path leads to."""
-
-    build: Build
-    probe: str | None = None
-    of: str = "home"
-
-    def is_foreign_to(self, actor: Actor) -> bool:
-        """Tell whether the caller does not belong to the organization."""
-        return (actor.name == FOREIGN_ADMINISTRATOR) == (self.of == "home")
-
-
-@pytest.fixture(scope="module")
-async def world(databases: Databases) -> AsyncIterator[World]:
-    async with running_world(databases) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
-async def watch(world: World) -> AsyncIterator[Watch]:
-    async with Watch.on(world.api.database) as watch:
-        yield watch
-
-
-def columns_of(row: Endpoint, world: World) -> dict[str, Column]:
-    """Return the kinds of objects that a row can be called for."""
-
-    async def home(actor: Actor) -> Sent:
-        return await request_of(row, world.home, actor)
-
-    async def away(actor: Actor) -> Sent:
-        return await request_of(row, world.away, actor)
-
-    async def missing(actor: Actor) -> Sent:
-        sent = await home(actor)
-        return moved(sent, dict.fromkeys(ids_in(row, sent.path), UNKNOWN))
-
-    async def home_missing(actor: Actor) -> Sent:
-        sent = await home(actor)
-        return moved(sent, {ids_in(row, sent.path)[-1]: UNKNOWN})
-
-    async def home_away(actor: Actor) -> Sent:
-        sent, other = await home(actor), await away(actor)
-        last = ids_in(row, sent.path)[-1]
-        return moved(sent, {last: other.path.partition("?")[0].split("/")[last]})
-
-    count = row.path.count("Id}") + row.path.count("{id}")
-    if count == 0 and row.operation_id != "explain_permission":
-        return {"-": Column(home, None if row.operation_id in NEED_A_PROVIDER else ADMINISTRATOR)}
-    columns = {"home": Column(home, ADMINISTRATOR), "away": Column(away, FOREIGN_ADMINISTRATOR, "away")}
-    if count:
-        columns["missing"] = Column(missing)
-    if count > 1:
-        columns |= {"home/missing": Column(home_missing), "home/away": Column(home_away)}
-    return columns
-
-
-async def outcomes(world: World, watch: Watch, column: Column, problems: list[str], *, changes: bool) -> dict[str, str]:
-    """Let every caller try, and return who got what; what must not be goes into `problems`."""
-    found: dict[str, str] = {}
-    reference = await _probed(world, column, found)
-    sent: Sent | None = None
-    for actor in world.actors:
-        if actor.name in SLOW_CALLERS and column.probe != ADMINISTRATOR:
-            continue  # one column is enough: credentials are looked at before the object, as the other callers show
-        sent = sent or await column.build(actor)
-        await watch.begin()
-        async with world.client(actor) as client:
-            answer = await sent.by(client)
-        found[actor.name] = f"{answer.status_code}{_coverage(answer, reference)}"
-        if answer.status_code == 200 and changes:
-            sent = None
-            continue
-        where = f"{sent.method} {sent.path} by {actor.name}"
-        if changed := await watch.changed():
-            problems.append(f"{where}: {answer.status_code}, but these tables changed: {', '.join(changed)}")
-        if answer.status_code != 200 and column.is_foreign_to(actor):
-            problems.extend(f"{where} tells the id {told}" for told in _told(answer, sent))
-        if sent.is_personal:
-            sent = None
-    return found
-
-
-async def _probed(world: World, column: Column, found: dict[str, str]) -> list[str] | None:
-    """Show that the request succeeds for who may make it, and return what a list then shows."""
-    if column.probe is None:
-        return None
-    actor = next(actor for actor in world.actors if actor.name == column.probe)
-    sent = await column.build(actor)
-    if sent.owner is not None and sent.owner is not world.home.api and sent.owner is not world.away.api:
-        probe = await sent.by_owner()
-        found["its owner"] = str(probe.status_code)
-    else:
-        async with world.client(actor) as client:
-            probe = await sent.by(client)
-    assert probe.status_code == 200, f"the probe {sent.method} {sent.path} failed: {probe.text}"
-    return _shown(probe)
-
-
-def _shown(answer: httpx.Response) -> list[str] | None:
-    """Return what identifies the items of a list; None for an answer that is no list of objects with ids."""
-    if answer.headers.get("content-type") != "application/json":
-        return None
-    document = answer.json()
-    if not isinstance(document, list) or not all(isinstance(item, dict) and "id" in item for item in document):
-        return None
-    return [str(item["id"]) for item in document]
-
-
-def _coverage(answer: httpx.Response, reference: list[str] | None) -> str:
-    if answer.status_code != 200 or reference is None:
-        return ""
-    shown = _shown(answer) or []
-    if not shown:
-        return " none"
-    return " all" if shown == reference else " some"
-
-
-def _told(answer: httpx.Response, sent: Sent) -> set[str]:
-    """Return the ids in a refusal that its request did not hold; the request's own id is no object's."""
-    known = sent.path.encode() + sent.content + answer.headers["x-request-id"].encode()
-    return {told for told in _ID.findall(answer.text) if told.encode() not in known}
-
-
-@pytest.fixture(scope="module")
-def sections() -> Iterator[dict[str, str]]:
-    """Collect what was computed, and write it when that is asked for."""
-    computed: dict[str, str] = {}
-    yield computed
-    if golden.WRITES:
-        golden.write(computed, TITLES)
-
-
-def compare(name: str, text: str, sections: dict[str, str]) -> None:
-    """Compare a section with the golden file, or keep it to be written."""
-    sections[name] = text
-    if golden.WRITES:
-        return
-    expected = golden.stored().get(name, "")
-    difference = "\n".join(difflib.unified_diff(expected.split("\n"), text.split("\n"), "golden", "now", lineterm=""))
-    assert text == expected, f"who may do what has changed; see the head of {golden.FILE.name}:\n{difference}"
-
-
-@pytest.mark.parametrize("operation", list(ROWS))
+@pytest.mark.parametrize("operation", rows_of(REST))
 async def test_who_may_call_it(world: World, watch: Watch, sections: dict[str, str], operation: str) -> None:
-    row = ROWS[operation]
-    await _check(world, watch, sections, title(row), columns_of(row, world), changes=row.method != "GET")
+    await check_row(world, watch, sections, operation)
 
 
 @pytest.mark.parametrize("name", list(NAMED_IN_REQUESTS))
@@ -208,7 +40,7 @@ async def test_who_may_name_it_in_a_request(world: World, watch: Watch, sections
         "home": Column(lambda _: make(world.home, world.home), ADMINISTRATOR),
         "away": Column(lambda _: make(world.home, world.away)),
     }
-    await _check(world, watch, sections, case_title(operation, f"naming the {name}"), columns, changes=changes)
+    await check(world, watch, sections, case_title(operation, f"naming the {name}"), columns, changes=changes)
 
 
 @pytest.mark.parametrize("name", list(SPECIAL))
@@ -218,16 +50,13 @@ async def test_who_may_ask_for_more(world: World, watch: Watch, sections: dict[s
         "home": Column(lambda _: make(world.home), ADMINISTRATOR),
         "away": Column(lambda _: make(world.away), FOREIGN_ADMINISTRATOR, "away"),
     }
-    await _check(world, watch, sections, case_title(operation, name), columns, changes=True)
+    await check(world, watch, sections, case_title(operation, name), columns, changes=True)
 
 
-async def _check(
-    world: World, watch: Watch, sections: dict[str, str], headline: str, columns: dict[str, Column], *, changes: bool
-) -> None:
-    problems: list[str] = []
-    lines = {key: await outcomes(world, watch, column, problems, changes=changes) for key, column in columns.items()}
-    assert problems == []
-    compare(headline, golden.section(headline, lines), sections)
+def test_every_part_of_the_table_has_its_file() -> None:
+    files = {path.stem.removeprefix("test_matrix_") for path in Path(__file__).parent.glob("test_matrix_*.py")}
+    assert files == set(PARTS)
+    assert golden.WRITES or {each for part in (*PARTS, REST) for each in rows_of(part)} == set(ROWS)
 
 
 async def test_no_endpoint_is_missing(world: World) -> None:

@@ -13,6 +13,7 @@ from textwrap import dedent
 from typing import Any
 
 import httpx
+from argon2 import PasswordHasher
 
 from launchbay.access.passwords import Passwords
 from launchbay.bootstrap.parts import Parts, started
@@ -30,6 +31,8 @@ JSON = {"Content-Type": "application/json"}
 YAML = {"Content-Type": "application/x-yaml"}
 UNKNOWN = "00" * 12
 BUSY = {"Requested", "Executing", "Destroying"}
+# The least work that Argon2 allows: a real hash costs 20 ms, and tests make hundreds. test_passwords.py has the real one.
+QUICK_HASHES = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 _numbers = itertools.count(1)
 
 
@@ -256,10 +259,10 @@ async def running_api(
             "port": 0,
             **settings,
         }
-        async with started(Settings(**chosen), clock) as parts:
+        async with started(Settings(**chosen), clock, QUICK_HASHES) as parts:
             stop = asyncio.Event()
             working = asyncio.create_task(parts.engine.run(stop) if engine else stop.wait())
-            passwords = Passwords()
+            passwords = Passwords(QUICK_HASHES)
             client = _client(parts, basic(EMAIL, PASSWORD))
             api = Api(parts, Settings(**chosen), passwords, client)
             api._open.append(client)

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from argon2 import PasswordHasher
 from psycopg import AsyncConnection
 
 from launchbay.access.authenticator import Authenticator
@@ -14,7 +15,7 @@ from launchbay.access.basic import BasicAuthentication
 from launchbay.access.bearer import SessionTokens
 from launchbay.access.key_ring import KeyRing
 from launchbay.access.lookup import Lookups
-from launchbay.access.passwords import Passwords
+from launchbay.access.passwords import PARAMETERS, Passwords
 from launchbay.access.rate_limit import RateLimits
 from launchbay.access.refresh_tokens import RefreshTokens
 from launchbay.access.secret_key import SealBroken, SecretKey, read_secret_key
@@ -91,10 +92,12 @@ class Parts:
 
 
 @asynccontextmanager
-async def started(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Parts]:
+async def started(
+    settings: Settings, clock: Clock | None = None, hasher: PasswordHasher = PARAMETERS
+) -> AsyncIterator[Parts]:
     """Start everything but the listening and the working; leave it all in order at the end.
 
-    Raises CannotStart with what the operator can do.
+    `hasher` is for tests, whose passwords need no protection. Raises CannotStart with what the operator can do.
     """
     clock = clock or SystemClock()
     async with AsyncExitStack() as stack:
@@ -103,7 +106,7 @@ async def started(settings: Settings, clock: Clock | None = None) -> AsyncIterat
         url = await _database_url(settings, stack)
         await prepare(url)
         database = await stack.enter_async_context(Database(url, connections=settings.database_connections))
-        passwords = Passwords()
+        passwords = Passwords(hasher)
         stack.callback(passwords.close)
         administrator = await first_start(
             database,
