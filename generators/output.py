@@ -29,12 +29,12 @@ def folders() -> list[Path]:
 
 def _formatted(path: Path, text: str) -> str:
     """Return a module as the repository's own rules of formatting have it, without imports that it does not need."""
-    ruff = [sys.executable, "-m", "ruff"]
-    fix = [*ruff, "check", "--quiet", "--select", "I,F401", "--fix", "--exit-zero", "--stdin-filename", str(path), "-"]
+    ruff = str(Path(sys.executable).with_name("ruff"))
+    fix = [ruff, "check", "--quiet", "--select", "I,F401", "--fix", "--exit-zero", "--stdin-filename", str(path), "-"]
     text = subprocess.run(  # noqa: S603 - the linter of this repository
         fix, input=text, capture_output=True, text=True, check=True, cwd=ROOT
     ).stdout
-    layout = [*ruff, "format", "--quiet", "--stdin-filename", str(path), "-"]
+    layout = [ruff, "format", "--quiet", "--stdin-filename", str(path), "-"]
     return subprocess.run(  # noqa: S603 - the formatter of this repository
         layout, input=text, capture_output=True, text=True, check=True, cwd=ROOT
     ).stdout

@@ -8,7 +8,8 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from launchbay.bootstrap.main import main
-from tests.docs.served import EMAIL, PASSWORD, Bay
+from tests.api.running import EMAIL, PASSWORD
+from tests.docs.served import Bay
 
 
 @dataclass

@@ -8,8 +8,9 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
 from launchbay.cli.credentials import FileStore, KeyringStore, Secrets, store
+from tests.api.running import EMAIL, PASSWORD
 from tests.cli.shell import Shell
-from tests.docs.served import EMAIL, PASSWORD, Bay
+from tests.docs.served import Bay
 
 
 class Memory(KeyringBackend):

@@ -9,8 +9,9 @@ import pytest
 
 from launchbay.cli.profiles import write_private
 from launchbay.client import Client
+from tests.api.running import EMAIL, PASSWORD
 from tests.cli.shell import Shell
-from tests.docs.served import EMAIL, PASSWORD, Bay
+from tests.docs.served import Bay
 
 
 def signed_in(shell: Shell, server: Bay, *more: str) -> Shell:

@@ -85,7 +85,7 @@ def scripted(*answers: Answer) -> Iterator[Script]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     script.url = f"http://127.0.0.1:{server.server_address[1]}"
     try:
         yield script

@@ -1,4 +1,4 @@
-"""A real server for the pages that need one, and the few calls that they make."""
+"""Real servers for pages and commands that need one, and the few calls that they make."""
 
 import json
 import os
@@ -12,10 +12,9 @@ from typing import Any
 
 import httpx
 
+from tests.api.running import EMAIL, PASSWORD
 from tests.demo.places import place
 
-EMAIL = "admin@launchbay.local"
-PASSWORD = "of the documentation"
 WITHIN_S = 60.0
 BUSY = {"Requested", "Executing", "Destroying"}
 _ANSWERS_AT = "Launchbay answers at "
@@ -84,7 +83,7 @@ class Bay:
 
 @contextmanager
 def served() -> Iterator[Bay]:
-    """Start a server on an empty directory, and end it after use."""
+    """Start `launchbay serve` on an empty directory, and end it after use."""
     with place() as directory:
         log = directory / "serve.log"
         command = [sys.executable, "-m", "launchbay.bootstrap.main", "serve", "--port", "0", "--data-dir"]

@@ -3,23 +3,23 @@
 from typing import Any
 
 from launchbay.client import errors
+from tests.api.running import EMAIL, PASSWORD
 from tests.docs.pages import DOCS, blocks
-from tests.docs.served import EMAIL, PASSWORD, served
+from tests.docs.served import Bay
 
 PAGE = DOCS / "reference" / "client.md"
 EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
 
 
-def test_the_examples_run_in_their_order() -> None:
+def test_the_examples_run_in_their_order(bay: Bay) -> None:
     assert len(EXAMPLES) > 8
-    with served() as bay:
-        told = {"https://launchbay.example.org": bay.url, "ann@example.org": EMAIL, "a good password": PASSWORD}
-        names: dict[str, Any] = {}
-        for block in EXAMPLES:
-            text = block.text
-            for shown, real in told.items():
-                text = text.replace(shown, real)
-            exec(compile("\n" * block.line + text, str(PAGE), "exec"), names)
+    told = {"https://launchbay.example.org": bay.url, "ann@example.org": EMAIL, "a good password": PASSWORD}
+    names: dict[str, Any] = {}
+    for block in EXAMPLES:
+        text = block.text
+        for shown, real in told.items():
+            text = text.replace(shown, real)
+        exec(compile("\n" * block.line + text, str(PAGE), "exec"), names)
     assert names["document"].return_values == {"greeting": "Hello, harbour!"}
 
 

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.docs.pages import DOCS, ROOT, table_codes
@@ -31,8 +32,9 @@ def codes_in(tree: ast.AST) -> Iterator[str]:
                     match keyword:
                         case ast.keyword(arg="code", value=ast.Constant(value=str(code))):
                             yield code
-                if ast.unparse(function) not in _OTHER_CALLS:
-                    yield from _codes_among(arguments)
+                codes = list(_codes_among(arguments))
+                if codes and ast.unparse(function) not in _OTHER_CALLS:
+                    yield from codes
             case ast.Tuple(elts=elements) if id(node) not in annotations:
                 yield from _codes_among(elements)
 
@@ -44,6 +46,7 @@ def _codes_among(nodes: list[ast.expr]) -> Iterator[str]:
                 yield text
 
 
+@cache
 def codes_of_the_source() -> dict[str, str]:
     """Return every code with a file that has it."""
     found: dict[str, str] = {}

@@ -14,7 +14,10 @@ from tests.docs.pages import DOCS, blocks
 
 DIRECTORY = DOCS / "howto" / "apply-a-directory.md"
 OLDER = DOCS / "howto" / "migrate-from-older-clients.md"
-WITH_COMMANDS = [*sorted((DOCS / "howto").glob("*.md")), DOCS / "reference" / "client.md", DOCS / "errors.md"]
+WITH_COMMANDS = [
+    *sorted((DOCS / "howto").glob("*.md")),
+    *(DOCS / name for name in ("tutorial.md", "reference/client.md", "errors.md")),
+]
 COMMANDS = {name for entries in SECTIONS.values() for name in entries}
 
 

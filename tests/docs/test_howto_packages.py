@@ -41,6 +41,7 @@ def test_what_the_page_shows_is_in_the_package(page: Path) -> None:
     assert [block.line for block in shown if block.text not in package] == []
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_do_what_it_says(page: Path, directory: Path) -> None:
     home = directory / "home"
     home.mkdir(mode=0o711)

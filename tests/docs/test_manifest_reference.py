@@ -14,7 +14,7 @@ from launchbay.manifest.component_types import BUILTIN as KNOWN_TYPES
 from launchbay.model.findings import Finding
 from launchbay.runtime.components.builtin import BUILTIN as LAUNCHED_TYPES
 from tests.docs.pages import DOCS, blocks
-from tests.docs.served import Bay, served
+from tests.docs.served import Bay
 
 PAGE = DOCS / "reference" / "manifest.md"
 ACTIONS = frozenset(name for action in BUILT_IN for name in (action.name, *action.aliases))
@@ -79,13 +79,13 @@ def _findings(example: Example) -> list[Finding]:
 
 
 @pytest.fixture(scope="module")
-def bay() -> Iterator[Bay]:
-    with served() as running:
-        for example in EXAMPLES:
-            name = example.found(_NAMED)
-            if name is not None:
-                running.application(name, example.text)
-        yield running
+def page(bay: Bay) -> Bay:
+    """The service with the applications that examples name."""
+    for example in EXAMPLES:
+        name = example.found(_NAMED)
+        if name is not None:
+            bay.application(name, example.text)
+    return bay
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=_name)
@@ -96,26 +96,26 @@ def test_a_manifest_of_the_page_has_the_findings_that_the_page_names(example: Ex
 
 
 @pytest.mark.parametrize("example", LAUNCHED, ids=_name)
-def test_a_manifest_of_the_page_is_launched_with_the_values_that_the_page_shows(bay: Bay, example: Example) -> None:
+def test_a_manifest_of_the_page_is_launched_with_the_values_that_the_page_shows(page: Bay, example: Example) -> None:
     request: dict[str, Any] = {"parameters": json.loads(example.found(_GIVEN) or "{}")}
     offers = example.found(_ENVIRONMENT)
     if offers is not None:
-        request["environmentId"] = bay.environment(_name(example), json.loads(offers))
-    application = bay.application(_name(example), example.text)
-    instance = bay.call("POST", f"applications/{application}/launch", request)["id"]
+        request["environmentId"] = page.environment(_name(example), json.loads(offers))
+    application = page.application(_name(example), example.text)
+    instance = page.call("POST", f"applications/{application}/launch", request)["id"]
     if SOON in example.before:
-        bay.returning(instance, example.values)
+        page.returning(instance, example.values)
         return
-    seen = bay.settled(instance)
+    seen = page.settled(instance)
     assert seen["status"] == ("Failed" if FAILS in example.before else "Running"), seen["errorMessage"]
     if example.values is not None:
         assert seen["returnValues"] == example.values
     for command, parameters, values in example.commands:
         if command == RECONFIGURATION:
-            bay.call("PUT", f"instances/{instance}/configuration", parameters)
+            page.call("PUT", f"instances/{instance}/configuration", parameters)
         else:
-            bay.call("POST", f"instances/{instance}/{command}", parameters)
-        bay.returning(instance, values)
+            page.call("POST", f"instances/{instance}/{command}", parameters)
+        page.returning(instance, values)
 
 
 def test_the_page_knows_all_component_types_and_which_of_them_are_launched() -> None:

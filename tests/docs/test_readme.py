@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.api.running import EMAIL, PASSWORD
 from tests.demo.places import place
 from tests.docs import shell
 from tests.docs.pages import DOCS, ROOT, blocks
-from tests.docs.served import EMAIL, PASSWORD, served
+from tests.docs.served import Bay
 
 PAGE = ROOT / "README.md"
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE))
@@ -21,9 +22,9 @@ def test_every_make_command_of_the_page_exists(page: Path) -> None:
     assert set(used) <= TARGETS
 
 
-def test_the_example_prints_what_the_readme_shows() -> None:
+def test_the_example_prints_what_the_readme_shows(bay: Bay) -> None:
     example = [block for block in blocks(PAGE) if "hello" in block.text.lower()]
-    with place() as directory, served() as bay:
+    with place() as directory:
         home = directory / "home"
         home.mkdir(mode=0o711)
         login = f"echo '{PASSWORD}' | launchbay login {bay.url} --email {EMAIL} --password-stdin"

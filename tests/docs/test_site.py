@@ -6,6 +6,8 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from docsite.build import BUILD, EVIDENCE, ROOT, configuration, placed
 
 
@@ -26,6 +28,7 @@ def test_every_page_is_in_the_menu() -> None:
     assert menu - all_pages == {"decisions/index.md", "changes.md"}
 
 
+@pytest.mark.slow
 def test_the_site_is_built_without_a_broken_link_and_asks_nobody_else() -> None:
     build = subprocess.run(
         [sys.executable, "docsite/build.py"], capture_output=True, text=True, cwd=ROOT, check=False, timeout=110

@@ -1,10 +1,13 @@
 """The tutorial does what it says: every command and every file of it, in one shell, on a fresh server."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from launchbay.actions.registry import BUILT_IN
+from launchbay.manifest.compiler import check
 from tests.demo.places import place
 from tests.demo.terminal import await_true, processes_of
 from tests.docs import shell
@@ -12,6 +15,7 @@ from tests.docs.pages import DOCS, ROOT, blocks
 from tests.docs.ports import free_ports
 
 PAGE = DOCS / "tutorial.md"
+ACTIONS = frozenset(name for action in BUILT_IN for name in (action.name, *action.aliases))
 PORTS = ("8080", "9000")
 
 
@@ -29,11 +33,13 @@ def outcomes(directory: Path) -> list[shell.Outcome]:
     return shell.run(shell.commands_of(list(blocks(PAGE)), replaced), cwd=ROOT, home=home)
 
 
+@pytest.mark.slow
 def test_every_command_of_the_tutorial_succeeds(outcomes: list[shell.Outcome]) -> None:
     failed = [f"$ {outcome.command.text}\n{outcome.printed}" for outcome in outcomes if outcome.status != 0]
     assert not failed, "\n\n".join(failed)
 
 
+@pytest.mark.slow
 def test_every_output_of_the_tutorial_is_the_real_one(outcomes: list[shell.Outcome]) -> None:
     shown = [outcome for outcome in outcomes if outcome.command.shown]
     wrong = [
@@ -45,6 +51,7 @@ def test_every_output_of_the_tutorial_is_the_real_one(outcomes: list[shell.Outco
     assert not wrong, "\n\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_the_tutorial_leaves_nothing_running(outcomes: list[shell.Outcome], directory: Path) -> None:
     assert outcomes
     await_true(lambda: processes_of(directory) == [])
@@ -53,6 +60,18 @@ def test_the_tutorial_leaves_nothing_running(outcomes: list[shell.Outcome], dire
 def test_every_block_of_the_tutorial_is_run_or_saved() -> None:
     for block in blocks(PAGE):
         assert block.language == "console" or shell.commands_of([block], {}), f"line {block.line} is never tried"
+
+
+def test_the_manifest_of_the_tutorial_has_the_slip_that_the_page_corrects_and_no_other() -> None:
+    (manifest,) = (block.text for block in blocks(PAGE) if block.language == "yaml")
+    (slip,) = check(manifest.encode(), known_actions=ACTIONS)
+    assert "restcal" in slip.message
+    assert (
+        check(
+            re.sub("action: restcal$", "action: restcall", manifest, flags=re.MULTILINE).encode(), known_actions=ACTIONS
+        )
+        == []
+    )
 
 
 def test_an_output_that_differs_is_noticed() -> None:

@@ -41,7 +41,7 @@ def served_shelf(archive: bytes) -> Iterator[Shelf]:
         def log_message(self, *args: object) -> None: ...
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     shelf.base = f"http://127.0.0.1:{server.server_port}"
     yield shelf
     server.shutdown()

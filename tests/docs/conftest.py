@@ -1,0 +1,16 @@
+"""`bay`: a whole service in this process, shared by the tests of a page."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.client.serving import serving
+from tests.databases import Databases
+from tests.docs.served import Bay
+
+
+@pytest.fixture(scope="module")
+def bay(databases: Databases) -> Iterator[Bay]:
+    """A running service."""
+    with serving(databases) as server:
+        yield Bay(server.url)
