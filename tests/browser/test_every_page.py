@@ -10,6 +10,7 @@ from playwright.sync_api import Page
 from tests.browser.site import Site
 from tests.browser.world import World, made
 
+pytestmark = pytest.mark.slow
 AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"
 NARROW_PX = 360
 # What the corpus would have put into a page.

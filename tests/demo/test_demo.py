@@ -44,6 +44,7 @@ def started_until(text: str, *arguments: str) -> "tuple[subprocess.Popen[str], s
     raise AssertionError(f"It ended without {text!r}: {said}")
 
 
+@pytest.mark.slow
 def test_the_demo_runs_twice_with_and_without_a_terminal_and_its_hints_work(directory: Path) -> None:
     status, drawn = terminal.run_in_terminal("--data-dir", str(directory), "--port", "0", columns=50)
     first = terminal.plain(drawn)
@@ -75,6 +76,7 @@ def test_the_demo_runs_twice_with_and_without_a_terminal_and_its_hints_work(dire
     assert terminal.processes_of(directory) == []
 
 
+@pytest.mark.slow
 def test_a_demo_that_lost_one_process_starts_again_with_its_data(directory: Path) -> None:
     terminal.interrupt(started_until("answers at", "--data-dir", str(directory), "--port", "0")[0])
     before = notes(directory)
@@ -88,6 +90,7 @@ def test_a_demo_that_lost_one_process_starts_again_with_its_data(directory: Path
     assert notes(directory)["platform_url"] == before["platform_url"], "shops launched before can reach the platform"
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_starting_leaves_nothing_running(directory: Path) -> None:
     process = terminal.start("--data-dir", str(directory), "--port", "0")
     terminal.await_true(lambda: any(" serve " in command for command in terminal.processes_of(directory)))
@@ -108,6 +111,7 @@ def test_a_port_that_is_taken_is_refused_at_once_when_it_was_asked_for(directory
     assert terminal.processes_of(directory) == []
 
 
+@pytest.mark.slow
 def test_the_usual_port_is_replaced_where_it_is_taken_and_an_interrupt_leaves_the_demo_running(directory: Path) -> None:
     listener = socket.create_server((HOST, 8080)) if is_free(8080) else None
     try:
@@ -133,6 +137,7 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     assert f"The directory {tmp_path}/file/demo cannot be used" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_start_shows_the_end_of_its_log(directory: Path) -> None:
     (directory / "postgres").mkdir(parents=True)
     (directory / "postgres" / "surprise").touch()

@@ -50,6 +50,19 @@ def data_dir(created: Path, tmp_path: Path) -> Iterator[Path]:
         os.kill(postmaster.pid, signal.SIGQUIT)
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of the server that runs."""
+    return tmp_path_factory.mktemp("served")
+
+
+@pytest.fixture(scope="module")
+def running(served: Path) -> Iterator[EmbeddedPostgres]:
+    """A server for tests that only ask it."""
+    with EmbeddedPostgres.start(served) as embedded:
+        yield embedded
+
+
 def _hold(data_dir: Path, how: str = "serving") -> tuple[subprocess.Popen[str], int]:
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(data_dir), how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -65,6 +78,7 @@ def _ask(url: str, statement: str) -> object:
 
 
 def _socket_dir(embedded: EmbeddedPostgres) -> Path:
+    """Return the directory of the socket; for a short path that is the cluster itself, in the data directory."""
     return Path(str(conninfo_to_dict(embedded.url)["host"]))
 
 
@@ -74,6 +88,7 @@ def _wait_until_gone(data_dir: Path) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_an_empty_data_directory_answers_within_the_time_promised_and_keeps_what_it_is_given(tmp_path: Path) -> None:
     began = time.monotonic()
     with EmbeddedPostgres.start(tmp_path / "new" / "data") as embedded:
@@ -87,36 +102,35 @@ def test_an_empty_data_directory_answers_within_the_time_promised_and_keeps_what
         assert _ask(again.url, "SELECT number FROM kept") == 7
 
 
-def test_a_commit_waits_for_the_disk_and_nothing_listens_on_the_network(data_dir: Path) -> None:
-    with EmbeddedPostgres.start(data_dir) as embedded:
-        for name, value in {
-            "fsync": "on",
-            "synchronous_commit": "on",
-            "full_page_writes": "on",
-            "data_checksums": "on",
-            "listen_addresses": "",
-            "max_connections": "150",
-        }.items():
-            assert _ask(embedded.url, f"SHOW {name}") == value
+def test_a_commit_waits_for_the_disk_and_nothing_listens_on_the_network(running: EmbeddedPostgres) -> None:
+    for name, value in {
+        "fsync": "on",
+        "synchronous_commit": "on",
+        "full_page_writes": "on",
+        "data_checksums": "on",
+        "listen_addresses": "",
+        "max_connections": "150",
+    }.items():
+        assert _ask(running.url, f"SHOW {name}") == value
 
 
-def test_the_product_is_no_superuser_in_its_own_database(data_dir: Path) -> None:
-    with EmbeddedPostgres.start(data_dir) as embedded:
-        assert _ask(embedded.url, "SHOW is_superuser") == "off"
+def test_the_product_is_no_superuser_in_its_own_database(running: EmbeddedPostgres) -> None:
+    assert _ask(running.url, "SHOW is_superuser") == "off"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as somebody else")
-def test_another_user_of_the_machine_cannot_connect(data_dir: Path) -> None:
-    with EmbeddedPostgres.start(data_dir):
-        path = str(data_dir / "postgres" / ".s.PGSQL.5432")
-        connect = f"import socket; socket.socket(socket.AF_UNIX).connect({path!r})"
-        asked = subprocess.run(
-            ["/usr/bin/python3", "-c", connect], user=65534, group=65534, extra_groups=[], cwd="/", env={},
-            check=False, capture_output=True, text=True,
-        )  # fmt: skip
-        assert "PermissionError" in asked.stderr
+def test_another_user_of_the_machine_cannot_connect(running: EmbeddedPostgres) -> None:
+    path = str(_socket_dir(running) / ".s.PGSQL.5432")
+    assert Path(path).exists()
+    connect = f"import socket; socket.socket(socket.AF_UNIX).connect({path!r})"
+    asked = subprocess.run(
+        ["/usr/bin/python3", "-c", connect], user=65534, group=65534, extra_groups=[], cwd="/", env={},
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "PermissionError" in asked.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL under another account")
 def test_started_as_root_it_passes_through_closed_directories_without_opening_them(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
@@ -128,6 +142,7 @@ def test_started_as_root_it_passes_through_closed_directories_without_opening_th
         assert (closed / "data" / "postgres").stat().st_uid != 0
 
 
+@pytest.mark.slow
 def test_a_data_directory_with_a_name_too_long_for_a_socket_works(tmp_path: Path) -> None:
     data_dir = tmp_path / ("long" * 30) / "data, with 'odd' \"names\" %41"
     with EmbeddedPostgres.start(data_dir) as embedded:
@@ -139,6 +154,7 @@ def test_a_data_directory_with_a_name_too_long_for_a_socket_works(tmp_path: Path
     shutil.rmtree(socket_dir)
 
 
+@pytest.mark.slow
 def test_a_socket_directory_that_somebody_else_prepared_is_refused(tmp_path: Path) -> None:
     data_dir = tmp_path / ("long" * 30)
     with EmbeddedPostgres.start(data_dir) as embedded:
@@ -149,6 +165,7 @@ def test_a_socket_directory_that_somebody_else_prepared_is_refused(tmp_path: Pat
     shutil.rmtree(socket_dir)
 
 
+@pytest.mark.slow
 def test_after_kill_9_of_the_server_the_next_start_finds_its_database_running(data_dir: Path) -> None:
     holder, pid = _hold(data_dir)
     holder.kill()
@@ -159,6 +176,7 @@ def test_after_kill_9_of_the_server_the_next_start_finds_its_database_running(da
     assert embedded.pid is None, "and stops it at its end, although it did not start it"
 
 
+@pytest.mark.slow
 def test_after_kill_9_of_everything_the_next_start_recovers_what_was_committed(data_dir: Path) -> None:
     holder, pid = _hold(data_dir)
     with EmbeddedPostgres.start(data_dir, serving=False) as beside:
@@ -173,6 +191,7 @@ def test_after_kill_9_of_everything_the_next_start_recovers_what_was_committed(d
         assert _ask(embedded.url, "SELECT number FROM kept") == 7
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="told apart through /proc")
 def test_a_pid_file_left_by_a_power_loss_whose_number_another_process_has_now_is_no_hindrance(data_dir: Path) -> None:
     bystander = subprocess.Popen(["sleep", "60"], user=(data_dir / "postgres").stat().st_uid)
@@ -195,6 +214,7 @@ def test_a_pid_file_left_by_a_power_loss_whose_number_another_process_has_now_is
     bystander.wait()
 
 
+@pytest.mark.slow
 def test_a_creation_that_was_cut_short_is_begun_anew(tmp_path: Path) -> None:
     unfinished = tmp_path / "postgres.new"
     unfinished.mkdir()
@@ -203,17 +223,33 @@ def test_a_creation_that_was_cut_short_is_begun_anew(tmp_path: Path) -> None:
         assert _ask(embedded.url, "SELECT 1") == 1
 
 
-def test_a_second_server_on_a_data_directory_is_refused_with_the_way_out(data_dir: Path) -> None:
-    with (
-        EmbeddedPostgres.start(data_dir) as embedded,
-        pytest.raises(CannotStart, match=r"Another server already uses .* LAUNCHBAY_DATABASE_URL"),
-    ):
+def test_a_second_server_on_a_data_directory_is_refused_with_the_way_out(
+    running: EmbeddedPostgres, served: Path
+) -> None:
+    with pytest.raises(CannotStart, match=r"Another server already uses .* LAUNCHBAY_DATABASE_URL"):
+        EmbeddedPostgres.start(served)
+    assert _ask(running.url, "SELECT 1") == 1
+
+
+def test_a_command_joins_the_server_of_the_directory_and_leaves_it_running(
+    running: EmbeddedPostgres, served: Path
+) -> None:
+    with EmbeddedPostgres.start(served, serving=False) as joined:
+        assert joined.pid == running.pid
+        assert _ask(joined.url, "SELECT 1") == 1
+    assert _ask(running.url, "SELECT 1") == 1
+
+
+@pytest.mark.slow
+def test_a_directory_that_a_server_has_left_is_free(data_dir: Path) -> None:
+    with EmbeddedPostgres.start(data_dir) as embedded, pytest.raises(CannotStart):
         EmbeddedPostgres.start(data_dir)
     assert embedded.pid is None
     with EmbeddedPostgres.start(data_dir) as after:
         assert _ask(after.url, "SELECT 1") == 1
 
 
+@pytest.mark.slow
 def test_who_leaves_last_stops_the_database(data_dir: Path) -> None:
     holder, pid = _hold(data_dir)
     beside = EmbeddedPostgres.start(data_dir, serving=False)
@@ -226,6 +262,7 @@ def test_who_leaves_last_stops_the_database(data_dir: Path) -> None:
     beside.stop()
 
 
+@pytest.mark.slow
 def test_many_commands_starting_at_once_share_one_database(data_dir: Path) -> None:
     holders = [_hold(data_dir, "beside") for _ in range(4)]
     assert len({pid for _, pid in holders}) == 1
@@ -234,18 +271,19 @@ def test_many_commands_starting_at_once_share_one_database(data_dir: Path) -> No
     assert cluster.running(data_dir / "postgres") is None
 
 
-def test_an_interrupt_from_the_terminal_does_not_reach_the_database(data_dir: Path) -> None:
-    with EmbeddedPostgres.start(data_dir) as embedded:
-        assert embedded.pid is not None
-        assert os.getsid(embedded.pid) != os.getsid(0)
+def test_an_interrupt_from_the_terminal_does_not_reach_the_database(running: EmbeddedPostgres) -> None:
+    assert running.pid is not None
+    assert os.getsid(running.pid) != os.getsid(0)
 
 
-def test_a_cluster_of_another_major_version_is_refused(data_dir: Path) -> None:
-    (data_dir / "postgres" / "PG_VERSION").write_text("17\n")
+def test_a_cluster_of_another_major_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "postgres").mkdir()
+    (tmp_path / "postgres" / "PG_VERSION").write_text("17\n")
     with pytest.raises(CannotStart, match="is of PostgreSQL 17; this version of the product brings 18"):
-        EmbeddedPostgres.start(data_dir)
+        EmbeddedPostgres.start(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_start_that_fails_shows_what_postgresql_said_and_frees_the_directory(data_dir: Path) -> None:
     with pytest.raises(CannotStart, match="shared_buffers"):
         EmbeddedPostgres.start(data_dir, overrides={"shared_buffers": "nonsense"})
@@ -259,21 +297,18 @@ def test_a_data_directory_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> N
         EmbeddedPostgres.start(tmp_path / "file" / "data")
 
 
-def test_what_users_send_is_not_in_the_log(data_dir: Path) -> None:
-    with EmbeddedPostgres.start(data_dir) as embedded:
-        with psycopg.connect(embedded.url, autocommit=True) as connection:
-            connection.execute("CREATE TABLE t (secret text PRIMARY KEY)")
-            for _ in range(2):
-                try:
-                    connection.execute("INSERT INTO t VALUES ('hunter2')")
-                except psycopg.errors.UniqueViolation:
-                    failed = True
-        assert failed
-    log = (data_dir / "postgres.log").read_text()
+def test_what_users_send_is_not_in_the_log(running: EmbeddedPostgres, served: Path) -> None:
+    with psycopg.connect(running.url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE t (secret text PRIMARY KEY)")
+        connection.execute("INSERT INTO t VALUES ('hunter2')")
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            connection.execute("INSERT INTO t VALUES ('hunter2')")
+    log = (served / "postgres.log").read_text()
     assert "duplicate key" in log
     assert "hunter2" not in log
 
 
+@pytest.mark.slow
 async def test_a_killed_database_is_unavailable_and_comes_back_without_a_restart_of_ours(
     data_dir: Path,
 ) -> None:
@@ -308,6 +343,7 @@ async def test_a_killed_database_is_unavailable_and_comes_back_without_a_restart
             watch.cancel()
 
 
+@pytest.mark.slow
 def test_many_users_who_find_the_database_dead_start_it_once(data_dir: Path) -> None:
     users = [EmbeddedPostgres.start(data_dir, serving=False) for _ in range(4)]
     first = users[0].pid
@@ -324,17 +360,19 @@ def test_many_users_who_find_the_database_dead_start_it_once(data_dir: Path) -> 
     assert users[0].ensure_running() is False, "who has left starts nothing"
 
 
-def test_a_cluster_with_a_process_that_outlived_its_postmaster_keeps_its_lock_files(data_dir: Path) -> None:
-    title = f"postgres: {cluster._mark(data_dir / 'postgres')}: background writer"
-    pid_file = data_dir / "postgres" / "postmaster.pid"
+def test_a_cluster_with_a_process_that_outlived_its_postmaster_keeps_its_lock_files(tmp_path: Path) -> None:
+    cluster_dir = tmp_path / "postgres"
+    cluster_dir.mkdir()
+    title = f"postgres: {cluster._mark(cluster_dir)}: background writer"
+    pid_file = cluster_dir / "postmaster.pid"
     pid_file.write_text("1\n")
     process = subprocess.Popen(["bash", "-c", f"exec -a {title!r} sleep 60"])
     deadline = time.monotonic() + 5
-    while not cluster._anybody_in(data_dir / "postgres") and time.monotonic() < deadline:
+    while not cluster._anybody_in(cluster_dir) and time.monotonic() < deadline:
         time.sleep(0.01)
-    cluster.clear_stale_locks(data_dir / "postgres", data_dir / "postgres")
+    cluster.clear_stale_locks(cluster_dir, cluster_dir)
     assert pid_file.exists()
     process.kill()
     process.wait()
-    cluster.clear_stale_locks(data_dir / "postgres", data_dir / "postgres")
+    cluster.clear_stale_locks(cluster_dir, cluster_dir)
     assert not pid_file.exists()
