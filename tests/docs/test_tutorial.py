@@ -62,10 +62,10 @@ def test_every_block_of_the_tutorial_is_run_or_saved() -> None:
         assert block.language == "console" or shell.commands_of([block], {}), f"line {block.line} is never tried"
 
 
-def test_the_manifest_of_the_tutorial_has_the_slip_that_the_page_corrects_and_no_other() -> None:
+def test_the_manifest_of_the_tutorial_has_the_typo_that_the_page_corrects_and_no_other() -> None:
     (manifest,) = (block.text for block in blocks(PAGE) if block.language == "yaml")
-    (slip,) = check(manifest.encode(), known_actions=ACTIONS)
-    assert "restcal" in slip.message
+    (typo,) = check(manifest.encode(), known_actions=ACTIONS)
+    assert "restcal" in typo.message
     assert (
         check(
             re.sub("action: restcal$", "action: restcall", manifest, flags=re.MULTILINE).encode(), known_actions=ACTIONS
