@@ -121,7 +121,7 @@ RULES = [
             "start with the noun",
         ),
         ("unknown-ignored", "m", r"unknown and ignored|known (?:are|is)\b", "unknown key 'x' (ignored). Valid keys: …"),
-        ("a-text", "dmu", r"\b(?:a|is) texts?\b(?! file| field| editor)", "a string"),
+        ("a-text", "dmu", r"\b(?:a|is) texts?\b(?!\s(?:file|field|editor))", "a string"),
         (
             "comes-to",
             "dmusc",
