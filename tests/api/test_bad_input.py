@@ -5,6 +5,7 @@ Time is compared with that of a good request in the same run, never with the clo
 
 import gc
 import os
+import re
 import statistics
 import time
 from collections.abc import Awaitable, Callable
@@ -14,8 +15,10 @@ import httpx
 import pytest
 
 from launchbay import limits
+from launchbay.web.endpoint import Endpoint, FormBody, JsonBody
+from launchbay.web.endpoints import ENDPOINTS
 from tests.api.manifests import TYPED, WORKFLOWS
-from tests.api.running import Api, accepted, refused
+from tests.api.running import UNKNOWN, Api, accepted, refused
 
 # A refusal may take so many times as long as the upload of a small good manifest (2 ms), though many of these are
 # hundreds of times longer. The longest manifests are compared with a good one of their length.
@@ -316,24 +319,24 @@ async def refuse_manifest(
     assert answer.status_code == 400 or accepted(answer)["errors"]
 
 
-@pytest.mark.parametrize("name", BODIES)
+# One reader reads every body, so each bad one goes to one of them; test_every_endpoint_… shows that all rows use it.
+TARGETS = [
+    "POST organizations/{organization}/applications",
+    "POST applications/{application}/launch",
+    "POST instances/{instance}/actions.default",
+    "POST instances/{instance}/actions.default/schedule",
+    "PUT instances/{instance}/userData",
+]
+
+
 @pytest.mark.parametrize(
-    "target",
-    [
-        "POST organizations/{organization}/applications",
-        "POST applications/{application}/launch",
-        "POST instances/{instance}/actions.default",
-        "POST instances/{instance}/actions.default/schedule",
-        "PUT instances/{instance}/userData",
-    ],
+    ("target", "name"), [(TARGETS[number % len(TARGETS)], name) for number, name in enumerate(BODIES)]
 )
 async def test_a_bad_body_is_refused_quickly_and_says_why(
     api: Api, ids: dict[str, str], stopwatch: Stopwatch, target: str, name: str
 ) -> None:
     body, said = BODIES[name]
     method, _, path = target.format(**ids).partition(" ")
-    if name == "nothing" and path.endswith(("launch", "actions.default")):
-        pytest.skip("these take an empty body")
     if name == "a byte-order mark":
         body = body[:-1]
     answer = await stopwatch.check(
@@ -341,6 +344,41 @@ async def test_a_bad_body_is_refused_quickly_and_says_why(
     )
     assert said in refused(answer, 400)
     assert len(answer.content) < 1_000
+
+
+def address(row: Endpoint) -> str:
+    """Return a path of the row from the root of the server: what cannot be read is refused before objects are found."""
+    return "http://launchbay" + re.sub(r"\{\w+\}", UNKNOWN, row.path)
+
+
+@pytest.mark.parametrize("row", [row for row in ENDPOINTS if row.body is not None], ids=lambda row: row.operation_id)
+async def test_every_endpoint_with_a_body_refuses_what_it_cannot_read(api: Api, row: Endpoint) -> None:
+    assert row.body is not None
+
+    async def refuses(content: bytes, media_type: str, status: int, code: str) -> None:
+        answer = await api.send(row.method, address(row), content, content_type=media_type)
+        assert answer.status_code == status
+        # Pages answer with a page, and rows that list errors by field have a form of their own.
+        if not isinstance(row.body, FormBody) and not row.field_errors:
+            refused(answer, status, code)
+
+    media_type = row.body.media_type
+    await refuses(b"{}", "text/plain", 400, "WrongContentType")
+    await refuses(b" " * (row.body.bytes_max + 1), media_type, 413, "TooLarge")
+    if isinstance(row.body, JsonBody):
+        for broken in (b'{"name": "x"', b'{"name": "\xff"}', b'{"a": 1, "a": 2}', b"[" * 100):
+            await refuses(broken, media_type, 400, "MalformedBody")
+        await refuses(b"5", media_type, 400, "WrongField")
+        if getattr(getattr(row.body.type, "__struct_config__", None), "forbid_unknown_fields", False):
+            await refuses(b'{"a field that nobody has": 1}', media_type, 400, "WrongField")
+
+
+@pytest.mark.parametrize("path", sorted({row.path for row in ENDPOINTS}))
+async def test_every_endpoint_names_its_methods_when_asked_with_another(api: Api, path: str) -> None:
+    row = next(row for row in ENDPOINTS if row.path == path)
+    answer = await api.send("PATCH", address(row))
+    refused(answer, 405, "MethodNotAllowed")
+    assert {each.method for each in ENDPOINTS if each.path == path} <= set(answer.headers["allow"].split(", "))
 
 
 @pytest.mark.parametrize("name", MEANINGLESS)

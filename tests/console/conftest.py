@@ -1,4 +1,4 @@
-"""One service for the tests of the console's pages over HTTP."""
+"""The services for the tests of the console's pages over HTTP."""
 
 from collections.abc import AsyncIterator
 
@@ -10,13 +10,28 @@ from tests.api.running import EMAIL, PASSWORD, Api, running_api
 from tests.databases import Databases
 
 
-@pytest.fixture(scope="module")
-async def api(databases: Databases, request: pytest.FixtureRequest) -> AsyncIterator[Api]:
-    """The service. It has no engine, since pages are what these tests look at, unless their file says RUNS_JOBS."""
+@pytest.fixture(scope="package")
+async def idle_service(databases: Databases) -> AsyncIterator[Api]:
+    """A service without an engine, shared by the files."""
     url = databases.create()
-    async with running_api(url, engine=getattr(request.module, "RUNS_JOBS", False)) as running:
+    async with running_api(url, engine=False) as running:
         yield running
     databases.drop(url)
+
+
+@pytest.fixture(scope="package")
+async def working_service(databases: Databases) -> AsyncIterator[Api]:
+    """A service whose engine works, shared by the files that run jobs."""
+    url = databases.create()
+    async with running_api(url) as running:
+        yield running
+    databases.drop(url)
+
+
+@pytest.fixture(scope="module")
+def api(idle_service: Api) -> Api:
+    """The service. Pages are what these tests look at; a file that runs jobs makes `working_service` its `api`."""
+    return idle_service
 
 
 @pytest.fixture

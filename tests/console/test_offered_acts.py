@@ -13,7 +13,6 @@ from tests.api.people import PASSWORD, person
 from tests.api.running import EMAIL, Api, accepted, fresh_name
 from tests.api.running import PASSWORD as ADMINISTRATORS
 
-RUNS_JOBS = True  # for the fixture of the service
 MANIFEST = """\
 launch: {steps: []}
 linger: {steps: [{rest: {action: wait, parameters: {delay: 600}}}]}
@@ -75,6 +74,12 @@ GETS = [
     for page in PAGES
     if page.method == "GET" and not page.public and not page.path.endswith(("events", "explanation"))
 ]
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service with an engine, since these tests run jobs."""
+    return working_service
 
 
 async def _world(api: Api) -> dict[str, str]:

@@ -11,9 +11,14 @@ from tests.api.pages import browser
 from tests.api.running import EMAIL, PASSWORD, Api, accepted
 from tests.browser.manifests import DEPOT, SHELF, SHOP
 
-RUNS_JOBS = True  # for the fixture of the service
 SHELF_FIELD = "submodule:depot/shelf:parameter:"
 LAUNCH = {"lifetime": "-1", "do": "launch", "parameter:input.shelves": "4"}
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service with an engine, since these tests run jobs."""
+    return working_service
 
 
 @pytest.fixture
