@@ -16,8 +16,6 @@ import itertools
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -29,8 +27,8 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from launchbay.engine.queue_schema import apply_schema
+from launchbay.store import schema
 from launchbay.store.embedded import EmbeddedPostgres
-from launchbay.store.migrate import URL_VARIABLE, upgrade
 
 _PREFIX = "launchbay-tests-"
 _TEMPLATE = "template_launchbay"
@@ -89,8 +87,12 @@ class Databases:
 
 def migrate_to(url: str, revision: str) -> None:
     """Bring a database to an older schema than today's."""
-    command = [sys.executable, "-m", "launchbay.store.migrations", revision]
-    subprocess.run(command, check=True, env={**os.environ, URL_VARIABLE: url}, capture_output=True)
+    asyncio.run(schema.upgrade(url, to=revision))
+
+
+def upgrade(url: str) -> bool:
+    """Bring a database to today's schema; return whether anything was missing."""
+    return asyncio.run(schema.upgrade(url))
 
 
 async def apply_queue_schema(url: str) -> None:

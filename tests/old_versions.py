@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-# The last commit of the schema `launchbay.store.migrate.OLDEST_BESIDE`.
+# The last commit of the schema `launchbay.store.schema.OLDEST_BESIDE`.
 OLDEST_BESIDE = "b81473a9fc"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from launchbay.errors import CannotStart
 from launchbay.store.backup import back_up, restore
-from launchbay.store.migrate import revisions
+from launchbay.store.schema import revisions
 from tests.api.running import accepted, basic, running_api
 from tests.databases import Databases
 from tests.store.older_postgres import older_postgres

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from launchbay.store.schema import OLDEST_BESIDE as OLDEST_SCHEMA
+from tests.databases import migrate_to
 from tests.durability.campaign import Campaign
 from tests.durability.load import Load
 from tests.durability.servers import Process, join_postgres, remove_postgres
@@ -26,6 +28,7 @@ async def test_an_old_version_and_a_new_one_work_side_by_side(tmp_path: Path, se
     source = old_source(OLDEST_BESIDE, tmp_path)
     campaign = Campaign(tmp_path, seed)
     postgres = await asyncio.to_thread(join_postgres, tmp_path)
+    await asyncio.to_thread(migrate_to, postgres.url, OLDEST_SCHEMA)  # it would need Alembic to do so itself
     shared = ["--data-dir", str(tmp_path), "--database-url", postgres.url]
     old_server = Process(["serve", *shared, "--port", "0"], tmp_path, name="old-server", source=source)
     old_worker = Process(["worker", *shared], tmp_path, name="old-worker", source=source)

@@ -4,7 +4,8 @@
 
 Run it when the shape of plans, journals or states is about to change, with the last commit before. A server of that
 commit gets jobs of every kind (those in quotation marks came with time) and is killed while they are at a step that
-takes an hour; their times are put back by a month, so that the hour is over.
+takes an hour; their times are put back by a month, so that the hour is over. A commit that migrates with Alembic
+(before decision 0090) needs `alembic` and `sqlalchemy` in the environment.
 """
 
 import json

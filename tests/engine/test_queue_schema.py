@@ -10,7 +10,8 @@ import pytest
 from psycopg import AsyncConnection
 
 from launchbay.engine.queue_schema import apply_schema, own_version
-from launchbay.errors import Conflict
+from launchbay.errors import CannotStart, Conflict
+from launchbay.store import schema
 
 MIGRATIONS = resources.files("procrastinate.sql") / "migrations"
 SHAPE = """
@@ -92,6 +93,22 @@ async def test_a_start_that_finds_nothing_to_do_waits_for_no_table(empty_databas
         async with other.transaction():
             await other.execute("LOCK procrastinate_jobs")
             assert await apply_schema(conn) == []
+
+
+async def test_tables_that_are_never_free_end_the_start_with_a_sentence(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "ATTEMPTS", 2)
+    monkeypatch.setattr(schema, "LOCK_TIMEOUT_MS", 10)
+    monkeypatch.setattr(schema, "PAUSE_S", 0.01)
+    async with await connect(empty_database_url) as conn, await connect(empty_database_url) as other:
+        await apply_schema(conn)
+        await conn.execute("DELETE FROM launchbay_queue_migrations WHERE name LIKE 'queue.sql %'")
+        async with other.transaction():
+            await other.execute("LOCK procrastinate_jobs")
+            with pytest.raises(CannotStart, match="somebody else uses them all the time"):
+                await apply_schema(conn)
+        assert await apply_schema(conn) == []
 
 
 async def test_tables_of_another_user_of_the_library_are_refused(empty_database_url: str) -> None:

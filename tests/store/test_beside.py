@@ -13,9 +13,9 @@ import pytest
 from aiosql.adapters.ageneric import AsyncGenericAdapter
 from aiosql.query_loader import QueryLoader
 
-from launchbay.store.migrate import OLDEST_BESIDE, revisions, upgrade
+from launchbay.store.schema import OLDEST_BESIDE, revisions
 from tests import old_versions
-from tests.databases import Databases, apply_queue_schema, migrate_to
+from tests.databases import Databases, apply_queue_schema, migrate_to, upgrade
 from tests.store.numbered import numbered
 
 Rows = set[tuple[Any, ...]]

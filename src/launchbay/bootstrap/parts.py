@@ -61,8 +61,8 @@ from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
 from launchbay.store.embedded import EmbeddedPostgres
 from launchbay.store.event_feed import EventFeed
-from launchbay.store.migrate import STARTING, upgrade
 from launchbay.store.pool import Database, conninfo
+from launchbay.store.schema import CONNECTION_NAME, upgrade
 from launchbay.usecases.backlog import Backlog
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.first_start import FirstAdministrator, first_start
@@ -142,8 +142,10 @@ async def check_secret_key(parts: Parts, settings: Settings) -> None:
 
 async def prepare(url: str) -> None:
     """Bring a database to the schema of this version, the queue's tables included."""
-    await asyncio.to_thread(upgrade, url)
-    async with await AsyncConnection.connect(conninfo(url), autocommit=True, application_name=STARTING) as connection:
+    await upgrade(url)
+    async with await AsyncConnection.connect(
+        conninfo(url), autocommit=True, application_name=CONNECTION_NAME
+    ) as connection:
         await connection.execute("SET statement_timeout = 0")  # who comes second waits for the first
         await apply_schema(connection)
 

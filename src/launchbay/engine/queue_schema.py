@@ -5,17 +5,16 @@ the newer one's functions as they are.
 Docs: docs/decisions/0001-procrastinate-carries-the-engine.md, "Schema and upgrades".
 """
 
-import asyncio
 import re
 from importlib import resources
 from typing import Any
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
 from psycopg.errors import LockNotAvailable
 from psycopg.rows import scalar_row
 
 from launchbay.errors import CannotStart, Conflict
-from launchbay.store.upgrade_locks import ATTEMPTS, LOCK_TIMEOUT_MS, PAUSE_S
+from launchbay.store.schema import advisory_lock, execute_when_free
 
 # Any key will do as long as nothing else in the database locks the same one.
 _LOCK_KEY = 0x6C62_7175_6575_65  # "lbqueue"
@@ -40,11 +39,8 @@ async def apply_schema(conn: AsyncConnection[Any]) -> list[str]:
     Raises CannotStart when somebody uses the tables for ten minutes on end, Conflict when Procrastinate's tables are
     there but were not made by this product.
     """
-    await conn.execute("SELECT pg_advisory_lock(%s)", [_LOCK_KEY])
-    try:
+    async with advisory_lock(conn, _LOCK_KEY):
         return await _apply(conn)
-    finally:
-        await conn.execute("SELECT pg_advisory_unlock(%s)", [_LOCK_KEY])
 
 
 async def _apply(conn: AsyncConnection[Any]) -> list[str]:
@@ -82,26 +78,15 @@ def own_version(text: str) -> int:
 
 
 async def _execute(conn: AsyncConnection[Any], text: str, records: list[str]) -> None:
-    """Execute a file as a whole, when the tables are free: who waits for one holds up everybody who comes after."""
-    for attempt in range(ATTEMPTS):
-        try:
-            async with conn.transaction():
-                await conn.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}".encode())
-                await conn.execute(text.encode())
-                await _record(conn, records)
-        except LockNotAvailable:
-            if attempt == ATTEMPTS - 1:
-                raise CannotStart(
-                    "The tables of the queue could not be upgraded: somebody else uses them all the time.",
-                    "Look in pg_locks who does, end that, and start again.",
-                ) from None
-            await asyncio.sleep(PAUSE_S)
-        else:
-            return
-
-
-async def _record(conn: AsyncConnection[Any], names: list[str]) -> None:
-    await conn.execute("INSERT INTO launchbay_queue_migrations (name) SELECT unnest(%s::text[])", [names])
+    """Execute a file as a whole, and record that."""
+    record = sql.SQL("INSERT INTO launchbay_queue_migrations (name) SELECT unnest({}::text[])").format(records)
+    try:
+        await execute_when_free(conn, [text.encode(), record])
+    except LockNotAvailable:
+        raise CannotStart(
+            "The tables of the queue could not be upgraded: somebody else uses them all the time.",
+            "Look in pg_locks who does, end that, and start again.",
+        ) from None
 
 
 def _shipped() -> dict[str, str]:

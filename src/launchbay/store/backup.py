@@ -12,11 +12,11 @@ from pathlib import Path
 import psycopg
 
 from launchbay.errors import CannotStart
-from launchbay.store.migrate import check_known
 from launchbay.store.pool import conninfo, shown
 from launchbay.store.postgres_programs import run, run_archive
+from launchbay.store.schema import check_known
 
-# Alembic writes one row; this is what it looks like in the text that pg_restore makes of its table.
+# The schema's record (`store/schema.py`) has one row; this is what pg_restore's text of it looks like.
 _REVISION_TABLE = "alembic_version"
 _VERSION = re.compile(rf"^COMMENT ON TABLE public\.{_REVISION_TABLE} IS 'Launchbay ([^']+)'", re.MULTILINE)
 

@@ -1,0 +1,233 @@
+import gzip
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from launchbay import __version__
+from launchbay.errors import CannotStart
+from launchbay.ids import is_id, new_id
+from launchbay.store import schema
+from launchbay.store.schema import OLDEST_BESIDE, revisions
+from tests.databases import Databases, migrate_to, upgrade
+
+_SERVERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'launchbay'"
+_WAITING = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'launchbay migrate' AND wait_event_type = 'Lock'
+"""
+_SHAPE = """
+SELECT 'column', table_name || '.' || column_name, udt_name || is_nullable, coalesce(column_default, '')
+FROM information_schema.columns WHERE table_schema = 'public'
+UNION ALL SELECT 'index', tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'
+UNION ALL SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid)
+FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+UNION ALL SELECT 'trigger', tgrelid::regclass::text, tgname, pg_get_triggerdef(oid)
+FROM pg_trigger WHERE NOT tgisinternal
+UNION ALL SELECT 'function', proname, pg_get_function_identity_arguments(oid), pg_get_functiondef(oid)
+FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+UNION ALL SELECT 'version', '', obj_description('alembic_version'::regclass), version_num FROM alembic_version
+"""
+MIGRATIONS = Path(__file__).parents[2] / "src" / "launchbay" / "store" / "migrations"
+
+
+def _ask(url: str, statement: str) -> object:
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(statement.encode()).fetchone()
+        return None if row is None else row[0]
+
+
+def _do(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+def _shape(url: str) -> set[tuple[object, ...]]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        return set(connection.execute(_SHAPE).fetchall())
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    for _ in range(3_000):
+        if is_so():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it has not come about in 30 s")
+
+
+def test_an_empty_database_gets_the_schema_once(empty_database_url: str) -> None:
+    assert upgrade(empty_database_url) is True
+    assert _ask(empty_database_url, "SELECT version_num FROM alembic_version") == revisions()[-1]
+    assert _ask(empty_database_url, "SELECT count(*) FROM instances") == 0
+    assert upgrade(empty_database_url) is False
+
+
+def test_four_servers_starting_at_once_migrate_once(empty_database_url: str) -> None:
+    code = "import asyncio, sys; from launchbay.store.schema import upgrade; print(asyncio.run(upgrade(sys.argv[1])))"
+    command = [sys.executable, "-c", code, empty_database_url]
+    servers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    outputs = [server.communicate() for server in servers]
+    assert [server.returncode for server in servers] == [0, 0, 0, 0], outputs
+    assert sorted(output for output, _ in outputs) == ["False\n", "False\n", "False\n", "True\n"]
+    assert _ask(empty_database_url, "SELECT string_agg(version_num, ',') FROM alembic_version") == revisions()[-1]
+
+
+def test_a_database_that_a_newer_version_upgraded_is_refused_and_left_alone(database_url: str) -> None:
+    _do(database_url, "UPDATE alembic_version SET version_num = '9999'")
+    _do(database_url, "COMMENT ON TABLE alembic_version IS NULL")
+    with pytest.raises(CannotStart, match=r"has schema 9999, .* a newer version has upgraded it"):
+        upgrade(database_url)
+    assert _ask(database_url, "SELECT version_num FROM alembic_version") == "9999"
+
+
+def test_a_migration_that_fails_leaves_the_database_as_it_was(empty_database_url: str) -> None:
+    _do(empty_database_url, "CREATE TABLE manifests (mine int)")
+    with pytest.raises(CannotStart, match=r"could not be brought to schema .*manifests"):
+        upgrade(empty_database_url)
+    assert _ask(empty_database_url, "SELECT to_regclass('organizations')") is None
+    assert _ask(empty_database_url, "SELECT to_regclass('alembic_version')") is None
+    _do(empty_database_url, "DROP TABLE manifests")
+    assert upgrade(empty_database_url) is True
+
+
+def test_a_table_in_use_keeps_an_upgrade_waiting_and_nobody_else(empty_database_url: str) -> None:
+    url = empty_database_url
+    migrate_to(url, OLDEST_BESIDE)
+    with ThreadPoolExecutor() as threads:
+        with psycopg.connect(url) as reader:  # such as a backup, which reads every table until its end
+            reader.execute("SELECT count(*) FROM instance_events")
+            upgrading = threads.submit(upgrade, url)
+            _until(lambda: _ask(url, _WAITING) == 1)
+            # In the queue behind the upgrade, and through it before the reader is done.
+            assert _ask(url, "SELECT count(*) FROM instance_events") == 0
+            assert not upgrading.done()
+            assert _ask(url, "SELECT version_num FROM alembic_version") == OLDEST_BESIDE
+        assert upgrading.result() is True
+
+
+def test_servers_that_are_too_old_to_run_beside_are_to_be_stopped_first(empty_database_url: str) -> None:
+    url = empty_database_url
+    migrate_to(url, f"{int(OLDEST_BESIDE) - 1:04d}")
+    with (
+        psycopg.connect(url, application_name="launchbay"),
+        pytest.raises(CannotStart, match=r"1 connections of .* older version .* Stop them all"),
+    ):
+        upgrade(url)
+    _until(lambda: _ask(url, _SERVERS) == 0)
+    assert upgrade(url) is True
+
+
+def test_servers_that_may_run_beside_go_on(empty_database_url: str) -> None:
+    migrate_to(empty_database_url, OLDEST_BESIDE)
+    with psycopg.connect(empty_database_url, application_name="launchbay"):
+        assert upgrade(empty_database_url) is True
+
+
+def test_an_upgrade_says_which_version_it_was(database_url: str) -> None:
+    said = _ask(database_url, "SELECT obj_description('alembic_version'::regclass)")
+    assert said == f"Launchbay {__version__}"
+
+
+def test_a_database_that_does_not_answer_is_a_sentence_without_the_password() -> None:
+    with pytest.raises(CannotStart) as caught:
+        upgrade("postgresql://ann:s3cret@127.0.0.1:1/db")
+    assert "does not let us in" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_the_check_that_nothing_is_to_be_done_waits_for_nobody(database_url: str) -> None:
+    with psycopg.connect(database_url) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", [schema._LOCK_KEY])
+        other.execute("LOCK TABLE instances")
+        assert upgrade(database_url) is False
+
+
+def test_a_newer_version_that_upgrades_while_one_waits_for_the_lock_is_respected(empty_database_url: str) -> None:
+    url = empty_database_url
+    migrate_to(url, OLDEST_BESIDE)
+    with ThreadPoolExecutor() as threads:
+        with psycopg.connect(url, autocommit=True) as newer:
+            newer.execute("SELECT pg_advisory_lock(%s)", [schema._LOCK_KEY])
+            upgrading = threads.submit(upgrade, url)
+            _until(lambda: _ask(url, _WAITING) == 1)
+            _do(url, "UPDATE alembic_version SET version_num = '9999'")
+            _do(url, "COMMENT ON TABLE alembic_version IS 'Launchbay 9.1.0'")
+        with pytest.raises(CannotStart, match=r"has schema 9999, .* Launchbay 9.1.0 has upgraded it"):
+            upgrading.result()
+    assert _ask(url, "SELECT version_num FROM alembic_version") == "9999"
+
+
+def test_a_table_that_is_never_free_ends_the_upgrade_with_a_sentence(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = empty_database_url
+    migrate_to(url, OLDEST_BESIDE)
+    monkeypatch.setattr(schema, "ATTEMPTS", 10)
+    monkeypatch.setattr(schema, "LOCK_TIMEOUT_MS", 10)
+    monkeypatch.setattr(schema, "PAUSE_S", 0.01)
+    with psycopg.connect(url) as reader:
+        reader.execute("SELECT count(*) FROM instance_events")
+        with pytest.raises(CannotStart, match=r"could not be brought to schema .* lock timeout It is as it was"):
+            upgrade(url)
+    assert _ask(url, "SELECT version_num FROM alembic_version") == OLDEST_BESIDE
+    assert upgrade(url) is True
+
+
+def test_a_database_that_alembic_made_is_taken_over(databases: Databases, empty_database_url: str) -> None:
+    """The file is `pg_dump` of a database that the Alembic of this product's older versions brought to 0013."""
+    url = empty_database_url
+    made_by_alembic = Path(__file__).parent / "old_versions" / "alembic_0013.sql.gz"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(gzip.decompress(made_by_alembic.read_bytes()))
+    assert _ask(url, "SELECT version_num FROM alembic_version") == "0013"
+    assert upgrade(url) is True
+    assert _ask(url, "SELECT name FROM organizations") == "Acme"
+    fresh = databases.create(empty=True)
+    assert upgrade(fresh) is True
+    assert _shape(url) == _shape(fresh)
+    databases.drop(fresh)
+
+
+def test_revisions_have_one_number_after_the_other_and_a_file_of_statements_each() -> None:
+    numbers = revisions()
+    assert numbers == [f"{number:04d}" for number in range(1, len(numbers) + 1)]
+    assert sorted(path.name[:4] for path in MIGRATIONS.glob("*.sql")) == numbers
+
+
+def test_an_older_organization_gets_its_zone_and_its_two_services(empty_database_url: str) -> None:
+    """What migration 0003 gives to organizations that were there before it."""
+    organization, environment, old_service = new_id(), new_id(), new_id()
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        for name in ("0001_initial.sql", "0002_access.sql"):
+            connection.execute((MIGRATIONS / name).read_bytes())
+        connection.execute("CREATE TABLE alembic_version (version_num varchar(32) PRIMARY KEY)")
+        connection.execute("INSERT INTO alembic_version VALUES ('0002')")
+        connection.execute("INSERT INTO organizations (id, name) VALUES (%s, 'Acme')", [organization])
+        connection.execute(
+            "INSERT INTO environments (id, organization_id, name, is_default) VALUES (%s, %s, 'default', true)",
+            [environment, organization],
+        )
+        connection.execute(
+            "INSERT INTO services (id, organization_id, zone_id, name, type_id) VALUES (%s, %s, 'x', 'mine', 'mine')",
+            [old_service, organization],
+        )
+    assert upgrade(empty_database_url) is True
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        zones = connection.execute("SELECT id, organization_id, name FROM zones").fetchall()
+        services = connection.execute("SELECT id, name, type_id, zone_id FROM services ORDER BY name").fetchall()
+        offered = connection.execute("SELECT environment_id, service_id FROM environment_services").fetchall()
+    assert [(row[1], row[2]) for row in zones] == [(organization, "Default")]
+    zone = zones[0][0]
+    assert [row[1:] for row in services] == [
+        ("Default credentials service", "builtin:cobalt_secure_store", zone),
+        ("Default workflow service", "builtin:workflow_service", zone),
+        ("mine", "mine", zone),
+    ]
+    assert all(is_id(row[0]) for row in (*zones, *services))
+    assert {row[1] for row in offered} == {row[0] for row in services if row[1] != "mine"}
+    assert {row[0] for row in offered} == {environment}
