@@ -26,14 +26,6 @@ def test_there_is_nothing_in_it_but_what_every_program_needs(monkeypatch: pytest
     }
 
 
-def test_what_is_asked_for_stays_and_settings_never_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PGSSLMODE", "verify-full")
-    monkeypatch.setenv("LAUNCHBAY_DATABASE_URL", "postgresql://u:secret@h/d")
-    kept = least_environment(keep=("PG", "LAUNCHBAY_"))
-    assert kept["PGSSLMODE"] == "verify-full"
-    assert "secret" not in str(kept)
-
-
 def starts(path: Path) -> Iterator[ast.Call]:
     """Yield the calls in a file that start a process."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
