@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.evidence.faults import faults
 from benchmarks.evidence.growth import growth
+from benchmarks.evidence.power import power
 from benchmarks.evidence.soak import retention, soak
 from benchmarks.evidence.speed import speed
 from benchmarks.evidence.words import page, table
@@ -28,6 +29,7 @@ TITLES = {
     "retention.md": "throwing away the history of many jobs",
     "faults.md": "kills, failover, and a database that stops",
     "profile.md": "the three hottest paths, and what was done about them",
+    "test-power.md": "what the tests notice",
 }
 
 
@@ -61,6 +63,8 @@ def _pages(data: dict[str, Any], directory: Path) -> Iterator[tuple[str, str]]:
         yield "retention.md", retention(data)
     if data["faults"]:
         yield "faults.md", faults(data["faults"])
+    if "test-power" in data:
+        yield "test-power.md", power(data)
     yield "index.md", index(data)
 
 
