@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 PYTEST := $(BIN)/python -m pytest
+# A third of what tests do is waiting: two processes for each of two cores.
+PARALLEL := -n 4 --dist loadgroup
 # More arguments for a command: make test ARGS='tests/store -k pool', make serve ARGS='--port 9000'.
 ARGS ?=
 
@@ -18,7 +20,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check prose docs console debian moto test test-faults serve demo wheel bench soak lock clean
+.PHONY: help setup check prose docs console axe debian moto test test-slow test-faults serve demo wheel bench soak lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -36,12 +38,18 @@ check: $(DEV) ## lint, formatting, types, import contracts, rules of style
 prose: $(DEV) ## check the English of documentation, messages and docstrings
 	$(BIN)/python -m tests.style.prose $(ARGS)
 
-test: $(DEV) debian moto ## every test that is quick enough for each change
-	@frontend/packages || echo "The npm registry is not to be had: no page is looked at with axe-core." >&2
-	$(PYTEST) -m "not faults and not load" $(ARGS)
+test: $(DEV) debian moto axe ## every test that is quick enough for each change
+	$(PYTEST) $(PARALLEL) --durations=25 -m "not slow and not faults and not load" $(ARGS)
+
+test-slow: $(DEV) debian moto axe ## tests with real programs that take their time, and many random examples
+	$(PYTEST) $(PARALLEL) -m "slow and not faults and not load" $(ARGS)
+	HYPOTHESIS_PROFILE=nightly $(PYTEST) $(PARALLEL) --timeout=600 -m "hypothesis and not slow and not faults and not load" $(ARGS)
 
 test-faults: $(DEV) debian moto ## the slow suites that kill, cut and stop things
 	$(PYTEST) -m faults $(ARGS)
+
+axe: # what looks at pages for people who cannot see them well
+	@frontend/packages || echo "The npm registry is not to be had: no page is looked at with axe-core." >&2
 
 debian: # what tests start and Python's registry does not have
 	@requirements/debian

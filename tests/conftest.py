@@ -4,29 +4,57 @@
 
 Fixtures, cheapest first; ask for the first that will do:
 
+- `database`: an open pool, `launchbay.store.pool.Database`, on an empty database that tests use one after another;
 - `database_url`: a fresh PostgreSQL database with the schema in it, dropped after the test;
-- `database`: the same with an open pool, `launchbay.store.pool.Database`;
+- `fresh_database`: the same with an open pool, for tests of the schema, of locks, of LISTEN and of lost connections;
 - `empty_database_url`: a fresh database without any schema, for tests of migrations;
-- `databases`: the server of the whole session, for tests that need several databases.
+- `databases`: the server of the whole run, for tests that need several databases.
 
     async def test_an_organization_is_kept(database):
         async with database.transaction() as connection:
             await connection.execute("INSERT INTO organizations (id, name) VALUES ('…', 'Acme')")
 
 Tests that stop PostgreSQL, or look at durability, start one of their own: `EmbeddedPostgres.start(tmp_path)`.
+
+`pytest -n 4 --dist loadgroup` runs them in four processes: a file goes to one of them as a whole, and all files with
+the same `xdist_group` to the same one. HYPOTHESIS_PROFILE=nightly tries many random examples where Hypothesis
+looks for one that fails; without it the examples are few and always the same.
 """
 
+import os
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
+import hypothesis
 import pytest
+from xdist.scheduler import LoadGroupScheduling
 
 from launchbay.store.pool import Database
-from tests.databases import Databases
+from tests.databases import Databases, SharedDatabase
+
+# Time limits of single examples say how busy the machine is.
+hypothesis.settings.register_profile("default", max_examples=25, derandomize=True, deadline=None)
+hypothesis.settings.register_profile("nightly", max_examples=400, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "default")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let anyio run every coroutine test, marked or not."""
     config.option.anyio_mode = "auto"
+
+
+class FileScheduling(LoadGroupScheduling):  # type: ignore[misc]  # the package ships no type hints
+    """Gives a worker all tests of a group, and those of no group by files, whose fixtures they share."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        group = super()._split_scope(nodeid)
+        return str(group if group != nodeid else nodeid.partition("::")[0])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduling | None:
+    """Schedule `--dist loadgroup` by files."""
+    return FileScheduling(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 @pytest.fixture(scope="session")
@@ -36,9 +64,9 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="session")
-def databases() -> Iterator[Databases]:
-    """The PostgreSQL of this session."""
-    with Databases.start() as started:
+def databases(testrun_uid: str, worker_id: str) -> Iterator[Databases]:
+    """The PostgreSQL of this run, which its workers share."""
+    with Databases.start(run=testrun_uid, worker=worker_id) as started:
         yield started
 
 
@@ -51,6 +79,13 @@ def database_url(databases: Databases) -> Iterator[str]:
 
 
 @pytest.fixture
+async def fresh_database(database_url: str) -> AsyncIterator[Database]:
+    """An open pool on a fresh database with the schema in it."""
+    async with Database(database_url, connections=8) as opened:
+        yield opened
+
+
+@pytest.fixture
 def empty_database_url(databases: Databases) -> Iterator[str]:
     """A fresh database with nothing in it."""
     url = databases.create(empty=True)
@@ -58,8 +93,24 @@ def empty_database_url(databases: Databases) -> Iterator[str]:
     databases.drop(url)
 
 
+@pytest.fixture(scope="module")
+async def shared_pool(databases: Databases) -> AsyncIterator[tuple[SharedDatabase, Database]]:
+    """The shared database and an open pool on it; names what the tests of a file left behind there."""
+    shared = databases.shared()
+    async with Database(shared.url, connections=8) as opened:
+        yield shared, opened
+    if left := shared.left_behind():
+        databases.drop_shared()
+        pytest.fail(f"Tests of this file left in the shared database, or removed: {left}. Use `fresh_database`.")
+
+
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    """An open pool on a fresh database with the schema in it."""
-    async with Database(database_url, connections=8) as opened:
-        yield opened
+async def database(databases: Databases, shared_pool: tuple[SharedDatabase, Database]) -> AsyncIterator[Database]:
+    """An open pool on an empty database with the schema in it."""
+    shared, opened = shared_pool
+    yield opened
+    try:
+        shared.empty()
+    except BaseException:
+        databases.drop_shared()
+        raise

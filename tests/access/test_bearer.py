@@ -215,7 +215,7 @@ async def good_token(world: World) -> str:
     return await world.token()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_no_changed_character_survives(world: World, good_token: str, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(good_token) - 1))

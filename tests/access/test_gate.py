@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.access import resources
@@ -163,7 +163,6 @@ _grants = st.lists(
 ).map(lambda roles: Grants(tuple(roles)))
 
 
-@settings(max_examples=300)
 @given(_grants, st.sampled_from([Permission.READ, LAUNCH]), st.lists(st.sampled_from(_WORLD), min_size=1, max_size=3))
 def test_the_gate_decides_as_the_model_does(grants: Grants, permission: Permission, touched: list[Resource]) -> None:
     decision = decide(grants, permission, tuple(touched))

@@ -107,6 +107,7 @@ async def refusal(context: RecordingContext, **parameters: Any) -> ActionFailed:
     return caught.value
 
 
+@pytest.mark.slow
 async def test_a_playbook_runs_and_gives_its_statistics_and_data(places: Path) -> None:
     context = here()
     variables = {"who": "$(touch pwned) '\"; {{ 6 * 7 }}", "deep": {"list": [1, 2]}}
@@ -140,6 +141,7 @@ async def test_a_playbook_runs_and_gives_its_statistics_and_data(places: Path) -
     assert list(places.iterdir()) == [], "nothing is left behind"
 
 
+@pytest.mark.slow
 async def test_a_text_is_a_playbook_too_and_tags_choose_tasks() -> None:
     text = """
     - hosts: all
@@ -156,6 +158,7 @@ async def test_a_text_is_a_playbook_too_and_tags_choose_tasks() -> None:
     assert outputs["data"] == {"two": 2}
 
 
+@pytest.mark.slow
 async def test_a_failed_task_fails_the_step_with_its_host_and_words_and_an_ignored_one_does_not() -> None:
     ignored = {"name": "shrug", "ansible.builtin.fail": {"msg": "not this"}, "ignore_errors": True}
     failing = {"name": "deploy it", "ansible.builtin.fail": {"msg": "no room, password=hunter22"}}
@@ -168,6 +171,7 @@ async def test_a_failed_task_fails_the_step_with_its_host_and_words_and_an_ignor
     assert error.retryable
 
 
+@pytest.mark.slow
 async def test_a_task_that_keeps_its_secrets_is_not_in_the_log() -> None:
     context = here()
     hidden = {
@@ -184,12 +188,14 @@ async def test_a_task_that_keeps_its_secrets_is_not_in_the_log() -> None:
     assert "very-secret-thing" not in said(context)
 
 
+@pytest.mark.slow
 async def test_a_broken_playbook_says_what_ansible_says() -> None:
     error = await refusal(here(), onServer=True, playbook="- hosts: all\n  tasks: [{no_such_module: {}}]\n")
 
     assert "no_such_module" in str(error)
 
 
+@pytest.mark.slow
 async def test_a_role_and_a_playbook_come_from_an_archive() -> None:
     files = {
         "p/roles/web/tasks/main.yml": b"- ansible.builtin.set_stats: {data: {role: '{{ size }}'}}\n",
@@ -241,6 +247,7 @@ async def test_nothing_runs_where_the_operator_does_not_allow_it() -> None:
     assert not error.retryable
 
 
+@pytest.mark.slow
 async def test_cancelling_ends_the_playbook_and_what_it_started(tmp_path: Path, places: Path) -> None:
     file = tmp_path / "pids"
     task = {"ansible.builtin.shell": f"echo $$ >> {file}; setsid sh -c 'echo $$ >> {file}; sleep 600'"}

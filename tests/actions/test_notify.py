@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.actions.notify import Notify
@@ -145,7 +145,6 @@ async def test_nothing_that_would_begin_another_header_is_sent(box: Postbox, nam
     assert box.letters == []
 
 
-@settings(max_examples=300)
 @given(st.text(max_size=60))
 def test_what_passes_for_an_address_is_one_and_nothing_else(text: str) -> None:
     try:

@@ -73,6 +73,7 @@ async def refusal(context: RecordingContext, **parameters: Any) -> ActionFailed:
 
 
 @needs_tofu
+@pytest.mark.slow
 async def test_a_module_is_applied_and_its_state_is_kept_and_destroyed(tmp_path: Path, places: Path) -> None:
     context, file = here(), tmp_path / "made"
 
@@ -95,6 +96,7 @@ async def test_a_module_is_applied_and_its_state_is_kept_and_destroyed(tmp_path:
 
 
 @needs_tofu
+@pytest.mark.slow
 async def test_the_next_step_goes_on_from_the_state_that_is_kept(tmp_path: Path) -> None:
     context, file = here(), tmp_path / "made"
     variables = {"place": str(file)}
@@ -111,6 +113,7 @@ async def test_the_next_step_goes_on_from_the_state_that_is_kept(tmp_path: Path)
 
 
 @needs_tofu
+@pytest.mark.slow
 async def test_what_is_kept_is_taken_down_with_all_that_it_needs(tmp_path: Path) -> None:
     context, file = here(), tmp_path / "made"
     module = {
@@ -129,6 +132,7 @@ async def test_what_is_kept_is_taken_down_with_all_that_it_needs(tmp_path: Path)
 
 
 @needs_tofu
+@pytest.mark.slow
 async def test_what_a_failed_apply_has_made_is_in_the_state(tmp_path: Path) -> None:
     context, file = here(), tmp_path / "made"
     failing = """
@@ -150,6 +154,7 @@ async def test_what_a_failed_apply_has_made_is_in_the_state(tmp_path: Path) -> N
 
 
 @needs_tofu
+@pytest.mark.slow
 async def test_a_backend_of_the_module_does_not_take_the_state_away(tmp_path: Path) -> None:
     context = here()
     backend = f'terraform {{\n  backend "local" {{\n    path = "{tmp_path}/elsewhere"\n  }}\n}}\n'
@@ -161,6 +166,7 @@ async def test_a_backend_of_the_module_does_not_take_the_state_away(tmp_path: Pa
 
 
 @needs_tofu
+@pytest.mark.slow
 async def test_a_module_comes_from_a_directory_of_an_archive(tmp_path: Path) -> None:
     async with loopback_server() as server:
         server.routes["/m.tgz"] = answer(body=packed({"top/README": b"", "top/infra/main.tf": MODULE.encode()}))
@@ -174,6 +180,7 @@ async def test_a_module_comes_from_a_directory_of_an_archive(tmp_path: Path) -> 
 
 
 @needs_tofu
+@pytest.mark.slow
 async def test_variables_reach_the_module_as_they_are(tmp_path: Path) -> None:
     hostile = {"text": "$(touch pwned) ${path.module} %{ if true } '\" \n", "list": [1, True, None], "name": "ä"}
     module = 'variable "value" {}\noutput "value" { value = var.value }\n'
@@ -184,6 +191,7 @@ async def test_variables_reach_the_module_as_they_are(tmp_path: Path) -> None:
 
 
 @needs_tofu
+@pytest.mark.slow
 async def test_cancelling_ends_the_program_and_keeps_what_it_has_made(tmp_path: Path, places: Path) -> None:
     context, file, numbers = here(), tmp_path / "made", tmp_path / "pids"
     waiting = f"""
@@ -208,6 +216,7 @@ async def test_cancelling_ends_the_program_and_keeps_what_it_has_made(tmp_path: 
 
 
 @needs_tofu
+@pytest.mark.slow
 async def test_the_state_is_kept_while_the_program_works(tmp_path: Path) -> None:
     context, file, go_on = here(), tmp_path / "made", tmp_path / "go-on"
     waiting = f"""
@@ -255,6 +264,7 @@ async def test_a_look_that_is_still_writing_does_not_stand_in_the_way_of_the_las
 
 
 @needs_tofu
+@pytest.mark.slow
 async def test_a_module_that_cannot_be_read_says_where() -> None:
     error = await refusal(here(), module='resource "terraform_data" "x" {\n')
 

@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay import limits
@@ -288,7 +288,6 @@ async def test_a_redirected_answer_is_the_content() -> None:
         assert (await run(RestCall(), command=server.url("/a")))["content"] == "hello"
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.text(st.characters(codec="latin-1", exclude_characters=CONTROLS), max_size=60),
     st.binary(max_size=200),

@@ -251,7 +251,8 @@ def test_whatever_is_imported_is_exported_again(databases: Databases) -> None:
         async def there_and_back(archive: dict[str, Any]) -> dict[str, Any]:
             return await exported(api, (await imported(api, archive))["id"])
 
-        @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+        # Half of the usual number: an example is two passes through the whole service.
+        @settings(max_examples=settings().max_examples // 2, suppress_health_check=list(HealthCheck))
         @given(archives())
         def property_of_all(archive: dict[str, Any]) -> None:
             assert whole(runner.run(there_and_back(archive))) == whole(archive)

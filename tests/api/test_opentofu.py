@@ -11,7 +11,7 @@ from tests.actions.test_opentofu import MODULE, needs_tofu
 from tests.api.running import Api, accepted, running_api
 from tests.databases import Databases
 
-pytestmark = needs_tofu
+pytestmark = [needs_tofu, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -45,6 +45,7 @@ def opened(page: Page, path: str) -> None:
         host.and_(page.locator("[data-ready]")).wait_for(state="attached")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(WALK_S)
 def test_nothing_that_was_stored_runs_on_any_page(page: Page, world: World) -> None:
     outside: list[str] = []
@@ -63,6 +64,7 @@ def test_nothing_that_was_stored_runs_on_any_page(page: Page, world: World) -> N
     assert outside == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(WALK_S)
 def test_axe_finds_nothing_on_any_page_in_light_and_dark(page: Page, world: World) -> None:
     if not AXE.exists():

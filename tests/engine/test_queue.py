@@ -22,6 +22,12 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%
 """  # who beats has begun to listen before
 
 
+@pytest.fixture
+def database(fresh_database: Database) -> Database:
+    """A database for each test: its connections are cut."""
+    return fresh_database
+
+
 async def test_one_statement_inserts_rows_and_defers_their_job(database: Database) -> None:
     runs = Runs()
     async with working(database, runs), database.connection() as conn:

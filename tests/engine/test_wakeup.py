@@ -30,6 +30,12 @@ $$;
 """
 
 
+@pytest.fixture
+def database(fresh_database: Database) -> Database:
+    """A database for each test: workers listen to it."""
+    return fresh_database
+
+
 async def test_the_next_job_of_a_lock_starts_when_the_first_ends_without_waiting_for_the_poll(
     database: Database,
 ) -> None:

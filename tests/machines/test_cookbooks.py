@@ -75,7 +75,7 @@ def test_an_archive_of_one_cookbook_is_put_where_a_cookbook_belongs() -> None:
         special("web/device", tarfile.BLKTYPE),
         special("web/fifo", tarfile.FIFOTYPE),
     ],
-    ids=str,
+    ids=["up", "absolute", "up from inside", "link", "hard link", "device", "fifo"],
 )
 def test_what_leads_out_of_the_archive_is_refused(member: tuple[str, bytes] | tarfile.TarInfo) -> None:
     with pytest.raises(ValueError, match=r"leads out of the archive|is no plain file"):
@@ -91,7 +91,9 @@ def test_bombs_and_crowds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         repacked(archive(*((f"web/{number}", b"") for number in range(5))), "web")
 
 
-@pytest.mark.parametrize("data", [b"", b"not gzip", archive(("web/metadata.rb", b"x" * 5000))[:-30]])
+@pytest.mark.parametrize(
+    "data", [b"", b"not gzip", archive(("web/metadata.rb", b"x" * 5000))[:-30]], ids=["empty", "text", "cut"]
+)
 def test_what_is_no_archive_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"no tar\.gz that can be read"):
         repacked(data, "web")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.errors import BadRequest, InvalidManifest
@@ -89,13 +89,11 @@ TREES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(WORDS), TREES, max_size=4))
-@settings(max_examples=300)
 def test_any_tree_of_the_languages_words_is_answered_with_findings(tree: dict[str, Any]) -> None:
     survives(json.dumps(tree).encode())
 
 
 @given(TREES)
-@settings(max_examples=200)
 def test_any_component_is_answered_with_findings(tree: Any) -> None:
     survives(json.dumps({"application": {"components": {"a": tree, "b": {"type": "workflow.Instance"}}}}).encode())
 

@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.errors import ExpressionError
@@ -432,7 +432,6 @@ TEMPLATES = st.recursive(
 VARIABLES = st.dictionaries(st.sampled_from("abc"), JSON_VALUES, max_size=3)
 
 
-@settings(max_examples=300)
 @given(TEMPLATES, VARIABLES, VARIABLES)
 def test_results_share_nothing_with_scope_template_or_other_results(
     tree: Any, variables: dict[str, Any], inner: dict[str, Any]

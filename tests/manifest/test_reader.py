@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay import limits
@@ -394,7 +394,6 @@ BITS = (
 YAML_BITS = st.sampled_from(BITS.split("·"))
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.lists(YAML_BITS, max_size=40).map("".join))
 def test_bits_of_yaml_are_read_or_refused_as_declared(text: str) -> None:
     read_or_refuse(text.encode())
@@ -433,7 +432,6 @@ def test_real_manifests_are_read(path: Path) -> None:
 
 
 @needs_real
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_mutated_real_manifests_are_read_or_refused_as_declared(data: st.DataObject) -> None:
     source = bytearray(data.draw(st.sampled_from(REAL), "manifest").read_bytes())

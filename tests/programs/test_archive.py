@@ -73,7 +73,7 @@ def test_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, li
         unpack(packed({f"f{number}": b"x" * 100 for number in range(3)}), tmp_path / "a")
 
 
-@pytest.mark.parametrize("body", [b"", b"not a tar", packed({"a": b"x" * 5000})[:-40]])
+@pytest.mark.parametrize("body", [b"", b"not a tar", packed({"a": b"x" * 5000})[:-40]], ids=["empty", "text", "cut"])
 async def test_what_is_no_archive_fails_for_good(tmp_path: Path, body: bytes) -> None:
     async with loopback_server() as server:
         server.routes["/p.tgz"] = answer(body=body)

@@ -23,7 +23,7 @@ from tests.runtime.test_signals import FAILING, QUICK, SLOW, reader
 from tests.runtime.test_workflow import MACRO
 
 # Of each random test; the long run has 4,000.
-EXAMPLES = int(os.environ.get("LAUNCHBAY_EXAMPLES") or 100)
+EXAMPLES = int(os.environ.get("LAUNCHBAY_EXAMPLES") or settings().max_examples)
 LAUNCH = plan_launch({}, InstanceStatus.REQUESTED)
 WAITING = "{action: waitPeers, parameters: {interfaces: {in: 1}}}"
 
@@ -283,7 +283,7 @@ async def _launched(text: str) -> str:
     return live.state
 
 
-ANY = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+ANY = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 SHARES = st.lists(st.floats(0, 0.999), min_size=1, max_size=3)
 
 

@@ -10,6 +10,12 @@ from launchbay.store.bounded_connection import BoundedConnection
 from launchbay.store.pool import Database, conninfo
 
 
+@pytest.fixture
+def database(fresh_database: Database) -> Database:
+    """A database for each test: its connections hang."""
+    return fresh_database
+
+
 async def test_an_answer_that_does_not_come_is_a_lost_connection(database: Database) -> None:
     async with await BoundedConnection.connect(conninfo(database.url), autocommit=True) as connection:
         connection.patience_s = 0.2

@@ -12,6 +12,12 @@ from launchbay.store.pool import Database, OutcomeUnknown, check_version, connin
 INSERT = "INSERT INTO organizations (id, name) VALUES ('a', 'Acme')"
 
 
+@pytest.fixture
+def database(fresh_database: Database) -> Database:
+    """A database for each test: its connections are cut."""
+    return fresh_database
+
+
 async def _names(database: Database) -> list[str]:
     async with database.connection() as connection:
         cursor = await connection.execute("SELECT name FROM organizations ORDER BY name")

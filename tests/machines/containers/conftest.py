@@ -11,6 +11,13 @@ from tests.machines.containers import podman
 from tests.machines.containers.podman import NoPodman, Podman
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever starts containers is slow."""
+    for item in items:
+        if "engine_of_session" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def engine_of_session() -> Iterator[Podman]:
     # A short path: that of a socket has 107 characters at most.
