@@ -1,3 +1,4 @@
+import asyncio
 import gzip
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import AsyncConnection
 
 from launchbay import __version__
 from launchbay.errors import CannotStart
@@ -176,6 +178,24 @@ def test_a_table_that_is_never_free_ends_the_upgrade_with_a_sentence(
             upgrade(url)
     assert _ask(url, "SELECT version_num FROM alembic_version") == OLDEST_BESIDE
     assert upgrade(url) is True
+
+
+async def test_an_upgrade_that_loses_a_deadlock_tries_again(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = empty_database_url
+    _do(url, "CREATE TABLE one (); CREATE TABLE two ()")
+    monkeypatch.setattr(schema, "PAUSE_S", 0.01)
+    scripts = [b"LOCK one", b"LOCK two", b"CREATE TABLE three ()"]
+    name = schema.CONNECTION_NAME
+    async with await AsyncConnection.connect(url, autocommit=True, application_name=name) as connection:
+        with psycopg.connect(url) as server:
+            server.execute("LOCK two")
+            upgrading = asyncio.create_task(schema.execute_when_free(connection, scripts))
+            await asyncio.to_thread(_until, lambda: _ask(url, _WAITING) == 1)
+            await asyncio.to_thread(server.execute, "LOCK one")
+        await upgrading
+    assert _ask(url, "SELECT to_regclass('three')") is not None
 
 
 def test_a_database_that_alembic_made_is_taken_over(databases: Databases, empty_database_url: str) -> None:

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 from psycopg import AsyncConnection, sql
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 from psycopg.rows import scalar_row
 
 from launchbay.errors import CannotStart, Conflict
@@ -82,7 +82,7 @@ async def _execute(conn: AsyncConnection[Any], text: str, records: list[str]) ->
     record = sql.SQL("INSERT INTO launchbay_queue_migrations (name) SELECT unnest({}::text[])").format(records)
     try:
         await execute_when_free(conn, [text.encode(), record])
-    except LockNotAvailable:
+    except (LockNotAvailable, DeadlockDetected):
         raise CannotStart(
             "The tables of the queue could not be upgraded: somebody else uses them all the time.",
             "Look in pg_locks who does, end that, and start again.",

@@ -18,7 +18,7 @@ from typing import Any, LiteralString
 
 import psycopg
 from psycopg import AsyncConnection, sql
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from launchbay import __version__
 from launchbay.errors import CannotStart
@@ -115,7 +115,7 @@ async def execute_when_free(connection: AsyncConnection[Any], scripts: Iterable[
     """Execute scripts in one transaction, when nobody uses the tables that they change.
 
     A script that finds a table in use waits LOCK_TIMEOUT_MS for it. Then the transaction is rolled back, and begins
-    again after PAUSE_S. Raises LockNotAvailable when that happens ATTEMPTS times.
+    again after PAUSE_S. Raises LockNotAvailable or DeadlockDetected when that happens ATTEMPTS times.
     """
     scripts = list(scripts)
     for attempt in range(1, ATTEMPTS + 1):
@@ -124,7 +124,7 @@ async def execute_when_free(connection: AsyncConnection[Any], scripts: Iterable[
                 await connection.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}".encode())
                 for script in scripts:
                     await connection.execute(script)
-        except LockNotAvailable:
+        except (LockNotAvailable, DeadlockDetected):  # PostgreSQL looks for deadlocks after 1 s, before our time is up
             if attempt == ATTEMPTS:
                 raise
             await asyncio.sleep(PAUSE_S)
