@@ -1,12 +1,12 @@
-"""The operations of the client: one module for each family, and the class that has them all."""
+"""The operations of the client: the class that both clients inherit from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from generators.client_types import module_name, wanted
+from generators.client_types import ABOUT, wanted
 from generators.schemas import annotation, named
-from generators.words import Schema, docstring, literal, path_arguments, safe, snake, text_literal
+from generators.words import Schema, docstring, literal, path_arguments, safe, snake
 
 JSON = "application/json"
 # POST that changes nothing, or the same again: worth another attempt without a key.
@@ -127,45 +127,16 @@ def operations(document: Schema) -> list[Operation]:
     return list(found.values())
 
 
-def operation_modules(document: Schema) -> dict[str, str]:
-    """Return file name → text of the package `client/operations`."""
-    families: dict[str, list[Operation]] = {}
-    for operation in operations(document):
-        families.setdefault(operation.tag, []).append(operation)
-    types = wanted(document)
-    modules = {f"{module_name(tag)}.py": _module(tag, members, types) for tag, members in families.items()}
-    modules["__init__.py"] = _class(families)
-    return modules
-
-
-def _class(families: Mapping[str, Sequence[Operation]]) -> str:
-    names = sorted(module_name(tag) for tag in families)
+def operations_module(document: Schema) -> str:
+    """Return the text of `client/operations.py`."""
     lines = [
         '"""Every operation of the API, as methods of both clients.',
         "",
-        "Made from the endpoint table by `python -m generators`; a test holds that it is up to date.",
+        ABOUT,
         '"""',
         "",
-        f"from launchbay.client.operations import {', '.join(names)}",
-        "",
-        "",
-        "class Operations:",
-        '    """The operations: on a client they make calls, on this class they are data (`operation.py`)."""',
-    ]
-    for tag, members in families.items():
-        lines.append("")
-        lines += [f"    {member.id} = {module_name(tag)}.{member.id}" for member in members]
-    return "\n".join(lines) + "\n"
-
-
-def _module(tag: str, members: Sequence[Operation], types: set[str]) -> str:
-    body = "\n\n\n".join(_function(member) for member in members)
-    used = sorted(name for name in types if f"{name}" in body)
-    lines = [
-        f'"""Operations of the API: {tag.lower()}.',
-        "",
-        "Made from the endpoint table by `python -m generators`; a test holds that it is up to date.",
-        '"""',
+        # A program that makes one call does not need the types of all others.
+        "from __future__ import annotations",
         "",
         "from collections.abc import Mapping, Sequence",
         "from types import NoneType",
@@ -173,17 +144,26 @@ def _module(tag: str, members: Sequence[Operation], types: set[str]) -> str:
         "",
         "from msgspec import UNSET, UnsetType",
         "",
-        "from launchbay.client.call import Call, Row, given",
-        "from launchbay.client.events import Event",
+        "from launchbay.client.core import JSON, Call, OperationSpec, given",
         "from launchbay.client.operation import event_operation, list_operation, operation",
-        f"from launchbay.client.types import {', '.join(used)}" if used else "",
+        "from launchbay.client.streams import Event",
+        f"from launchbay.client.types import {', '.join(sorted(wanted(document)))}",
         "",
         "",
+        "class Operations:",
+        '    """The operations: on a client they make calls, on this class they are data (`operation.py`)."""',
     ]
-    return "\n".join(lines) + body + "\n"
+    families: dict[str, list[Operation]] = {}
+    for operation in operations(document):
+        families.setdefault(operation.tag, []).append(operation)
+    for tag, members in families.items():
+        lines += ["", f"    # {tag}"]
+        for member in members:
+            lines += ["", *_method(member)]
+    return "\n".join(lines) + "\n"
 
 
-def _function(operation: Operation) -> str:
+def _method(operation: Operation) -> list[str]:
     _, returns = operation.answer()
     decorator = {"Event": "event_operation"}.get(returns, "operation")
     if returns.startswith("list[") and operation.method == "GET":
@@ -193,16 +173,15 @@ def _function(operation: Operation) -> str:
     named_ones = sorted([*fields, *query], key=lambda argument: bool(argument.default))
     if operation.keyed():
         named_ones.append(Argument("idempotency_key", "", "str | None", "None"))
-    signature = [argument.text for argument in positional]
+    signature = ["self", *(argument.text for argument in positional)]
     if named_ones:
         signature += ["*", *(argument.text for argument in named_ones)]
-    lines = [
-        f"@{decorator}({_row(operation, [*fields, *query])})",
-        f"def {operation.id}({', '.join(signature)}) -> Call[{returns}]:",
-        docstring(_paragraphs(operation, [*fields, *query]), "    "),
-        f"    return Call({', '.join(_call(operation, returns, whole, fields, query))})",
+    return [
+        f"    @{decorator}({_row(operation)})",
+        f"    def {operation.id}({', '.join(signature)}) -> Call[{returns}]:",
+        docstring(_paragraphs(operation, [*fields, *query]), "        "),
+        f"        return Call({', '.join(_call(operation, returns, whole, fields, query))})",
     ]
-    return "\n".join(lines)
 
 
 def _paragraphs(operation: Operation, fields: Sequence[Argument]) -> list[str]:
@@ -214,23 +193,22 @@ def _paragraphs(operation: Operation, fields: Sequence[Argument]) -> list[str]:
     return [summary, needs, *told]
 
 
-def _row(operation: Operation, fields: Sequence[Argument]) -> str:
+def _row(operation: Operation) -> str:
     body = operation.body()
     answer, _ = operation.answer()
     given = {
-        "id": literal(operation.id),
-        "method": literal(operation.method),
-        "path": literal(operation.path),
-        "media_type": literal(body[0]) if body else "",
-        "answer": literal(answer) if answer != JSON else "",
+        "media_type": _media_type(body[0]) if body else "",
+        "answer": _media_type(answer) if answer != JSON else "",
         "keyed": "True" if operation.keyed() else "",
         "repeatable": "True" if operation.id in _REPEATABLE else "",
         "public": "True" if operation.document.get("security") == [] else "",
     }
-    about = [f"{literal(field.name)}: {text_literal(field.about, '            ')}" for field in fields if field.about]
-    if about:
-        given["about"] = "{" + ", ".join(about) + "}"
-    return "Row(" + ", ".join(f"{name}={value}" for name, value in given.items() if value) + ")"
+    known = [literal(operation.method), literal(operation.path)]
+    return f"OperationSpec({', '.join([*known, *(f'{name}={value}' for name, value in given.items() if value)])})"
+
+
+def _media_type(name: str) -> str:
+    return "JSON" if name == JSON else literal(name)
 
 
 def _call(
@@ -239,7 +217,7 @@ def _call(
     arguments = ["NoneType" if returns == "None" else returns]
     names = [argument.name for argument in operation.path_arguments()]
     if names:
-        arguments.append(f"({', '.join(names)},)")
+        arguments.append(_tuple(names))
     if query:
         arguments.append("query={" + ", ".join(f"{literal(each.wire_name)}: {each.name}" for each in query) + "}")
     if whole is not None:
@@ -247,13 +225,18 @@ def _call(
     elif fields:
         nullable = [each.wire_name for each in fields if each.default == "UNSET"]
         pairs = "{" + ", ".join(f"{literal(each.wire_name)}: {each.name}" for each in fields) + "}"
-        more = f", nullable=({', '.join(literal(name) for name in nullable)},)" if nullable else ""
+        more = f", nullable={_tuple([literal(name) for name in nullable])}" if nullable else ""
         arguments.append(f"body=given({pairs}{more})")
     elif operation.body() is not None:
         arguments.append("body={}")
     if operation.keyed():
         arguments.append("idempotency_key=idempotency_key")
     return arguments
+
+
+def _tuple(members: Sequence[str]) -> str:
+    # With a last comma the formatter would give each member a line.
+    return f"({members[0]},)" if len(members) == 1 else f"({', '.join(members)})"
 
 
 def _field(wire_name: str, schema: Schema, *, required: bool, sent: bool) -> Argument:

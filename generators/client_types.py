@@ -1,77 +1,47 @@
-"""The types of answers: the package `client/types`."""
+"""The types of answers: the module `client/types.py`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from generators.schemas import annotation, components_in
 from generators.words import Schema, docstring, literal, safe, snake
 
-_ABOUT = "Made from the endpoint table by `python -m generators`; a test holds that it is up to date."
+ABOUT = "Made from the endpoint table by `python -m generators`; a test holds that it is up to date."
 
 
-def types_modules(document: Schema) -> dict[str, str]:
-    """Return file name → text of the package `client/types`: a struct for each component that answers are made of.
-
-    A struct stands in the module of the first family that needs it, so that modules only import earlier ones.
-    """
-    families = _families(document)
-    homes = {name: module for module, names in families.items() for name in names}
-    modules = {
-        f"{module}.py": _module(module, names, homes, document["components"]["schemas"])
-        for module, names in families.items()
-    }
-    modules["__init__.py"] = _package(families)
-    return modules
-
-
-def _families(document: Schema) -> dict[str, list[str]]:
-    """Return module → names of its structs, each after those that it is made of."""
-    schemas, types = document["components"]["schemas"], wanted(document)
-    families: dict[str, list[str]] = {}
-    done: set[str] = set()
-
-    def take(name: str, home: list[str]) -> None:
-        if name in done or name not in types:
-            return
-        done.add(name)
-        for inner in sorted(components_in(schemas[name].get("properties", {}))):
-            take(inner, home)
-        home.append(name)
-
-    for methods in document["paths"].values():
-        for operation in methods.values():
-            home = families.setdefault(module_name(operation["tags"][0]), [])
-            for name in sorted(_used(operation, schemas)):
-                take(name, home)
-    return {module: names for module, names in families.items() if names}
-
-
-def module_name(tag: str) -> str:
-    """Return the name of the module of a family."""
-    return tag.lower().replace(" ", "_")
-
-
-def _module(module: str, names: list[str], homes: Mapping[str, str], schemas: Schema) -> str:
+def types_module(document: Schema) -> str:
+    """Return the text of `client/types.py`: a struct for each component that answers are made of."""
+    schemas = document["components"]["schemas"]
     lines = [
-        f'"""Types of the API: {module.replace("_", " ")}. Times are milliseconds since the Unix epoch.',
+        '"""The types of the API\'s answers. Times are milliseconds since the Unix epoch.',
         "",
-        _ABOUT,
+        ABOUT,
         '"""',
+        "",
+        "from typing import Any",
+        "",
+        "import msgspec",
     ]
-    lines += ["", "from typing import Any", "", "import msgspec", ""]
-    needed = set().union(*(components_in(schemas[name].get("properties", {})) for name in names))
-    for name in sorted(needed):
-        if homes[name] != module:
-            lines.append(f"from launchbay.client.types.{homes[name]} import {name}")
-    structs = [_struct(name, schemas[name]) for name in names]
+    structs = [_struct(name, schemas[name]) for name in _ordered(document)]
     return "\n".join(lines) + "\n\n\n" + "\n\n\n".join(structs) + "\n"
 
 
-def _package(families: Mapping[str, list[str]]) -> str:
-    lines = ['"""The types of the API\'s answers.', "", _ABOUT, '"""', ""]
-    lines += [f"from launchbay.client.types.{module} import {', '.join(names)}" for module, names in families.items()]
-    every = ", ".join(literal(name) for name in sorted(name for names in families.values() for name in names))
-    return "\n".join(lines) + f"\n\n__all__ = [{every}]\n"
+def _ordered(document: Schema) -> list[str]:
+    """Return the names of the structs in the order of the API, each after those that it is made of."""
+    schemas, types = document["components"]["schemas"], wanted(document)
+    ordered: dict[str, None] = {}
+
+    def take(name: str) -> None:
+        if name in types and name not in ordered:
+            for inner in sorted(components_in(schemas[name].get("properties", {}))):
+                take(inner)
+            ordered[name] = None
+
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            for name in sorted(_used(operation, schemas)):
+                take(name)
+    return list(ordered)
 
 
 def wanted(document: Schema) -> set[str]:

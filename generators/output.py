@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from generators.client_operations import operation_modules
-from generators.client_types import types_modules
+from generators.client_operations import operations_module
+from generators.client_types import types_module
 from generators.manifest_schema import manifest_schema
 from generators.pages import pages
 from generators.words import ROOT, described
@@ -16,15 +16,9 @@ CLIENT = Path("src/launchbay/client")
 def outputs() -> dict[Path, str]:
     """Return path in the repository → text of every generated file."""
     document = described()
-    modules = {CLIENT / "types" / name: text for name, text in types_modules(document).items()}
-    modules |= {CLIENT / "operations" / name: text for name, text in operation_modules(document).items()}
+    modules = {CLIENT / "types.py": types_module(document), CLIENT / "operations.py": operations_module(document)}
     schema = {Path("docs/reference/manifest.schema.json"): manifest_schema()}
     return {path: _formatted(path, text) for path, text in modules.items()} | pages(document) | schema
-
-
-def folders() -> list[Path]:
-    """Return the folders in which everything is generated: another file in them is one of a family that is gone."""
-    return [CLIENT / "operations", CLIENT / "types"]
 
 
 def _formatted(path: Path, text: str) -> str:

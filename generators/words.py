@@ -14,7 +14,6 @@ from launchbay.web.openapi import document
 
 Schema = Mapping[str, Any]
 ROOT = Path(__file__).parents[1]
-WIDTH = 110  # the formatter does not break texts, so they are broken here
 
 
 def described() -> Schema:
@@ -53,14 +52,6 @@ def path_arguments(path: str) -> Mapping[str, str]:
     return found
 
 
-def text_literal(text: str, indent: str = "") -> str:
-    """Return a text as a literal, broken into pieces where it is long."""
-    pieces = textwrap.wrap(text, WIDTH - len(indent) - 12, drop_whitespace=False, break_long_words=False) or [""]
-    if len(pieces) == 1:
-        return literal(text)
-    return "(" + " ".join(literal(piece) for piece in pieces) + ")"
-
-
 def literal(text: str) -> str:
     """Return a text in double quotes."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
@@ -72,7 +63,7 @@ def docstring(paragraphs: Sequence[str], indent: str) -> str:
     if len(cleaned) == 1 and len(cleaned[0]) + len(indent) + 6 <= 119:
         return f'{indent}"""{cleaned[0]}"""'
     width = 118 - len(indent)
-    wrapped = ["\n".join(textwrap.wrap(paragraph, width)) for paragraph in cleaned]
-    first = textwrap.wrap('"""' + cleaned[0], width)
+    wrapped = ["\n".join(textwrap.wrap(paragraph, width, break_on_hyphens=False)) for paragraph in cleaned]
+    first = textwrap.wrap('"""' + cleaned[0], width, break_on_hyphens=False)
     wrapped[0] = "\n".join(first)
     return textwrap.indent("\n\n".join(wrapped) + '\n"""', indent)

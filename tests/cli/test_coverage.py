@@ -9,7 +9,7 @@ import pytest
 from launchbay.bootstrap.main import SECTIONS, main
 from launchbay.cli.extensions import ADDED
 from launchbay.cli.verbs import noun_and_verb, nouns
-from launchbay.client.call import Call, Row
+from launchbay.client.core import Call, OperationSpec
 from launchbay.client.operation import operation
 from launchbay.web.endpoints import ENDPOINTS
 from tests.cli.shell import Shell
@@ -72,8 +72,8 @@ def test_completion_offers_commands_verbs_and_options() -> None:
 
 
 def test_what_no_table_names_gets_a_name_all_the_same() -> None:
-    @operation(Row(id="frobnicate_it", method="GET", path="/x"))
-    def frobnicate_it() -> Call[str]:
+    @operation(OperationSpec("GET", "/x"))
+    def frobnicate_it(_: object) -> Call[str]:
         return Call(str)
 
     assert noun_and_verb("frobnicate_it", frobnicate_it) == ("server", "frobnicate-it")

@@ -3,19 +3,23 @@
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.client import ApiError, ConnectionFailed, Operations, Retries
-from launchbay.client.call import Call
-from launchbay.client.core import Core
-from launchbay.client.effects import Failure, Pause, Request, Response, Send
+from launchbay.client.core import Call, Core, Pause, Send
+
+Outcome = httpx.Response | httpx.TransportError
 
 ID = "5f" * 12
 ATTEMPTS = 4
-GOOD = Response(200, {}, b'{"id": "x", "version": 1, "errors": [], "warnings": []}')
-LOST, REFUSED = Failure("cut off", arrived=True), Failure("no connection", arrived=False)
-OUTCOMES = [GOOD, LOST, REFUSED, *(Response(status, {}, b"{}") for status in (400, 404, 409, 429, 500, 503))]
+REQUEST = httpx.Request("GET", "http://x.example/api/1/x")
+GOOD = httpx.Response(200, content=b'{"id": "x", "version": 1, "errors": [], "warnings": []}', request=REQUEST)
+LOST = httpx.ReadError("cut off", request=REQUEST)
+REFUSED = httpx.ConnectError("no connection", request=REQUEST)
+STATUSES = (400, 404, 409, 429, 500, 503)
+OUTCOMES = [GOOD, LOST, REFUSED, *(httpx.Response(status, content=b"{}", request=REQUEST) for status in STATUSES)]
 
 # call → may it be done twice
 CALLS: list[tuple[Callable[[], Call[Any]], bool]] = [
@@ -27,18 +31,18 @@ CALLS: list[tuple[Callable[[], Call[Any]], bool]] = [
 ]
 
 
-def driven(call: Call[Any], outcomes: list[Response | Failure]) -> tuple[list[Request], list[Response | Failure], bool]:
+def driven(call: Call[Any], outcomes: list[Outcome]) -> tuple[list[Send], list[Outcome], bool]:
     """Do the steps of a call with these outcomes; return requests, the outcomes met, and whether it was good."""
     steps = Core("http://x.example", None, retries=Retries(attempts=ATTEMPTS)).answer(call)
-    sent: list[Request] = []
-    met: list[Response | Failure] = []
-    outcome: Response | Failure | None = None
+    sent: list[Send] = []
+    met: list[Outcome] = []
+    outcome: Outcome | None = None
     try:
         while True:
             effect = steps.send(outcome)
             outcome = None
             if isinstance(effect, Send):
-                sent.append(effect.request)
+                sent.append(effect)
                 outcome = outcomes[min(len(sent), len(outcomes)) - 1]
                 met.append(outcome)
             else:
@@ -52,7 +56,7 @@ def driven(call: Call[Any], outcomes: list[Response | Failure]) -> tuple[list[Re
 
 @given(st.sampled_from(CALLS), st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=6))
 def test_nothing_is_done_twice_that_may_have_been_done_once(
-    case: tuple[Callable[[], Call[Any]], bool], outcomes: list[Response | Failure]
+    case: tuple[Callable[[], Call[Any]], bool], outcomes: list[Outcome]
 ) -> None:
     make, is_repeatable = case
     sent, met, is_good = driven(make(), outcomes)
@@ -60,10 +64,10 @@ def test_nothing_is_done_twice_that_may_have_been_done_once(
     assert len({(each.url, each.content, each.headers.get("Idempotency-Key")) for each in sent}) == 1
     assert is_good == (met[-1] is GOOD)
     for outcome in met[:-1]:  # each of these was followed by another attempt
-        is_harmless = outcome is REFUSED or (isinstance(outcome, Response) and outcome.status == 429)
-        may_repeat = outcome is LOST or (isinstance(outcome, Response) and outcome.status == 503)
+        is_harmless = outcome is REFUSED or (isinstance(outcome, httpx.Response) and outcome.status_code == 429)
+        may_repeat = outcome is LOST or (isinstance(outcome, httpx.Response) and outcome.status_code == 503)
         assert is_harmless or (may_repeat and is_repeatable)
     if not is_good and len(sent) < ATTEMPTS:
         last = met[-1]
-        is_final = isinstance(last, Response) and last.status in {400, 404, 409, 500}
+        is_final = isinstance(last, httpx.Response) and last.status_code in {400, 404, 409, 500}
         assert is_final or not is_repeatable

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.client import Client, Event, NotFound, Retries
-from launchbay.client.events import EventParser
+from launchbay.client.streams import EventParser
 from tests.client.scripted import Answer, scripted
 
 ID = "5f" * 12

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.client import AsyncClient, Client, ConnectionFailed, Retries
-from launchbay.client.lists import ArrayItems
+from launchbay.client.streams import ArrayItems
 from tests.client.scripted import CUT, Answer, scripted
 
 ID = "5f" * 12

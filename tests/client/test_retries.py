@@ -2,11 +2,14 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import anyio
 import pytest
 
 from launchbay.client import (
+    AsyncClient,
     Client,
     ClientError,
     ConnectionFailed,
@@ -116,6 +119,55 @@ def test_a_session_is_renewed_when_it_expires_or_is_refused() -> None:
     launch, exchange = ("launch", "Bearer new"), ("jwtBearer", None)
     assert asked == [exchange, launch, launch, launch, exchange, launch]
     assert [each.token for each in told] == ["new", "new"]
+
+
+async def test_an_asynchronous_client_renews_its_session_alike() -> None:
+    session = Answer(body={"jwtBearer": "new", "expiresIn": 3600})
+    refused = Answer(401, {"errors": ["Expired."], "code": "NotAuthenticated", "requestId": "r"})
+    with scripted(session, refused, session, CREATED, CREATED) as script:
+        old = Session("old", time.time() - 1)
+        async with AsyncClient(script.url, RefreshToken("lbr_x", old), retries=QUICK) as launchbay:
+            for _ in range(2):
+                await launchbay.launch_application(ID)
+    asked = [(each.target.rpartition("/")[2], each.headers.get("authorization")) for each in script.asked]
+    launch, exchange = ("launch", "Bearer new"), ("jwtBearer", None)
+    assert asked == [exchange, launch, exchange, launch, launch]
+
+
+async def test_calls_at_the_same_time_renew_a_session_once() -> None:
+    session = Answer(body={"jwtBearer": "new", "expiresIn": 3600})
+    with scripted(session, CREATED) as script:
+        launchbay = client(script, RefreshToken("lbr_x"))
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(launchbay.launch_application, [ID] * 4))
+        assert [each.target.endswith("jwtBearer") for each in script.asked] == [True, *[False] * 4]
+    with scripted(session, CREATED) as script:
+        async with AsyncClient(script.url, RefreshToken("lbr_x")) as awaited, anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(awaited.launch_application, ID)
+        assert [each.target.endswith("jwtBearer") for each in script.asked] == [True, *[False] * 4]
+
+
+@pytest.mark.parametrize("trouble", [CUT, BUSY, TOO_MANY], ids=["cut off", "503", "429"])
+def test_a_renewal_is_repeated_also_before_a_call_that_may_not_be(trouble: Answer) -> None:
+    _, do, good = PLAIN
+    with scripted(trouble, Answer(body={"jwtBearer": "new", "expiresIn": 3600}), good) as script:
+        do(client(script, RefreshToken("lbr_x")))
+    assert [each.target.endswith("jwtBearer") for each in script.asked] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Answer(401, {"errors": ["No."], "code": "NotAuthenticated", "requestId": "r"}), NotAuthenticated),
+        (Answer(text="<html>a proxy</html>"), UnreadableAnswer),
+    ],
+    ids=["refused", "unreadable"],
+)
+def test_a_renewal_that_fails_is_the_error_of_the_call(answer: Answer, error: type[ClientError]) -> None:
+    with scripted(answer) as script, pytest.raises(error):
+        client(script, RefreshToken("lbr_x")).read_organization(ID)
+    assert {each.target for each in script.asked} == {"/refreshToken/jwtBearer"}
 
 
 def test_a_session_that_is_refused_twice_is_not_renewed_for_ever() -> None:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, assert_type
 
 from launchbay.client import AsyncClient, Basic, Client, Event, Operations
-from launchbay.client.call import Call
+from launchbay.client.core import Call
 from launchbay.client.types import Created, InstanceDocument, InstanceSummary, Named
 
 

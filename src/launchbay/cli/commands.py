@@ -14,7 +14,7 @@ from launchbay.cli.inputs import inputs
 from launchbay.cli.output import show
 from launchbay.cli.profiles import OUTPUTS
 from launchbay.cli.verbs import AnyOperation
-from launchbay.client.call import Call
+from launchbay.client.core import Call
 
 Run = Callable[[Connection, Call[Any], Mapping[str, Any]], None]
 
@@ -75,8 +75,8 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
         verb,
         params=[*own, *more, *sharing_options()],
         callback=callback,
-        help=inspect.cleandoc(operation.function.__doc__ or "").split("\n\n`")[0],
-        short_help=(operation.function.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " "),
+        help=inspect.cleandoc(operation.__doc__ or "").split("\n\n`")[0],
+        short_help=inspect.cleandoc(operation.__doc__ or "").split("\n\n")[0].replace("\n", " "),
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
@@ -91,6 +91,6 @@ def _confirm(operation: AnyOperation, given: dict[str, Any]) -> None:
     """Ask on a terminal; a script has said what it wants."""
     if given.pop("yes") or not sys.stdin.isatty():
         return
-    what = operation.row.id.replace("_", " ")
+    what = operation.name.replace("_", " ")
     named = " ".join(str(each) for each in given.values() if isinstance(each, str))
     click.confirm(f"{what.capitalize()} {named}?", abort=True, err=True)

@@ -10,7 +10,7 @@ from launchbay.cli.credentials import Secrets, store
 from launchbay.cli.names import Names
 from launchbay.cli.profiles import OUTPUTS, Configuration, Profile, chosen_name, read_configuration
 from launchbay.client import Basic, Client, RefreshToken, Retries, Session, SessionToken
-from launchbay.client.authentication import Authentication
+from launchbay.client.core import Authentication
 
 
 @dataclass

@@ -20,7 +20,7 @@ from launchbay.cli.log import print_log
 from launchbay.cli.output import show, show_one_of_many
 from launchbay.cli.printable import printable
 from launchbay.client import Operations
-from launchbay.client.call import Call
+from launchbay.client.core import Call
 
 _TOKEN = re.compile(r"lbr_[\w-]+")
 _REASON = re.compile(r'role="alert"[^>]*>(.*?)</', re.DOTALL)

@@ -58,14 +58,14 @@ class Input:
 
 def inputs(operation: AnyOperation) -> list[Input]:
     """Return the inputs of an operation, in the order of its arguments."""
-    arguments = inspect.signature(operation.function).parameters.values()
+    arguments, docs = operation.arguments, operation.argument_docs
     needed = [each.name for each in arguments if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
-    return [_input(operation, argument, is_only=needed == [argument.name]) for argument in arguments]
+    return [_input(argument, docs.get(argument.name, ""), is_only=needed == [argument.name]) for argument in arguments]
 
 
-def _input(operation: AnyOperation, argument: inspect.Parameter, *, is_only: bool) -> Input:
+def _input(argument: inspect.Parameter, about: str, *, is_only: bool) -> Input:
     """Return one input; the only field that a request needs is an argument, where that can be."""
-    name, about = argument.name, operation.row.about.get(argument.name, "")
+    name = argument.name
     is_optional = argument.default is not inspect.Parameter.empty
     if name in _ORGANIZATION:
         return Input(name, None, _no_organization if is_optional else _organization)

@@ -9,7 +9,7 @@ import click
 from launchbay.cli.connection import Connection
 from launchbay.cli.output import show_one_of_many
 from launchbay.cli.printable import printable
-from launchbay.client.call import Call
+from launchbay.client.core import Call
 
 _COLOURS = {"error": "red", "warning": "yellow", "debug": "bright_black"}
 

@@ -15,6 +15,7 @@ _VERBS = {"read": "show", "change": "update", "replace": "set", "put": "set"}
 # What the rule would name badly: those of a noun that stand in the middle of the id, and words that say more.
 _NAMES = {
     "accept_invitation": "page accept-invitation",
+    "approve": "approval approve",
     "begin_sign_in": "page sign-in",
     "browse_api": "page docs",
     "change_password": "account change-password",
@@ -58,6 +59,7 @@ _NAMES = {
     "replace_properties": "environment set-properties",
     "reschedule_workflow": "instance reschedule",
     "assign_roles": "user assign-roles",
+    "reject": "approval reject",
     "revoke_roles": "user revoke-roles",
     "run_service_command": "service run",
     "run_workflow": "instance run",
@@ -78,11 +80,6 @@ def all_operations() -> Mapping[str, AnyOperation]:
     }
 
 
-def family(operation: AnyOperation) -> str:
-    """Return the module of the operation, which is named after its family."""
-    return operation.function.__module__.rpartition(".")[2]
-
-
 def noun_and_verb(name: str, operation: AnyOperation) -> tuple[str, str]:
     """Return noun and verb of an operation."""
     noun, _, verb = _NAMES.get(name, "").partition(" ")
@@ -94,8 +91,7 @@ def noun_and_verb(name: str, operation: AnyOperation) -> tuple[str, str]:
     noun = _singular(rest).replace("_", "-")
     if noun in NOUNS:
         return noun, _VERBS.get(word, word)
-    own = _singular(family(operation))
-    return own if own in NOUNS else "server", name.replace("_", "-")
+    return "server", name.replace("_", "-")
 
 
 @cache

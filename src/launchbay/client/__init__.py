@@ -1,7 +1,7 @@
 """A typed client of the API, synchronous and asynchronous (docs/reference/client.md)."""
 
-from launchbay.client.authentication import Basic, RefreshToken, Session, SessionToken
-from launchbay.client.clients import AsyncClient, Client
+from launchbay.client.client import AsyncClient, Client
+from launchbay.client.core import Basic, RefreshToken, Retries, Session, SessionToken
 from launchbay.client.errors import (
     ApiError,
     BadRequest,
@@ -18,9 +18,8 @@ from launchbay.client.errors import (
     UnreadableAnswer,
     WaitTimedOut,
 )
-from launchbay.client.events import Event
 from launchbay.client.operations import Operations
-from launchbay.client.retries import Retries
+from launchbay.client.streams import Event
 
 __all__ = [
     "ApiError",

@@ -1,38 +1,377 @@
-"""The client's thinking: which request, when again, with which credentials. It does no input and output itself."""
+"""The decisions of the client: which request, with which credentials, when again, and what the answer means.
 
+Nothing here does input or output. A decision is a generator that yields an effect (`Send`, `Read`, `Pause`, `Emit`) and
+gets its outcome back from the `yield`; one of the two drivers carries it out. Credentials are flows of `httpx.Auth`.
+"""
+
+import base64
+import itertools
+import random
+import threading
 import time
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import NoneType
+from typing import Any, Generic, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
 from uuid import uuid4
 
+import anyio
+import httpx
 import msgspec
 
 from launchbay import __version__
-from launchbay.client.answers import refusal, unreadable, value_of
-from launchbay.client.authentication import Authentication, Basic, RefreshToken, Session, SessionToken
-from launchbay.client.call import JSON, Call, Row
-from launchbay.client.effects import Exclusive, Failure, Open, Pause, Request, Response, Send, Steps
-from launchbay.client.errors import ApiError, ConnectionFailed
-from launchbay.client.retries import Retries
+from launchbay.client.errors import ClientError, ConnectionFailed, UnreadableAnswer, api_error
 
 T = TypeVar("T")
 
-_EXCHANGE = Row(
-    id="exchange_token",
-    method="POST",
-    path="/refreshToken/jwtBearer",
-    media_type=JSON,
-    repeatable=True,
-    public=True,
-)
+JSON = "application/json"
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.ProxyError)
+_CONNECT_S = 10.0
 _RENEW_BEFORE_S = 5.0  # an almost expired session would expire on its way
+_SHOWN_CHARS = 200
 
 
-class _Exchanged(msgspec.Struct):
-    jwtBearer: str  # noqa: N815 - the name on the wire
-    expiresIn: int  # noqa: N815 - the name on the wire
+# Calls
+
+
+@dataclass(frozen=True, slots=True)
+class OperationSpec:
+    """What the server's endpoint table says of an operation."""
+
+    method: str
+    path: str  # with parameters in braces
+    media_type: str = ""  # of the request's body; empty without a body
+    answer: str = JSON  # media type of the answer
+    keyed: bool = False  # takes Idempotency-Key
+    repeatable: bool = False  # a POST that does no harm when it is done twice
+    public: bool = False  # needs no credentials
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One call as data. `returns` is the type of the answer: one for msgspec, `str` for a text, NoneType for none."""
+
+    returns: type[T]
+    path: Sequence[str] = ()  # values of the path's parameters, in order
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Any = None
+    idempotency_key: str | None = None
+    row: OperationSpec | None = None
+
+    def with_returns(self, kind: Any) -> "Call[Any]":
+        """Return the call with its answer read as another type, such as `Any` for plain data."""
+        return replace(self, returns=kind)
+
+    @property
+    def known(self) -> OperationSpec:
+        """The row of the operation."""
+        assert self.row is not None, "calls are made by operations"
+        return self.row
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Return whether sending it twice is as good as once."""
+        return self.known.method != "POST" or self.known.repeatable or self.idempotency_key is not None
+
+    def target(self) -> str:
+        """Return path and query."""
+        parts = self.known.path.split("{")
+        filled = parts[0]
+        for value, part in zip(self.path, parts[1:], strict=True):
+            filled += quote(_segment(value), safe="") + part.partition("}")[2]
+        query = [(name, _text(value)) for name, value in self.query.items() if value is not None]
+        return f"{filled}?{urlencode(query)}" if query else filled
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers, without credentials."""
+        headers = {"Accept": self.known.answer, "User-Agent": f"launchbay-client/{__version__}"}
+        if self.known.media_type:
+            headers["Content-Type"] = self.known.media_type
+        if self.idempotency_key is not None:
+            headers["Idempotency-Key"] = self.idempotency_key
+        return headers
+
+    def content(self) -> bytes:
+        """Return the bytes of the body."""
+        if self.known.media_type == JSON:
+            return msgspec.json.encode(self.body)
+        if self.known.media_type == "application/x-www-form-urlencoded":
+            return urlencode(self.body).encode()
+        return b"" if self.body is None else str(self.body).encode()
+
+    def value_of(self, response: httpx.Response) -> T:
+        """Return what a successful answer holds. Raises UnreadableAnswer where it is not of the call's type."""
+        kind: Any = self.returns
+        if kind is NoneType:
+            return None  # type: ignore[return-value] # T is None here
+        if kind is str:
+            return response.content.decode("utf-8", "replace")  # type: ignore[return-value] # T is str here
+        try:
+            value: T = msgspec.json.decode(response.content, type=kind)
+        except msgspec.MsgspecError as error:
+            raise unreadable(response, response.content, error) from error
+        return value
+
+
+def given(fields: Mapping[str, Any], nullable: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the fields of a body without those that were left out; null counts only for the `nullable` ones."""
+    return {
+        name: value
+        for name, value in fields.items()
+        if value is not msgspec.UNSET and (value is not None or name in nullable)
+    }
+
+
+def unreadable(response: httpx.Response, content: bytes, error: object) -> UnreadableAnswer:
+    """Return the error for an answer, or a part of it, that is not of the form that the API describes."""
+    request = response.request
+    return UnreadableAnswer(
+        f"{request.method} {request.url.raw_path.decode()} answered {response.status_code} with something else than "
+        f"expected: {error}. Is this the address of a Launchbay server, of this version? "
+        f"It said: {content[:_SHOWN_CHARS].decode('utf-8', 'replace')!r}"
+    )
+
+
+def _segment(value: str) -> str:
+    if not isinstance(value, str) or not value or value in {".", ".."}:
+        raise ValueError(f"{value!r} cannot be a part of a path: it must be a text, and not empty")
+    return value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return str(value)
+
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a request. Outcome: the answer or a TransportError. `is_streamed` leaves the body of a 200 to `Read`."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    content: bytes
+    timeout: httpx.Timeout
+    auth: httpx.Auth | None = None
+    is_streamed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Read the next piece of the last answer. Outcome: bytes, empty at the end, or a TransportError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Emit(Generic[T]):
+    """Hand an item to whoever iterates."""
+
+    item: T
+
+
+Effect: TypeAlias = Send | Read | Pause
+Steps: TypeAlias = Generator[Effect, Any, T]  # Any: what comes back depends on the effect
+Stream: TypeAlias = Generator[Effect | Emit[T], Any, None]
+
+
+def reason(error: httpx.TransportError) -> str:
+    """Return why there is no answer."""
+    return str(error) or type(error).__name__
+
+
+def read() -> Steps[bytes | httpx.TransportError]:
+    """Read the next piece of a streamed answer; empty at the end."""
+    outcome: bytes | httpx.TransportError = yield Read()
+    return outcome
+
+
+# Credentials (reference §5)
+
+
+@dataclass(frozen=True, slots=True)
+class Basic(httpx.Auth):
+    """E-mail address and password, with each request."""
+
+    email: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Basic({self.email!r})"
+
+    @property
+    def header(self) -> str:
+        """Return the value of `Authorization`."""
+        return "Basic " + base64.b64encode(f"{self.email}:{self.password}".encode()).decode()
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Sign a request."""
+        request.headers["Authorization"] = self.header
+        yield request
+
+
+@dataclass(frozen=True, slots=True)
+class SessionToken(httpx.Auth):
+    """A session token that somebody else renews."""
+
+    token: str
+
+    def __repr__(self) -> str:
+        return "SessionToken()"
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Sign a request."""
+        request.headers["Authorization"] = f"Bearer {self.token}"
+        yield request
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session token; `expires_at_s` are seconds since the Unix epoch."""
+
+    token: str
+    expires_at_s: float
+
+    def __repr__(self) -> str:
+        return f"Session(expires_at_s={self.expires_at_s})"
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshToken:
+    """A refresh token: the client exchanges it for session tokens, each used until it expires.
+
+    `session` is one of before; `renewed` is told each new one. With both, short programs keep a session between them.
+    """
+
+    token: str
+    session: Session | None = None
+    renewed: Callable[[Session], None] | None = None
+
+    def __repr__(self) -> str:
+        return "RefreshToken()"
+
+
+Authentication: TypeAlias = Basic | RefreshToken | SessionToken | None
+
+_EXCHANGE = OperationSpec("POST", "/refreshToken/jwtBearer", media_type=JSON, repeatable=True, public=True)
+
+
+class _Exchanged(msgspec.Struct, rename="camel"):
+    jwt_bearer: str
+    expires_in: int
+
+
+class SessionAuth(httpx.Auth):
+    """Signs requests with a session, and renews it where it has expired or is refused.
+
+    One renewal at a time. A renewal that the server refuses is the answer of the request that needed it.
+    """
+
+    def __init__(self, refresh: RefreshToken, base_url: str, timeout: httpx.Timeout) -> None:
+        self._refresh = refresh
+        self._session = refresh.session
+        self._call = Call(_Exchanged, body={"refreshToken": refresh.token}, row=_EXCHANGE)
+        self._url = base_url + self._call.target()
+        self._timeout = timeout
+        self._thread_lock = threading.RLock()  # `renewed` may make calls
+        self._task_lock = anyio.Lock()
+
+    def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Sign a request; a session that is refused is renewed once."""
+        for _ in range(2):
+            with self._thread_lock:
+                session = self._current()
+                if session is None:
+                    response = yield self._exchange()
+                    response.read()
+                    if response.status_code != 200:
+                        return
+                    session = self._renew(response)
+            request.headers["Authorization"] = f"Bearer {session.token}"
+            response = yield request
+            if response.status_code != 401:
+                return
+            self._forget(session)
+
+    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """Do the same in an event loop."""
+        for _ in range(2):
+            async with self._task_lock:
+                session = self._current()
+                if session is None:
+                    response = yield self._exchange()
+                    await response.aread()
+                    if response.status_code != 200:
+                        return
+                    session = self._renew(response)
+            request.headers["Authorization"] = f"Bearer {session.token}"
+            response = yield request
+            if response.status_code != 401:
+                return
+            self._forget(session)
+
+    def _current(self) -> Session | None:
+        session = self._session
+        return None if session is None or session.expires_at_s - _RENEW_BEFORE_S < time.time() else session
+
+    def _exchange(self) -> httpx.Request:
+        timeout = {"timeout": self._timeout.as_dict()}
+        call = self._call
+        return httpx.Request(
+            call.known.method, self._url, headers=call.headers(), content=call.content(), extensions=timeout
+        )
+
+    def _renew(self, response: httpx.Response) -> Session:
+        found = self._call.value_of(response)
+        # Tokens of very short life would never be good otherwise.
+        lifetime_s = max(float(found.expires_in), 2 * _RENEW_BEFORE_S)
+        self._session = session = Session(found.jwt_bearer, time.time() + lifetime_s)
+        if self._refresh.renewed is not None:
+            self._refresh.renewed(session)
+        return session
+
+    def _forget(self, session: Session) -> None:
+        if self._session == session:
+            self._session = None
+
+
+# Attempts
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often and how long apart. What the server says in `Retry-After` counts, up to `longest_wait_s`.
+
+    Without an answer, or with 503, only what may be repeated is: reads, PUT, DELETE, and POST with `Idempotency-Key`.
+    A 429, and a connection that did not come about, are tried again in any case: the server has done nothing.
+    """
+
+    attempts: int = 5
+    first_pause_s: float = 0.2
+    longest_pause_s: float = 5.0
+    longest_wait_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError(f"attempts is {self.attempts}; a call is made at least once")
+
+    def pause_s(self, attempt: int, asked_s: float | None) -> float | None:
+        """Return how long to wait after attempt number `attempt`, 1 for the first; None to give up."""
+        if attempt >= self.attempts or (asked_s is not None and asked_s > self.longest_wait_s):
+            return None
+        if asked_s is not None:
+            return asked_s
+        return min(self.first_pause_s * 2.0 ** (attempt - 1), self.longest_pause_s) * random.uniform(0.75, 1.25)
 
 
 class Core:
@@ -47,109 +386,68 @@ class Core:
         self.base_url = base_url.rstrip("/")
         self.timeout_s = timeout_s
         self.retries = retries or Retries()
-        self._authentication = authentication
-        self._session = authentication.session if isinstance(authentication, RefreshToken) else None
+        self._auth = (
+            SessionAuth(authentication, self.base_url, _timeout(timeout_s))
+            if isinstance(authentication, RefreshToken)
+            else authentication
+        )
 
     def answer(self, call: Call[T]) -> Steps[T]:
         """Make a call and return what it answers. Raises ApiError, ConnectionFailed and UnreadableAnswer."""
-        return value_of(call, (yield from self.response(call)))
+        return call.value_of((yield from self.response(call)))
 
-    def response(self, call: Call[Any]) -> Steps[Response]:
-        """Make a call and return its successful answer as it came."""
-        return (yield from self._attempts(call, Send, {}, self.timeout_s))
-
-    def opened(
-        self, call: Call[Any], headers: Mapping[str, str] | None = None, timeout_s: float | None = None
-    ) -> Steps[Response]:
-        """Make a call and leave its successful answer open, to be read piece by piece."""
-        return (yield from self._attempts(call, Open, headers or {}, timeout_s or self.timeout_s))
-
-    def _attempts(
-        self, call: Call[Any], effect: type[Send] | type[Open], headers: Mapping[str, str], timeout_s: float
-    ) -> Steps[Response]:
-        row = call.known
-        if row.keyed and call.idempotency_key is None:
+    def response(
+        self,
+        call: Call[Any],
+        *,
+        is_streamed: bool = False,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Steps[httpx.Response]:
+        """Make a call and return its successful answer; with `is_streamed` its body is still to be read."""
+        if call.known.keyed and call.idempotency_key is None:
             call = replace(call, idempotency_key=uuid4().hex)
-        repeatable = row.may_be_repeated or call.idempotency_key is not None
-        attempt, has_renewed = 1, False
-        while True:
-            authorization = {} if row.public else (yield from self._authorization())
-            sent = {**self._headers(call), **authorization, **headers}
-            request = Request(row.method, self.base_url + call.target(), sent, call.content(), timeout_s)
-            outcome: Response | Failure = yield effect(request)
-            if isinstance(outcome, Response):
-                if outcome.status == 200:
-                    return outcome
-                if outcome.status == 401 and not has_renewed and self._forget_session(authorization):
-                    has_renewed = True
-                    continue
-            pause_s = self._pause_s(outcome, attempt, repeatable=repeatable)
+        send = Send(
+            call.known.method,
+            self.base_url + call.target(),
+            {**call.headers(), **(headers or {})},
+            call.content(),
+            _timeout(timeout_s or self.timeout_s),
+            None if call.known.public else self._auth,
+            is_streamed,
+        )
+        for attempt in itertools.count(1):
+            outcome: httpx.Response | httpx.TransportError = yield send
+            if isinstance(outcome, httpx.Response) and outcome.status_code == 200:
+                return outcome
+            # Where the session could not be renewed, the call itself was not sent.
+            was_exchange = outcome.request.url.path.endswith(_EXCHANGE.path)
+            pause_s = self._pause_s(outcome, attempt, may_be_repeated=call.may_be_repeated or was_exchange)
             if pause_s is None:
-                raise self._error(call, outcome)
+                raise self._error(outcome)
             yield Pause(pause_s)
-            attempt += 1
+        raise AssertionError("the attempts have an end")
 
-    def _pause_s(self, outcome: Response | Failure, attempt: int, *, repeatable: bool) -> float | None:
+    def _pause_s(
+        self, outcome: httpx.Response | httpx.TransportError, attempt: int, *, may_be_repeated: bool
+    ) -> float | None:
         """Return how long to wait before the next attempt; None where there is to be none."""
-        if isinstance(outcome, Failure):
-            return self.retries.pause_s(attempt, None) if repeatable or not outcome.arrived else None
-        if outcome.status == 429 or (outcome.status == 503 and repeatable):
-            return self.retries.pause_s(attempt, refusal(outcome).retry_after_s)
+        if isinstance(outcome, httpx.TransportError):
+            return self.retries.pause_s(attempt, None) if may_be_repeated or isinstance(outcome, _NOT_SENT) else None
+        if outcome.status_code == 429 or (outcome.status_code == 503 and may_be_repeated):
+            return self.retries.pause_s(attempt, api_error(outcome).retry_after_s)
         return None
 
-    def _error(self, call: Call[Any], outcome: Response | Failure) -> ApiError | Exception:
-        if isinstance(outcome, Response):
-            if 200 < outcome.status < 400:
-                return unreadable(call, outcome, ValueError("not a success in the form of this API"))
-            return refusal(outcome)
-        return ConnectionFailed(
-            f"{self.base_url} did not answer: {outcome.message}. Is the server up, and the address right?",
-            may_have_arrived=outcome.arrived,
-        )
+    def _error(self, outcome: httpx.Response | httpx.TransportError) -> ClientError:
+        if isinstance(outcome, httpx.TransportError):
+            return ConnectionFailed(
+                f"{self.base_url} did not answer: {reason(outcome)}. Is the server up, and the address right?",
+                may_have_arrived=not isinstance(outcome, _NOT_SENT),
+            )
+        if 200 < outcome.status_code < 400:
+            return unreadable(outcome, outcome.content, "not a success in the form of this API")
+        return api_error(outcome)
 
-    def _headers(self, call: Call[Any]) -> dict[str, str]:
-        row = call.known
-        headers = {"Accept": row.answer, "User-Agent": f"launchbay-client/{__version__}"}
-        if row.media_type:
-            headers["Content-Type"] = row.media_type
-        if call.idempotency_key is not None:
-            headers["Idempotency-Key"] = call.idempotency_key
-        return headers
 
-    def _authorization(self) -> Steps[dict[str, str]]:
-        match self._authentication:
-            case Basic() as basic:
-                return {"Authorization": basic.header}
-            case SessionToken(token):
-                return {"Authorization": f"Bearer {token}"}
-            case RefreshToken() as refresh:
-                if self._current_session() is None:
-                    yield Exclusive(self._renew(refresh))
-                session = self._session
-                assert session is not None, "renewing has made one, or raised"
-                return {"Authorization": f"Bearer {session.token}"}
-        return {}
-
-    def _current_session(self) -> Session | None:
-        session = self._session
-        return None if session is None or session.expires_at_s - _RENEW_BEFORE_S < time.time() else session
-
-    def _renew(self, refresh: RefreshToken) -> Steps[None]:
-        """Exchange the refresh token, unless another call has done so meanwhile."""
-        if self._current_session() is not None:
-            return
-        call = Call(_Exchanged, body={"refreshToken": refresh.token}, row=_EXCHANGE)
-        found = yield from self.answer(call)
-        # Tokens of very short life would never be good otherwise.
-        lifetime_s = max(float(found.expiresIn), 2 * _RENEW_BEFORE_S)
-        self._session = Session(found.jwtBearer, time.time() + lifetime_s)
-        if refresh.renewed is not None:
-            refresh.renewed(self._session)
-
-    def _forget_session(self, authorization: Mapping[str, str]) -> bool:
-        """Drop the session that was refused; tell whether another attempt can have a newer one."""
-        if not isinstance(self._authentication, RefreshToken):
-            return False
-        if self._session is not None and authorization.get("Authorization") == f"Bearer {self._session.token}":
-            self._session = None
-        return True
+def _timeout(seconds: float) -> httpx.Timeout:
+    return httpx.Timeout(seconds, connect=min(_CONNECT_S, seconds))

@@ -17,8 +17,11 @@ ClientError
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import httpx
+import msgspec
 
 
 class ClientError(Exception):
@@ -124,7 +127,40 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 }
 
 
-def api_error(refusal: Refusal) -> ApiError:
-    """Return the error for a refusal."""
+def api_error(response: httpx.Response) -> ApiError:
+    """Return the error for an answer that is not a success (api-decisions, "Wire" 5), read as far as it can be."""
+    headers = response.headers
+    retry_after = headers.get("retry-after", "")
+    refusal = Refusal(
+        response.status_code,
+        request_id=headers.get("x-request-id", ""),
+        retry_after_s=float(retry_after) if retry_after.isdecimal() else None,
+    )
+    try:
+        document = msgspec.json.decode(response.content)
+    except msgspec.MsgspecError:
+        document = None
+    if isinstance(document, dict):
+        refusal = _told(refusal, document)
     kind = ServerFailed if refusal.status >= 500 else _BY_STATUS.get(refusal.status, ApiError)
     return kind(refusal)
+
+
+def _told(refusal: Refusal, document: dict[str, Any]) -> Refusal:
+    if "code" in document:
+        return replace(
+            refusal,
+            code=str(document["code"]),
+            messages=_sentences(document.get("errors")),
+            request_id=str(document.get("requestId", refusal.request_id)),
+            findings=[each for each in document.get("findings") or () if isinstance(each, dict)],
+        )
+    # Field name → messages; what belongs to no field stands under `errors`.
+    fields = {name: _sentences(messages) for name, messages in document.items()}
+    general = fields.pop("errors", [])
+    messages = [*general, *(f"{name}: {message}" for name, found in fields.items() for message in found)]
+    return replace(refusal, messages=messages, fields=fields)
+
+
+def _sentences(value: Any) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else [] if value is None else [str(value)]

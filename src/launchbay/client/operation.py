@@ -1,165 +1,124 @@
 """Operations: one declaration that is a method of the synchronous client and a method of the asynchronous one.
 
-A generated function such as `operations/applications.py:create_application` tells how its arguments become a call, and
-`@operation` makes it a descriptor. On a `Client` it gives a function that returns the answer, on an `AsyncClient` one
-that returns an awaitable of it; type checkers follow both. On the class itself it is the operation, with `.row` and
-`.call(…)`.
+A generated method such as `Operations.create_application` turns its arguments into a call, and `@operation` makes it a
+descriptor. On a `Client` it gives a function that returns the answer, on an `AsyncClient` one that returns an awaitable
+of it; type checkers follow both. On the class itself it is the operation, with `.row` and `.call(…)`.
 """
 
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+import inspect
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from launchbay.client.call import Call, Row
-from launchbay.client.core import Core
-from launchbay.client.effects import Steps, Stream
-from launchbay.client.events import Event, watched
-from launchbay.client.lists import items
+from launchbay.client.core import Call, Core, OperationSpec, Steps
+from launchbay.client.drivers import AsyncDriver, SyncDriver
+from launchbay.client.streams import Event, items, watched
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Whole = TypeVar("Whole")
+Each = TypeVar("Each")
+
+_ARGUMENT = re.compile(r"^`(\w+)`: (.+?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
-class SyncCaller(Protocol):
-    """What does the steps of a call at once."""
+class _Declared(Generic[P, T]):
+    """A method that makes calls, with what is known of them. `self` of the method means nothing."""
 
-    core: Core
-
-    def run(self, steps: Steps[T], /) -> T:
-        """Do the steps and return what they return."""
-        ...
-
-    def iterate(self, stream: Stream[T], /) -> Iterator[T]:
-        """Do the steps and yield what they emit."""
-        ...
-
-
-class AsyncCaller(Protocol):
-    """What does the steps of a call in an event loop."""
-
-    core: Core
-
-    def run_async(self, steps: Steps[T], /) -> Coroutine[Any, Any, T]:
-        """Do the steps and return what they return."""
-        ...
-
-    def iterate_async(self, stream: Stream[T], /) -> AsyncIterator[T]:
-        """Do the steps and yield what they emit."""
-        ...
-
-
-def _run(caller: Any, steps: Steps[Any]) -> Any:
-    return caller.run(steps) if hasattr(caller, "run") else caller.run_async(steps)
-
-
-def _iterate(caller: Any, stream: Stream[Any]) -> Any:
-    return caller.iterate(stream) if hasattr(caller, "iterate") else caller.iterate_async(stream)
-
-
-class _Described(Generic[P, T]):
-    """A function that makes calls, with its row."""
-
-    def __init__(self, row: Row, function: Callable[P, Call[T]]) -> None:
+    def __init__(self, row: OperationSpec, function: Callable[Concatenate[Any, P], Call[T]]) -> None:
         self.row = row
-        self.function = function
+        self.name = function.__name__
         self.__doc__ = function.__doc__
+        self._function = function
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[T]:
         """Return the call as data, for `Client.send`."""
-        return replace(self.function(*args, **kwargs), row=self.row)
+        return replace(self._function(self, *args, **kwargs), row=self.row)
+
+    @property
+    def arguments(self) -> list[inspect.Parameter]:
+        """What it takes, with annotations as types."""
+        return list(inspect.signature(self._function, eval_str=True).parameters.values())[1:]
+
+    @property
+    def argument_docs(self) -> Mapping[str, str]:
+        """Argument → what its docstring says of it."""
+        found = _ARGUMENT.findall(inspect.cleandoc(self.__doc__ or ""))
+        return {name: " ".join(text.split()) for name, text in found}
+
+    def _method(self, caller: Any, function: Callable[P, Any]) -> Callable[P, Any]:
+        """Return a function with name, signature and docstring of the operation."""
+        return functools.wraps(self._function.__get__(caller))(function)
 
 
-class Operation(_Described[P, T]):
+class Operation(_Declared[P, T]):
     """An operation with one answer."""
 
     @overload
     def __get__(self, caller: None, owner: type) -> "Operation[P, T]": ...
     @overload
-    def __get__(self, caller: SyncCaller, owner: type) -> Callable[P, T]: ...
+    def __get__(self, caller: SyncDriver, owner: type) -> Callable[P, T]: ...
     @overload
-    def __get__(self, caller: AsyncCaller, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, caller: AsyncDriver, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, caller: Any, owner: type) -> Any:
         """Return a method of the client, or the operation itself."""
         if caller is None:
             return self
-        return functools.wraps(self.function)(
-            lambda *args, **kwargs: _run(caller, caller.core.answer(self.call(*args, **kwargs)))
-        )
+        return self._method(caller, lambda *args, **kwargs: caller.run(caller.core.answer(self.call(*args, **kwargs))))
 
 
-class _BoundList(Generic[P, T]):
-    def __init__(self, caller: Any, listing: "ListOperation[P, T]") -> None:
+class BoundList(Generic[P, Whole, Each]):
+    """A list of a client: called, the whole list or the page that was asked for."""
+
+    def __init__(self, caller: Any, listing: "ListOperation[P, Any]") -> None:
         self._caller = caller
         self._listing = listing
-        self.__doc__ = listing.function.__doc__
+        self.__doc__ = listing.__doc__
 
-    def _whole(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        return _run(self._caller, self._caller.core.answer(self._listing.call(*args, **kwargs)))
-
-    def _each(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        return _iterate(self._caller, items(self._caller.core, self._listing.call(*args, **kwargs)))
-
-
-class BoundList(_BoundList[P, T]):
-    """A list of the synchronous client: called, the whole list or the page that was asked for."""
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> list[T]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Whole:
         """Return the list, or a page of it with `limit`."""
-        found: list[T] = self._whole(*args, **kwargs)
+        found: Whole = self._caller.run(self._caller.core.answer(self._listing.call(*args, **kwargs)))
         return found
 
-    def each(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+    def each(self, *args: P.args, **kwargs: P.kwargs) -> Each:
         """Iterate over all items: as they arrive in one long answer, or with `limit` in pages of so many."""
-        found: Iterator[T] = self._each(*args, **kwargs)
+        found: Each = self._caller.iterate(items(self._caller.core, self._listing.call(*args, **kwargs)))
         return found
 
 
-class AsyncBoundList(_BoundList[P, T]):
-    """A list of the asynchronous client."""
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, list[T]]:
-        """Return the list, or a page of it with `limit`."""
-        found: Coroutine[Any, Any, list[T]] = self._whole(*args, **kwargs)
-        return found
-
-    def each(self, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-        """Iterate over all items: as they arrive in one long answer, or with `limit` in pages of so many."""
-        found: AsyncIterator[T] = self._each(*args, **kwargs)
-        return found
-
-
-class ListOperation(_Described[P, list[T]], Generic[P, T]):
+class ListOperation(_Declared[P, list[T]], Generic[P, T]):
     """An operation that answers a list."""
 
     @overload
     def __get__(self, caller: None, owner: type) -> "ListOperation[P, T]": ...
     @overload
-    def __get__(self, caller: SyncCaller, owner: type) -> BoundList[P, T]: ...
+    def __get__(self, caller: SyncDriver, owner: type) -> BoundList[P, list[T], Iterator[T]]: ...
     @overload
-    def __get__(self, caller: AsyncCaller, owner: type) -> AsyncBoundList[P, T]: ...
+    def __get__(
+        self, caller: AsyncDriver, owner: type
+    ) -> BoundList[P, Coroutine[Any, Any, list[T]], AsyncIterator[T]]: ...
     def __get__(self, caller: Any, owner: type) -> Any:
         """Return a method of the client, or the operation itself."""
-        if caller is None:
-            return self
-        return BoundList(caller, self) if hasattr(caller, "run") else AsyncBoundList(caller, self)
+        return self if caller is None else BoundList(caller, self)
 
 
-class EventOperation(_Described[P, Event]):
+class EventOperation(_Declared[P, Event]):
     """An operation that answers a stream of events."""
 
     @overload
     def __get__(self, caller: None, owner: type) -> "EventOperation[P]": ...
     @overload
-    def __get__(self, caller: SyncCaller, owner: type) -> Callable[P, Iterator[Event]]: ...
+    def __get__(self, caller: SyncDriver, owner: type) -> Callable[P, Iterator[Event]]: ...
     @overload
-    def __get__(self, caller: AsyncCaller, owner: type) -> Callable[P, AsyncIterator[Event]]: ...
+    def __get__(self, caller: AsyncDriver, owner: type) -> Callable[P, AsyncIterator[Event]]: ...
     def __get__(self, caller: Any, owner: type) -> Any:
         """Return a method of the client, or the operation itself."""
         if caller is None:
             return self
-        return functools.wraps(self.function)(
-            lambda *args, **kwargs: _iterate(caller, watched(caller.core, self.call(*args, **kwargs)))
+        return self._method(
+            caller, lambda *args, **kwargs: caller.iterate(watched(caller.core, self.call(*args, **kwargs)))
         )
 
 
@@ -173,41 +132,32 @@ class Routine(Generic[P, T]):
     @overload
     def __get__(self, caller: None, owner: type) -> "Routine[P, T]": ...
     @overload
-    def __get__(self, caller: SyncCaller, owner: type) -> Callable[P, T]: ...
+    def __get__(self, caller: SyncDriver, owner: type) -> Callable[P, T]: ...
     @overload
-    def __get__(self, caller: AsyncCaller, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, caller: AsyncDriver, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, caller: Any, owner: type) -> Any:
         """Return a method of the client, or the routine itself."""
         if caller is None:
             return self
-        return functools.partial(self._bound, caller)
-
-    def _bound(self, caller: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
-        return _run(caller, self.function(caller.core, *args, **kwargs))
+        return lambda *args, **kwargs: caller.run(self.function(caller.core, *args, **kwargs))
 
 
-def operation(row: Row) -> Callable[[Callable[P, Call[T]]], Operation[P, T]]:
-    """Make an operation of a function that makes its calls."""
-
-    def made(function: Callable[P, Call[T]]) -> Operation[P, T]:
-        return Operation(row, function)
-
-    return made
+def operation(
+    row: OperationSpec,
+) -> Callable[[Callable[Concatenate[Any, P], Call[T]]], Operation[P, T]]:
+    """Make an operation of a method that makes its calls."""
+    return lambda function: Operation(row, function)
 
 
-def list_operation(row: Row) -> Callable[[Callable[P, Call[list[T]]]], ListOperation[P, T]]:
-    """Make an operation of a function that makes its calls, which answer lists."""
-
-    def made(function: Callable[P, Call[list[T]]]) -> ListOperation[P, T]:
-        return ListOperation(row, function)
-
-    return made
+def list_operation(
+    row: OperationSpec,
+) -> Callable[[Callable[Concatenate[Any, P], Call[list[T]]]], ListOperation[P, T]]:
+    """Make an operation of a method that makes its calls, which answer lists."""
+    return lambda function: ListOperation(row, function)
 
 
-def event_operation(row: Row) -> Callable[[Callable[P, Call[Event]]], EventOperation[P]]:
-    """Make an operation of a function that makes its calls, which answer events."""
-
-    def made(function: Callable[P, Call[Event]]) -> EventOperation[P]:
-        return EventOperation(row, function)
-
-    return made
+def event_operation(
+    row: OperationSpec,
+) -> Callable[[Callable[Concatenate[Any, P], Call[Event]]], EventOperation[P]]:
+    """Make an operation of a method that makes its calls, which answer events."""
+    return lambda function: EventOperation(row, function)

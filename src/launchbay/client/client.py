@@ -1,0 +1,164 @@
+"""The two clients: the same operations, at once or awaited, and waiting for an instance."""
+
+import ssl
+import time
+from collections.abc import Collection
+from types import TracebackType
+from typing import TypeVar
+
+import httpx
+
+from launchbay.client.core import Authentication, Call, Core, Pause, Retries, Steps, read
+from launchbay.client.drivers import AsyncDriver, SyncDriver
+from launchbay.client.errors import ApiError, ConnectionFailed, InstanceFailed, WaitTimedOut
+from launchbay.client.operation import Routine
+from launchbay.client.operations import Operations
+from launchbay.client.streams import SILENCE_S, EventParser
+from launchbay.client.types import InstanceDocument
+
+T = TypeVar("T")
+
+_ASK_FIRST_S = 0.2
+_ASK_LONGEST_S = 3.0
+_STREAM_AGAIN_AFTER = 10  # questions
+_LISTEN_LONGEST_S = 30.0  # then the instance is read again, whatever was heard
+
+
+def _waiting(
+    core: Core,
+    instance_id: str,
+    *,
+    until: str | Collection[str] = ("Running", "Destroyed"),
+    timeout_s: float | None = None,
+) -> Steps[InstanceDocument]:
+    """Wait until the instance has one of these statuses and return it; `timeout_s` None waits as long as it takes.
+
+    Raises InstanceFailed when it is Failed or Destroyed and that was not waited for, WaitTimedOut, and what every
+    call raises.
+    """
+    wanted = {until} if isinstance(until, str) else set(until)
+    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    questions, pause_s = 0, _ASK_FIRST_S
+    while True:
+        instance = yield from core.answer(Operations.read_instance.call(instance_id))
+        if instance.status in wanted:
+            return instance
+        if instance.status in {"Failed", "Destroyed"}:
+            raise _failed(instance)
+        left_s = None if deadline_s is None else deadline_s - time.monotonic()
+        if left_s is not None and left_s <= 0:
+            raise WaitTimedOut(f"'{instance.name}' is still {instance.status} after {timeout_s:g} s.", instance.status)
+        has_news = questions % _STREAM_AGAIN_AFTER == 0 and (yield from _news(core, instance_id, wanted, left_s))
+        questions += 1
+        if has_news:
+            questions, pause_s = 0, _ASK_FIRST_S
+        else:
+            yield Pause(pause_s if left_s is None else min(pause_s, max(left_s, 0.01)))
+            pause_s = min(2 * pause_s, _ASK_LONGEST_S)
+
+
+def _news(core: Core, instance_id: str, wanted: set[str], left_s: float | None) -> Steps[bool]:
+    """Listen for a while, or until the status is one that ends the waiting.
+
+    False where the stream cannot be had or breaks off.
+    """
+    silence_s = SILENCE_S if left_s is None else min(SILENCE_S, max(left_s, 0.05))
+    deadline_s = time.monotonic() + (_LISTEN_LONGEST_S if left_s is None else min(left_s, _LISTEN_LONGEST_S))
+    try:
+        yield from core.response(Operations.watch_instance.call(instance_id), is_streamed=True, timeout_s=silence_s)
+    except (ApiError, ConnectionFailed):
+        return False
+    parser = EventParser()
+    while True:
+        piece = yield from read()
+        if isinstance(piece, httpx.TransportError) or not piece:
+            return False
+        statuses = [event.data.get("status") for event in parser.feed(piece) if event.name == "status"]
+        has_ended = any(status in wanted or status in {"Failed", "Destroyed"} for status in statuses)
+        if has_ended or time.monotonic() >= deadline_s:
+            return True
+
+
+def _failed(instance: InstanceDocument) -> InstanceFailed:
+    reason = f": {instance.error_message}" if instance.error_message else "."
+    return InstanceFailed(f"'{instance.name}' is {instance.status}{reason}", instance.status, instance.error_message)
+
+
+class _Methods(Operations):
+    """What both clients have: every operation of the API, and what is made of several of them."""
+
+    wait = Routine(_waiting)
+
+
+class Client(_Methods, SyncDriver):
+    """A client whose methods return answers.
+
+    with Client("https://launchbay.example.org", Basic("ann@example.org", "…")) as launchbay:
+        for organization in launchbay.list_organizations():
+            print(organization.name)
+
+    `timeout_s` is for each read and write of a call. Raises ValueError for an address that is none; calls raise what
+    `errors.py` draws. `transport` is for tests, `verify` for certificates of your own.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        authentication: Authentication = None,
+        *,
+        timeout_s: float = 30.0,
+        retries: Retries | None = None,
+        verify: ssl.SSLContext | bool = True,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        core = Core(base_url, authentication, timeout_s=timeout_s, retries=retries)
+        super().__init__(core, httpx.Client(verify=verify, transport=transport))
+
+    def send(self, call: Call[T]) -> T:
+        """Make a call that was made as data: `client.send(Operations.read_instance.call(id))`."""
+        return self.run(self.core.answer(call))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncClient(_Methods, AsyncDriver):
+    """A client whose methods are awaited, under asyncio or trio; otherwise like `Client`."""
+
+    def __init__(
+        self,
+        base_url: str,
+        authentication: Authentication = None,
+        *,
+        timeout_s: float = 30.0,
+        retries: Retries | None = None,
+        verify: ssl.SSLContext | bool = True,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        core = Core(base_url, authentication, timeout_s=timeout_s, retries=retries)
+        super().__init__(core, httpx.AsyncClient(verify=verify, transport=transport))
+
+    async def send(self, call: Call[T]) -> T:
+        """Make a call that was made as data."""
+        return await self.run(self.core.answer(call))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,650 @@
+"""The types of the API's answers. Times are milliseconds since the Unix epoch.
+
+Made from the endpoint table by `python -m generators`; a test holds that it is up to date.
+"""
+
+from typing import Any
+
+import msgspec
+
+
+class Named(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An id with its name: the list item of organizations, applications and revisions (reference §2)."""
+
+    id: str
+    name: str
+
+
+class Created(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The id of what was created."""
+
+    id: str
+
+
+class ArchivedRevision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A revision with its version."""
+
+    parameters: dict[str, Any] = {}
+    environment: str | None = None
+    submodules: dict[str, Any] = {}
+    version: int
+
+
+class ArchivedApplication(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An application with all versions of its manifest, the first one first."""
+
+    manifests: list[str]
+    source: str | None = None
+    revisions: dict[str, Any] = {}
+
+
+class ArchivedRole(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A role's text."""
+
+    permissions: str
+    is_guest: bool = False
+
+
+class ArchivedService(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A service without its secrets."""
+
+    type_id: str
+    parameters: dict[str, Any] = {}
+
+
+class ArchivedUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A member of the organization, and the roles that they hold."""
+
+    name: str
+    roles: list[str] = []
+
+
+class PropertyEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A property of an environment."""
+
+    name: str
+    type: str
+    value: Any
+
+
+class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An environment. What is left out is not looked at; services are named."""
+
+    default: bool = False
+    policies: dict[str, Any] | None = None
+    markers: list[str] | None = None
+    properties: list[PropertyEntry] | None = None
+    services: list[str] | None = None
+
+
+class Archive(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A whole organization in one document. No secret is in it: `holes` tells what has to be filled in afterwards.
+    `mentions` are the ids that texts of manifests and roles name, each with the kind and name of its object: what is
+    imported has other ids.
+    """
+
+    format: Any = "launchbay organization"
+    version: int = 1
+    name: str
+    services: dict[str, Any]
+    environments: dict[str, Any]
+    applications: dict[str, Any]
+    roles: dict[str, Any]
+    users: dict[str, Any]
+    mentions: dict[str, Any]
+    holes: list[str]
+
+
+class InvitedUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A new account, and the link that sets its password."""
+
+    email: str
+    invitation: str
+    invitation_expires_at: int
+
+
+class ImportedOrganization(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was made, or would be: a plan has no id. `holes` are what the archive could not hold."""
+
+    id: str | None
+    created: dict[str, Any]
+    holes: list[str]
+    invitations: list[InvitedUser]
+
+
+class UserItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A user as lists show it."""
+
+    id: str
+    name: str
+    email: str
+    roles: list[str]
+    can_evict: bool
+    can_manage_roles: bool
+
+
+class AddedUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The id of the user; for a new account without a password also the link that sets it, and when that ends."""
+
+    id: str
+    invitation: str | None = None
+    invitation_expires_at: int | None = None
+
+
+class UserDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A user in full. `invited` tells that the account still waits for its first password."""
+
+    id: str
+    name: str
+    email: str
+    roles: list[str]
+    can_evict: bool
+    can_manage_roles: bool
+    enabled: bool
+    invited: bool
+    created_at: int
+
+
+class RoleItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A role as lists show it."""
+
+    id: str
+    name: str
+    can_edit: bool
+    can_delete: bool
+
+
+class RoleDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A role with its permissions, as its author wrote them."""
+
+    id: str
+    name: str
+    can_edit: bool
+    can_delete: bool
+    permissions: str
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The decision, a sentence that says why, and the role, entry and pattern that allowed it."""
+
+    allowed: bool
+    reason: str
+    role: str | None
+    entry: str | None
+    pattern: str | None
+
+
+class ApplicationDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An application in full. `version` is that of its newest manifest, `sourceUrl` where that is loaded from,
+    without the query; `createdAt` is milliseconds since the Unix epoch.
+    """
+
+    id: str
+    name: str
+    organization_id: str
+    version: int
+    source_url: str | None
+    created_at: int
+
+
+class ManifestVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The number of a manifest version."""
+
+    version: int
+
+
+class FindingShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One finding of the manifest checker."""
+
+    message: str
+    line: int
+    column: int
+    code: str
+
+
+class Findings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the checker has to say."""
+
+    errors: list[FindingShape]
+    warnings: list[FindingShape]
+
+
+class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A manifest version; `createdAt` is milliseconds since the Unix epoch, `authorId` the user who brought it."""
+
+    version: int
+    created_at: int
+    author_id: str
+
+
+class RefreshedVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The newest version, and whether the refresh made it."""
+
+    version: int
+    changed: bool
+
+
+class RevisionDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A revision in full; `createdAt` is milliseconds since the Unix epoch."""
+
+    id: str
+    name: str
+    application_id: str
+    version: int
+    parameters: dict[str, Any]
+    environment_id: str | None
+    submodules: dict[str, Any]
+    created_at: int
+
+
+class EnvironmentItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An environment as lists show it."""
+
+    id: str
+    name: str
+    is_default: bool
+
+
+class Marker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A marker; an environment has it or not."""
+
+    name: str
+
+
+class Markers(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The markers of an environment."""
+
+    markers: list[Marker]
+
+
+class Property(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A value of the environment; `type` is the text that was given, such as `list<string>`."""
+
+    name: str
+    value: Any
+    type: str
+
+
+class Properties(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The properties of an environment."""
+
+    properties: list[Property]
+
+
+class ServiceItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A service instance as lists show it."""
+
+    id: str
+    name: str
+    type_id: str
+
+
+class OfferedServices(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The services that an environment offers."""
+
+    services: list[ServiceItem]
+
+
+class ParameterShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A parameter or argument."""
+
+    name: str
+    type: str
+    required: bool
+    secret: bool
+    description: str
+
+
+class TypedName(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A name with its type, such as `list<string>`."""
+
+    name: str
+    type: str
+
+
+class CommandShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A command of a service type."""
+
+    name: str
+    interface: str
+    description: str
+    arguments: list[ParameterShape]
+    intermediate: list[TypedName]
+    results: list[TypedName]
+
+
+class ServiceTypeShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What services can be made of."""
+
+    id: str
+    name: str
+    interfaces: list[str]
+    parameters: list[ParameterShape]
+    commands: list[CommandShape]
+
+
+class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The status of a service."""
+
+    name: str
+    pending: bool
+
+
+class ServiceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A service instance in exactly the fields of the reference; secret parameters are masked."""
+
+    id: str
+    name: str
+    type_id: str
+    type_name: str
+    zone_id: str
+    zone_name: str
+    organization_id: str
+    interfaces: list[str]
+    parameters: dict[str, Any]
+    status: ServiceStatus
+    internal_id: str
+
+
+class InstanceSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instance as lists show it, in exactly the fields of the reference (§2), under their names. There may be a
+    hundred thousand in a list, so a row becomes this and this becomes JSON, with nothing in between.
+    """
+
+    id: str
+    name: str
+    environment: str
+    application: str
+    revision: str | None
+    status: str
+
+
+class ComponentDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A component; `instanceId` is there when it stands for another instance."""
+
+    instance_id: str | None = None
+    name: str | None = None
+
+
+class StepDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A step in brief."""
+
+    name: str
+    percent_complete: int
+    status: str
+
+
+class JobDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A job of the history."""
+
+    error_message: str | None
+    finished_at: int | None
+    id: str
+    name: str
+    owner_id: str
+    started_at: int | None
+    status: str
+    steps: list[StepDocument]
+
+
+class WorkflowDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The running job, in exactly the fields of the reference."""
+
+    name: str
+    owner_id: str
+    status: str
+    steps: list[StepDocument]
+
+
+class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instance in detail; `workflow` is there while a job runs, `dryRun` where its machines are dry-run ones.
+    `waitingFor` is there while its work does not go on: sentences that say what it waits for.
+    """
+
+    application_id: str
+    available_workflows: list[str]
+    components: list[ComponentDocument]
+    created_at: int
+    destroy_at: int | None
+    dry_run: bool | None = None
+    environment_id: str
+    error_message: str | None
+    id: str
+    name: str
+    owner_id: str
+    parameters: dict[str, Any]
+    return_values: dict[str, Any]
+    status: str
+    user_data: dict[str, Any]
+    version: int
+    waiting_for: str | None = None
+    workflow: WorkflowDocument | None = None
+    workflow_history: list[JobDocument]
+
+
+class ParameterChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A configuration pin whose value would change; `reset` says that it goes back to its default."""
+
+    name: str
+    from_: Any = msgspec.field(name="from")
+    to: Any
+    reset: bool
+
+
+class PreviewedComponent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What would happen to a component; `path` leads through the submodules."""
+
+    path: str
+    change: str
+    parameters: list[ParameterChange]
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What would happen. With errors nothing would: they are the reasons for a refusal."""
+
+    components: list[PreviewedComponent] = []
+    workflows: list[str] = []
+    errors: list[str] = []
+    warnings: list[str] = []
+
+
+class OfferedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instance that an environment offers as a service, with the id of its application."""
+
+    id: str
+    name: str
+    application: str
+    status: str
+
+
+class OfferedIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The ids of the environments that offer an instance as a service."""
+
+    environments: list[str]
+
+
+class Scheduled(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The id of a schedule, unless there is none any longer."""
+
+    id: str | None = None
+
+
+class ScheduleEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A pending schedule; `timestamp` is milliseconds since the Unix epoch."""
+
+    id: str
+    name: str
+    timestamp: int
+
+
+class Schedules(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The pending schedules of an instance."""
+
+    schedules: list[ScheduleEntry]
+
+
+class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A step. `path` is its place in the plan; times are milliseconds since the Unix epoch. `outputsOmitted` says
+    that there are outputs, but too many to be shown.
+    """
+
+    path: str
+    name: str
+    status: str
+    percent_complete: int
+    attempt: int
+    started_at: int | None = None
+    finished_at: int | None = None
+    outputs: dict[str, Any] | None = None
+    outputs_omitted: bool = False
+    error_message: str | None = None
+
+
+class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A job. `parameters` are a command's; `resumes` is the failed job that this one goes on with."""
+
+    id: str
+    name: str
+    status: str
+    owner_id: str
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    error_message: str | None
+    parameters: dict[str, Any]
+    resumes: str | None
+    steps: list[StepDetail]
+
+
+class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What one person has answered; `at` is in milliseconds since the Unix epoch."""
+
+    user_id: str
+    email: str
+    approves: bool
+    comment: str
+    at: int
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An approval. `who` is a sentence; `permission` or `role` say it for programs, `role` null when it was deleted.
+    Times are milliseconds since the Unix epoch; after `expiresAt` the step fails.
+    """
+
+    id: str
+    status: Any
+    text: str
+    who: str
+    permission: str | None
+    role: str | None
+    needed: int
+    answers: list[GivenAnswer]
+    requesters: list[str]
+    not_by_requester: bool
+    instance_id: str
+    instance_name: str
+    application_id: str
+    environment_id: str
+    job_id: str
+    workflow: str
+    step: str
+    created_at: int
+    expires_at: int
+    decided_at: int | None
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A line of a log; `id` is what `after` takes, `at` milliseconds since the Unix epoch, `step` the step's path."""
+
+    at: int
+    id: int
+    job: str
+    level: str
+    step: str | None
+    text: str
+
+
+class AuditActor(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Who: the account, and how it proved itself."""
+
+    id: str
+    email: str
+    method: str
+
+
+class AuditEntryShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An entry as the documentation describes it."""
+
+    id: str
+    at: int
+    actor: AuditActor
+    address: str
+    operation: str
+    object: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A webhook. Of the URL no more is shown than its host; times are milliseconds since the Unix epoch."""
+
+    id: str
+    url: str
+    events: list[str]
+    enabled: bool
+    disabled_reason: str | None
+    failing_since: int | None
+    created_at: int
+
+
+class CreatedWebhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A new webhook's id, and its secret where none was given: it is shown this once."""
+
+    id: str
+    secret: str | None = None
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A delivery; `nextAt` is there while it is pending, `lastStatus` when the receiver has answered."""
+
+    id: str
+    event: str
+    status: Any
+    attempts: int
+    created_at: int
+    next_at: int | None
+    finished_at: int | None
+    last_status: int | None
+    last_error: str | None
+
+
+class HostKey(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A pinned key. The id is the host's address with its port; times are milliseconds since the Unix epoch."""
+
+    id: str
+    algorithm: str
+    fingerprint: str
+    pinned_at: int
+
+
+class TokenItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A refresh token, never its value. Times are milliseconds since the Unix epoch."""
+
+    id: str
+    label: str
+    created_at: int
+    expires_at: int
+    last_used_at: int | None
+
+
+class SessionToken(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A session token, and for how many seconds it is good."""
+
+    jwt_bearer: str
+    expires_in: int
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The state of this process."""
+
+    status: str
