@@ -135,7 +135,7 @@ def operations_module(document: Schema) -> str:
         ABOUT,
         '"""',
         "",
-        # A program that makes one call does not need the types of all others.
+        # Only the command line reads annotations, of one operation at a time; imports need not evaluate them all.
         "from __future__ import annotations",
         "",
         "from collections.abc import Mapping, Sequence",
