@@ -31,16 +31,16 @@ class _Declared(Generic[P, T]):
         self.row = row
         self.name = function.__name__
         self.__doc__ = function.__doc__
-        self._function = function
+        self.function = function
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[T]:
         """Return the call as data, for `Client.send`."""
-        return replace(self._function(self, *args, **kwargs), row=self.row)
+        return replace(self.function(self, *args, **kwargs), row=self.row)
 
     @property
     def arguments(self) -> list[inspect.Parameter]:
         """What it takes, with annotations as types."""
-        return list(inspect.signature(self._function, eval_str=True).parameters.values())[1:]
+        return list(inspect.signature(self.function, eval_str=True).parameters.values())[1:]
 
     @property
     def argument_docs(self) -> Mapping[str, str]:
@@ -50,7 +50,7 @@ class _Declared(Generic[P, T]):
 
     def _method(self, caller: Any, function: Callable[P, Any]) -> Callable[P, Any]:
         """Return a function with name, signature and docstring of the operation."""
-        return functools.wraps(self._function.__get__(caller))(function)
+        return functools.wraps(self.function.__get__(caller))(function)
 
 
 class Operation(_Declared[P, T]):
