@@ -12,6 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FILE_LINES = 500
 FUNCTION_LINES = 60
+# `python -m generators` writes these: they grow with the API, and nobody reads them from top to bottom.
+GENERATED = {Path("src/launchbay/client/operations.py"), Path("src/launchbay/client/types.py")}
 NOT_A_NAME = {"manager", "helper", "helpers", "util", "utils", "common", "base"}
 LEFT_OPEN = re.compile(r"\b(TODO|FIXME|XXX)\b")
 # A comment that silences a check says why, after the check's name.
@@ -21,10 +23,10 @@ PRODUCT = sorted((ROOT / "src").rglob("*.py"))
 ALL = sorted(path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 
 
-def _shape(text: str) -> Iterator[str]:
-    """Yield what is too long."""
+def _shape(text: str, *, is_generated: bool = False) -> Iterator[str]:
+    """Yield what is too long; a generated file may have any length, its functions may not."""
     lines = text.count("\n")
-    if lines > FILE_LINES:
+    if lines > FILE_LINES and not is_generated:
         yield f"the file has {lines} lines, {FILE_LINES} at most"
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -66,7 +68,8 @@ def _name(path: Path) -> str:
 @pytest.mark.parametrize("path", ALL, ids=_name)
 def test_files_and_functions_are_short_and_comments_keep_no_promises(path: Path) -> None:
     text = path.read_text("utf-8")
-    assert [*_shape(text), *_comment_rules(text)] == []
+    is_generated = path.relative_to(ROOT) in GENERATED
+    assert [*_shape(text, is_generated=is_generated), *_comment_rules(text)] == []
 
 
 @pytest.mark.parametrize("path", PRODUCT, ids=_name)

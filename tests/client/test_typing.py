@@ -14,14 +14,14 @@ from typing import Any, get_type_hints
 import pytest
 
 from launchbay.client import AsyncClient, Client, Operations
-from launchbay.client.call import Call
+from launchbay.client.core import Call
 from launchbay.client.types import InstanceDocument
 
 ROOT = Path(__file__).parents[2]
 RIGHT = ROOT / "tests" / "client" / "typed.py"
 WRONG = """
 from launchbay.client import AsyncClient, Client, Operations
-from launchbay.client.call import Call
+from launchbay.client.core import Call
 
 def wrong(client: Client) -> None:
     client.launch_application()  # ✗
