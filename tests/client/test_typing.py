@@ -20,8 +20,7 @@ from launchbay.client.types import InstanceDocument
 ROOT = Path(__file__).parents[2]
 RIGHT = ROOT / "tests" / "client" / "typed.py"
 WRONG = """
-from launchbay.client import AsyncClient, Client, Operations
-from launchbay.client.core import Call
+from launchbay.client import AsyncClient, Client
 
 def wrong(client: Client) -> None:
     client.launch_application()  # ✗
