@@ -1,4 +1,4 @@
-"""Every manifest of the reference does what its page says: it is refused, warned of, or launched with these values."""
+"""Every manifest of the reference is refused, warned about, or launched with the values that the page shows."""
 
 import json
 import re
@@ -21,7 +21,7 @@ ACTIONS = frozenset(name for action in BUILT_IN for name in (action.name, *actio
 _GIVEN = re.compile(r"Given `(\{.*\})`:$", re.DOTALL)
 _ENVIRONMENT = re.compile(r"In the environment `(\{.*\})`:$", re.DOTALL)
 _REFUSED = re.compile(r"Refused with\s`(\w+)`:$")
-_WARNED = re.compile(r"[Ww]arned of with\s`(\w+)`[:;]")
+_WARNED = re.compile(r"[Ww]arning\s`(\w+)`[:;]")
 _AFTER = re.compile(r"After `([^`]+)` with `(\{.*\})`(?:, a moment later)?:$")
 _TYPE = re.compile(r"^\| `([\w.]+)` \| .* \| (yes|no) \|$", re.MULTILINE)
 RECONFIGURATION = "PUT configuration"

@@ -55,7 +55,7 @@ class CloudAccount:
     commands: Mapping[str, ServiceCommand] = {
         "check": ServiceCommand(
             "cloud-account",
-            "Signs in to every region of the account, and makes nothing there; each is told as it was looked at.",
+            "Signs in to every region of the account and creates nothing. Reports each region when it is checked.",
             intermediate=_REGION_LOOK,
             results={"works": BOOL, "regions": ListType(OBJECT)},
             changes=False,

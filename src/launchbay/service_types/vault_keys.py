@@ -61,7 +61,7 @@ KEY_COMMANDS: Mapping[str, ServiceCommand] = {
         changes=False,
     ),
     "delete-keypair": ServiceCommand(
-        _INTERFACE, "Forgets a key pair for good.", arguments={"id": _ID}, results={"removed": BOOL}
+        _INTERFACE, "Deletes a key pair permanently.", arguments={"id": _ID}, results={"removed": BOOL}
     ),
 }
 

@@ -39,7 +39,7 @@ SECRET_COMMANDS: Mapping[str, ServiceCommand] = {
         changes=False,
     ),
     "delete-secret": ServiceCommand(
-        _INTERFACE, "Forgets a secret for good.", arguments={"name": _NAME}, results={"removed": BOOL}
+        _INTERFACE, "Deletes a secret permanently.", arguments={"name": _NAME}, results={"removed": BOOL}
     ),
 }
 
