@@ -29,6 +29,7 @@ def organizations(server: Process, password: str) -> httpx.Response:
     )
 
 
+@pytest.mark.slow
 def test_the_first_start_makes_the_administrator_and_shows_a_random_password_this_once(directory: Path) -> None:
     settings = {"LAUNCHBAY_ADMIN_PASSWORD": "", "LAUNCHBAY_ORGANIZATION": "Acme"}
     server = Process(["serve", "--port", "0", "--data-dir", str(directory / "data")], directory, settings=settings)

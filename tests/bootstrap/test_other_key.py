@@ -25,6 +25,7 @@ def look(url: str, directory: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["serve", "worker"])
 def test_a_process_with_another_key_does_not_start(command: str, database_url: str, tmp_path: Path) -> None:
     look(database_url, tmp_path / "one")
