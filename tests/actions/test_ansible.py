@@ -280,6 +280,7 @@ def hosts() -> Iterator[Hosts]:
         yield started
 
 
+@pytest.mark.slow
 @needs_sshd
 class TestOnMachines:
     def context(self, hosts: Hosts, tmp_path: Path) -> OnMachines:

@@ -95,6 +95,7 @@ async def test_a_module_is_applied_and_its_state_is_kept_and_destroyed(tmp_path:
     assert context.documents.documents == {}
 
 
+@pytest.mark.slow
 @needs_tofu
 @pytest.mark.slow
 async def test_the_next_step_goes_on_from_the_state_that_is_kept(tmp_path: Path) -> None:
@@ -112,6 +113,7 @@ async def test_the_next_step_goes_on_from_the_state_that_is_kept(tmp_path: Path)
     assert file.read_text() == "2\n"
 
 
+@pytest.mark.slow
 @needs_tofu
 @pytest.mark.slow
 async def test_what_is_kept_is_taken_down_with_all_that_it_needs(tmp_path: Path) -> None:

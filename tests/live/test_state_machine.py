@@ -34,7 +34,7 @@ from tests.live.trees import (
     paths_below,
 )
 
-EXAMPLES = int(os.environ.get("LAUNCHBAY_EXAMPLES") or 12)
+EXAMPLES = int(os.environ.get("LAUNCHBAY_EXAMPLES") or 5)
 LOAD_EXAMPLES = 300
 STEPS = 10
 QUIET_S = 6.0
