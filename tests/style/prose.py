@@ -359,7 +359,7 @@ def main() -> int:
     if not options.show:
         for rule, count in Counter(rule for rule, _ in hits).most_common():
             print(f"{count:5} {rule.name:16} -> {rule.instead}")
-    risen = [line for line in rises(figures, record) if line.startswith((*checked, "src: "))]
+    risen = [line for line in rises(figures, record) if line.startswith(checked)]
     print(*risen, sep="\n", end="\n" if risen else "")
     print(f"{len(hits)} strict hits, {len(risen)} figures that rose", file=sys.stderr)
     return 1 if hits or risen else 0
