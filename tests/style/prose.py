@@ -175,6 +175,7 @@ _PASSIVE = re.compile(
     r"|built|chosen|drawn|brought|said|begun|broken|cut|hidden|paid|thrown|torn|worn|bound|meant|sealed|met)\b"
 )
 _VAGUE = re.compile(r"(What|Who|How|Then|Further|Where|Two|Everything|Files|Sizes|Replace it|Watch it|Look at|Begin)\b")
+_PAGES = ("*.md", "docs/**/*.md", "changes/*.md", "examples/*/README.md")
 _MARKUP = re.compile(r"{%.*?%}|{{.*?}}|{#.*?#}|<[^>]*>", re.DOTALL)
 _SQL = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE FROM|CREATE)\b")
 
@@ -186,7 +187,7 @@ def _without_code(text: str) -> str:
 
 def _pages(root: Path) -> Iterator[Passage]:
     """Yield the hand-written parts of the pages of documentation."""
-    for path in sorted([*(root / "docs").rglob("*.md"), *root.glob("*.md"), *(root / "changes").glob("*.md")]):
+    for path in sorted(found for pattern in _PAGES for found in root.glob(pattern)):
         if not {"decisions", "evidence"}.intersection(path.relative_to(root).parts):
             text = path.read_text("utf-8").partition(MARK)[0]
             yield Passage(Kind.DOCS, str(path.relative_to(root)), 0, _without_code(text))
