@@ -10,9 +10,9 @@ from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 
 from launchbay.access.openid_metadata import ProviderMetadata
 from launchbay.access.openid_token import verified_claims
+from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import NotAuthenticated, Unavailable
-from launchbay.outgoing.addresses import Allowlist
-from launchbay.outgoing.client import OutgoingHttp
 from tests.clocks import HandClock
 from tests.outgoing.loopback import LoopbackServer, answer, loopback_server
 

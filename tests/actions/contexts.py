@@ -16,13 +16,13 @@ from launchbay.actions.contract import (
     StepMachines,
     idempotency_key,
 )
+from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed
 from launchbay.model.approval import Question, Verdict
 from launchbay.model.machine import CommandResult, ImageRun
 from launchbay.model.masking import Masking
-from launchbay.outgoing.addresses import Allowlist
-from launchbay.outgoing.client import OutgoingHttp
-from launchbay.outgoing.mail import MailServer
 from launchbay.programs.allowed import Programs
 
 LOOPBACK = Allowlist.parse("127.0.0.1, ::1")

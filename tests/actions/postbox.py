@@ -13,7 +13,7 @@ from typing import Any
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-from launchbay.outgoing.mail import MailServer
+from launchbay.egress.mail import MailServer
 
 USER, PASSWORD = "bay", "opensesame-1"
 

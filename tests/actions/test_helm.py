@@ -15,8 +15,8 @@ import pytest
 from launchbay.actions.contract import ActionCall
 from launchbay.actions.helm import Helm
 from launchbay.actions.helm_chart import fetch_chart
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
-from launchbay.outgoing.client import OutgoingHttp
 from launchbay.programs.allowed import Programs
 from tests.actions.contexts import RecordingContext, run
 from tests.outgoing.loopback import LoopbackServer, answer, loopback_server

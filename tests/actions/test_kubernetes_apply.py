@@ -13,8 +13,8 @@ import yaml
 from launchbay.actions.contract import ActionCall
 from launchbay.actions.kube_ready import NeverReady, waits_for
 from launchbay.actions.kubernetes_apply import KubernetesApply
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
-from launchbay.outgoing.client import OutgoingHttp
 from tests.actions.contexts import RecordingContext, run
 from tests.actions.kube_server import TOKEN, KubeServer, kube_server
 from tests.actions.postbox import made_certificate

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.actions.notify import Notify
+from launchbay.egress.mail import checked_address
 from launchbay.errors import ActionFailed
-from launchbay.outgoing.mail import checked_address
 from tests.actions.contexts import RecordingContext, run
 from tests.actions.postbox import Postbox, made_certificate, postbox
 

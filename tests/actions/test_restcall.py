@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from launchbay import limits
 from launchbay.actions.restcall import RestCall
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
-from launchbay.outgoing.client import OutgoingHttp
 from tests.actions.contexts import RecordingContext, run
 from tests.outgoing.loopback import LoopbackServer, Received, answer, loopback_server, redirect
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from launchbay.outgoing.transport import SystemResolver
+from launchbay.egress.transport import SystemResolver
 from tests.api.running import Api, Caller, accepted, fresh_name, refused, running_api
 from tests.databases import Databases
 from tests.outgoing.loopback import LoopbackServer, loopback_server, redirect

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
 from launchbay.machines.local import LocalMachines
 from launchbay.machines.registry import Providers
 from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.machine import ChefRun, Machine, MachineSpec, RemoteCommand
-from launchbay.outgoing.addresses import Allowlist
-from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.commands import plan_destroy, plan_launch
 from tests.machines.errands import errand
 from tests.machines.hosts import Hosts

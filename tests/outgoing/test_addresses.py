@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launchbay.egress.addresses import Allowlist, checked_address, forbidden_reason, plain_address
 from launchbay.errors import AddressRefused, CannotStart
-from launchbay.outgoing.addresses import Allowlist, checked_address, forbidden_reason, plain_address
 
 FORBIDDEN_V4 = [
     "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.100.100.200", "100.127.255.255",

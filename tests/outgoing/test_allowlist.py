@@ -4,9 +4,9 @@ from ipaddress import ip_address
 
 import pytest
 
+from launchbay.egress.addresses import Allowlist, policy_problem
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import AddressRefused, CannotStart
-from launchbay.outgoing.addresses import Allowlist, policy_problem
-from launchbay.outgoing.client import OutgoingHttp
 from tests.outgoing.loopback import FakeResolver, loopback_server
 
 pytestmark = pytest.mark.anyio

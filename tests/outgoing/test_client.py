@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from launchbay import limits
+from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.transport import CheckedTransport
 from launchbay.errors import OutgoingFailed
-from launchbay.outgoing.addresses import Allowlist
-from launchbay.outgoing.client import OutgoingHttp
-from launchbay.outgoing.transport import CheckedTransport
 from tests.outgoing.loopback import Answer, FakeResolver, LoopbackServer, Received, answer, loopback_server, redirect
 
 pytestmark = pytest.mark.anyio

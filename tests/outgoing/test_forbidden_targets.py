@@ -5,9 +5,9 @@ import socket
 import pytest
 
 from launchbay.actions.restcall import RestCall
+from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed, AddressRefused, OutgoingFailed
-from launchbay.outgoing.addresses import Allowlist
-from launchbay.outgoing.client import OutgoingHttp
 from tests.actions.contexts import RecordingContext, run
 from tests.outgoing.loopback import FakeResolver, loopback_server, redirect
 from tests.outgoing.targets import LOOPBACK_SPELLINGS, NAMES, NO_URLS, OTHER_TARGETS

@@ -12,8 +12,8 @@ OPENS = re.compile(
 )
 # Who may, and what keeps the rules there.
 WAYS = {
-    "outgoing/transport.py": "dials the addresses that it has judged",
-    "outgoing/mail.py": "the operator's mail server",
+    "egress/transport.py": "dials the addresses that it has judged",
+    "egress/mail.py": "the operator's mail server",
     "machines/ssh_connection.py": "addresses that `Parts.reach` has judged",
     "machines/clouds/checked_http.py": "addresses that `Parts.reach` has judged",
     "machines/containers/engine_api.py": "the socket that the operator named",

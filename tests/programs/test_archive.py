@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from launchbay.egress.archives import unpack, unpack_fetched
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
-from launchbay.outgoing.client import OutgoingHttp
-from launchbay.programs.archive import unpack, unpack_fetched
 from tests.actions.contexts import LOOPBACK
 from tests.outgoing.loopback import answer, loopback_server
 

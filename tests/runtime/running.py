@@ -11,6 +11,8 @@ import msgspec
 
 from launchbay.actions.registry import BUILT_IN, Registry
 from launchbay.clock import SystemClock
+from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import OutgoingHttp
 from launchbay.machines.registry import Providers
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest.configuration import configure
@@ -20,8 +22,6 @@ from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.links import Link
 from launchbay.model.plan import Plan
-from launchbay.outgoing.addresses import Allowlist
-from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.commands import plan_destroy, plan_launch, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.graph import Graph

@@ -13,9 +13,9 @@ from launchbay_example_action.wait_for_url import WaitForUrl
 
 from launchbay.actions.contract import ActionCall
 from launchbay.clock import SystemClock
+from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
-from launchbay.outgoing.addresses import Allowlist
-from launchbay.outgoing.client import OutgoingHttp
 
 
 def asked(statuses: list[int], **parameters: Any) -> tuple[Mapping[str, Any], list[str]]:

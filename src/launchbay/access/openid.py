@@ -23,9 +23,9 @@ from launchbay.access.openid_metadata import ProviderMetadata
 from launchbay.access.openid_token import verified_claims
 from launchbay.access.secret_key import SealBroken, SecretKey
 from launchbay.clock import Clock
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import NotAuthenticated, OutgoingFailed, Unavailable
 from launchbay.limits import OPENID_ANSWER_BYTES, OPENID_ATTEMPT_S, OPENID_TIMEOUT_S
-from launchbay.outgoing.client import OutgoingHttp
 
 _PURPOSE = "openid sign-in"
 _SHOWN_CHARS = 200

@@ -11,9 +11,9 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from launchbay.clock import Clock
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import OutgoingFailed, Unavailable
 from launchbay.limits import OPENID_ANSWER_BYTES, OPENID_KEYS_AGAIN_S, OPENID_METADATA_S, OPENID_TIMEOUT_S
-from launchbay.outgoing.client import OutgoingHttp
 
 _ASYMMETRIC = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
 

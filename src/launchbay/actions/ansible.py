@@ -20,9 +20,9 @@ from launchbay.actions.parameters import (
     wrong_parameter,
 )
 from launchbay.actions.reports import Reports
+from launchbay.egress.archives import unpack_fetched
 from launchbay.errors import ActionFailed
 from launchbay.model.machine import Machine, WayIn
-from launchbay.programs.archive import unpack_fetched
 from launchbay.programs.program import Command, Ended, run_program
 from launchbay.programs.workplace import workplace, write_private
 

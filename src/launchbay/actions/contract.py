@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from launchbay.clock import Clock
+from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.mail import MailServer
 from launchbay.model.approval import Question, Verdict
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, WayIn
-from launchbay.outgoing.client import OutgoingHttp
-from launchbay.outgoing.mail import MailServer
 from launchbay.programs.allowed import Programs
 
 ENTRY_POINT_GROUP = "launchbay.actions"

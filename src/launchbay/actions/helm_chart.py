@@ -10,8 +10,8 @@ from urllib.parse import urljoin
 from launchbay.actions.contract import ActionCall
 from launchbay.actions.parameters import optional_text, required_text
 from launchbay.actions.safe_yaml import read_documents
+from launchbay.egress.archives import fetched
 from launchbay.errors import ActionFailed
-from launchbay.programs.archive import fetched
 
 _CHART = "the URL of a chart (tgz), or with repository its name there"
 _NUMBERS = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")

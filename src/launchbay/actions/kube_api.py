@@ -10,8 +10,8 @@ import msgspec
 
 from launchbay import limits
 from launchbay.actions.kube_access import KubeAccess
+from launchbay.egress.http import OutgoingAnswer, OutgoingHttp
 from launchbay.errors import ActionFailed, OutgoingFailed
-from launchbay.outgoing.client import OutgoingAnswer, OutgoingHttp
 
 FIELD_MANAGER = "launchbay"
 _RETRYABLE = frozenset((408, 409, 429))

@@ -13,8 +13,8 @@ from launchbay.actions.kube_api import KubeApi, ObjectRef, kube_api
 from launchbay.actions.kube_ready import NeverReady, waits_for
 from launchbay.actions.parameters import flag, optional_duration_s, optional_text, required, wrong_parameter
 from launchbay.actions.safe_yaml import read_documents
+from launchbay.egress.archives import fetched
 from launchbay.errors import ActionFailed
-from launchbay.programs.archive import fetched
 
 _INSTANCE_LABEL = "launchbay.io/instance"
 _DOCUMENTS = "objects with apiVersion, kind and metadata.name: a list of them, or YAML text"

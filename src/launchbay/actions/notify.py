@@ -8,8 +8,8 @@ import msgspec
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter
 from launchbay.actions.parameters import flag, optional_mapping, optional_text, optional_texts, wrong_parameter
+from launchbay.egress.mail import Letter, checked_address
 from launchbay.errors import ActionFailed, OutgoingFailed
-from launchbay.outgoing.mail import Letter, checked_address
 
 _ADDRESSES = "an e-mail address, or a list of those"
 

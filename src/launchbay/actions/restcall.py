@@ -20,8 +20,8 @@ from launchbay.actions.parameters import (
     whole_number,
     wrong_parameter,
 )
+from launchbay.egress.http import OutgoingAnswer, basic_authorization
 from launchbay.errors import ActionFailed, OutgoingFailed
-from launchbay.outgoing.client import OutgoingAnswer, basic_authorization
 
 _SHOWN_BODY_CHARS = 500
 _LONG_JSON_CHARS = 65_536

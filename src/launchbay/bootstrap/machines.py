@@ -7,14 +7,14 @@ from typing import Any
 from launchbay.access.secret_key import SecretKey
 from launchbay.bootstrap.answers_file import read_answers_file
 from launchbay.bootstrap.clouds import cloud_providers
+from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import OutgoingHttp
 from launchbay.engine.host_pools import EnvironmentPools
 from launchbay.engine.pinned_hosts import PinnedHosts
 from launchbay.machines.contract import MachineProvider
 from launchbay.machines.dialling import CheckedReach
 from launchbay.machines.parts import Parts
 from launchbay.machines.registry import Late, Providers
-from launchbay.outgoing.addresses import Allowlist
-from launchbay.outgoing.client import OutgoingHttp
 from launchbay.service_types.key_pairs import KeyPairs
 from launchbay.settings import Settings
 from launchbay.store.pool import Database

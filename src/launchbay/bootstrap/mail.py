@@ -1,6 +1,6 @@
 """The operator's mail server from the settings."""
 
-from launchbay.outgoing.mail import MailServer
+from launchbay.egress.mail import MailServer
 from launchbay.settings import Settings
 
 

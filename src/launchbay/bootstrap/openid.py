@@ -7,8 +7,8 @@ from launchbay.access.openid import OpenIdClient, OpenIdProvider
 from launchbay.access.openid_metadata import ProviderMetadata
 from launchbay.access.secret_key import SecretKey
 from launchbay.clock import Clock
-from launchbay.outgoing.addresses import Allowlist
-from launchbay.outgoing.client import OutgoingHttp
+from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import OutgoingHttp
 from launchbay.settings import Settings
 from launchbay.usecases.openid import Admission, OpenIdSignIn
 from launchbay.web.handlers.openid import CALLBACK

@@ -28,6 +28,8 @@ from launchbay.bootstrap.machines import machine_providers
 from launchbay.bootstrap.mail import mail_server
 from launchbay.bootstrap.openid import openid_sign_in
 from launchbay.clock import Clock, SystemClock
+from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import OutgoingHttp
 from launchbay.engine.approvals import LOOK_S as APPROVALS_S
 from launchbay.engine.approvals import PendingApprovals
 from launchbay.engine.cleaner import CLEAN_S, Cleaner
@@ -50,8 +52,6 @@ from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.observe.audit import Audit
 from launchbay.observe.exposition import exposition
 from launchbay.observe.tracing import tracing
-from launchbay.outgoing.addresses import Allowlist
-from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.programs.allowed import Programs
 from launchbay.runtime.components.registry import ComponentTypes

@@ -16,11 +16,11 @@ import structlog
 
 from launchbay import limits
 from launchbay.access.secret_key import SealBroken, SecretKey
+from launchbay.egress.http import OutgoingHttp, shown_url
 from launchbay.engine.recording import Recording
 from launchbay.errors import OutgoingFailed, Unavailable
 from launchbay.model.masking import Masking
 from launchbay.model.webhook import pause_s, secret_purpose, signature, url_purpose
-from launchbay.outgoing.client import OutgoingHttp, shown_url
 from launchbay.store import webhooks as store
 from launchbay.store.pool import Database
 from launchbay.store.webhooks import ClaimedRow

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed, AddressRefused
 from launchbay.machines.contract import Errand
 from launchbay.machines.cookbooks import Cookbooks, fetch_cookbooks
@@ -18,7 +19,6 @@ from launchbay.machines.running import Run, run_key
 from launchbay.machines.scripts import script
 from launchbay.machines.shell import OpenShell, Shell, ShellLost
 from launchbay.model.machine import ChefRun, Machine, RemoteCommand
-from launchbay.outgoing.client import OutgoingHttp
 
 _PURPOSE = "chef"
 _ON_THE_HOST = Cookbooks(b"", ("/var/chef/cookbooks", "/etc/chef/cookbooks"), ("/var/chef/roles",), ())

@@ -12,8 +12,8 @@ import zlib
 from dataclasses import dataclass
 
 from launchbay import limits
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed, AddressRefused, OutgoingFailed
-from launchbay.outgoing.client import OutgoingHttp
 
 COOKBOOKS, ROLES, DATA_BAGS = "cookbooks", "roles", "data_bags"
 _METADATA = frozenset(("metadata.rb", "metadata.json"))

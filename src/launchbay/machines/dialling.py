@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from launchbay import limits
+from launchbay.egress.addresses import Allowlist, checked_address
+from launchbay.egress.transport import Resolver, SystemResolver
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import Errand
-from launchbay.outgoing.addresses import Allowlist, checked_address
-from launchbay.outgoing.transport import Resolver, SystemResolver
 
 
 class CheckedReach:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchbay.egress.http import OutgoingHttp
 from launchbay.machines.contract import HostKeys, HostPools, KeySource, Reach
-from launchbay.outgoing.client import OutgoingHttp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

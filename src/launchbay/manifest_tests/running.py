@@ -10,6 +10,7 @@ from pathlib import Path
 
 from launchbay import limits
 from launchbay.actions.registry import Registry
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import BadRequest, InvalidManifest
 from launchbay.machines.answers import Answers
 from launchbay.machines.registry import POLICY, Providers
@@ -25,7 +26,6 @@ from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.machine import DRY_RUN
 from launchbay.model.plan import Plan
-from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.accept import may_accept
 from launchbay.planning.commands import plan_destroy, plan_launch, plan_reconfigure, plan_run
 from launchbay.runtime.components.registry import ComponentTypes

@@ -16,13 +16,13 @@ from launchbay.actions.contract import (
     idempotency_key,
 )
 from launchbay.clock import Clock
+from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed, Fenced
 from launchbay.machines.contract import Errand
 from launchbay.model.approval import Question, Verdict
 from launchbay.model.machine import CommandResult, ImageRun, Machine
 from launchbay.model.step_path import attempt_path
-from launchbay.outgoing.client import OutgoingHttp
-from launchbay.outgoing.mail import MailServer
 from launchbay.programs.allowed import Programs
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands

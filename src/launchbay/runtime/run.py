@@ -9,6 +9,8 @@ from launchbay import limits
 from launchbay.actions.contract import Action, Document
 from launchbay.actions.registry import Registry
 from launchbay.clock import Clock
+from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed
 from launchbay.machines.registry import Providers
 from launchbay.manifest.difference import Configured
@@ -17,8 +19,6 @@ from launchbay.model.approval import Question, Verdict
 from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.links import Link
 from launchbay.model.plan import Plan
-from launchbay.outgoing.client import OutgoingHttp
-from launchbay.outgoing.mail import MailServer
 from launchbay.programs.allowed import Programs
 from launchbay.runtime.graph import Graph
 from launchbay.runtime.journal import Journal

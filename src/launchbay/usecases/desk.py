@@ -10,10 +10,10 @@ from launchbay.access.passwords import Passwords
 from launchbay.access.refresh_tokens import RefreshTokens
 from launchbay.access.secret_key import SecretKey
 from launchbay.clock import Clock
+from launchbay.egress.http import OutgoingHttp
 from launchbay.machines.registry import Providers
 from launchbay.model.findings import Finding
 from launchbay.observe.audit import Audit
-from launchbay.outgoing.client import OutgoingHttp
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.store.event_feed import EventFeed

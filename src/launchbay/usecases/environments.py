@@ -9,13 +9,13 @@ from launchbay import limits
 from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
+from launchbay.egress.addresses import ALLOW_POLICY, policy_problem
 from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import new_id
 from launchbay.manifest.policies import read_policies, write_policies
 from launchbay.model.environment import Environment
 from launchbay.model.environment_offers import Marker, Property, checked_markers, checked_properties
 from launchbay.observe.audit import Document
-from launchbay.outgoing.addresses import ALLOW_POLICY, policy_problem
 from launchbay.store import environments as store
 from launchbay.store.constraints import refuse_duplicate
 from launchbay.store.environments import EnvironmentRow, OfferedService

@@ -6,8 +6,8 @@ The whole address is sealed in the database; beside it stands what of it is show
 import httpx
 
 from launchbay.access.secret_key import SecretKey
+from launchbay.egress.http import shown_url
 from launchbay.model.webhook import url_purpose
-from launchbay.outgoing.client import shown_url
 from launchbay.store import applications, webhooks
 from launchbay.store.pool import Database
 

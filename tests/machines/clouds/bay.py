@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
 from launchbay.machines.clouds.account import CloudAccount, Place
 from launchbay.machines.clouds.calls import CloudCalls
@@ -16,8 +18,6 @@ from launchbay.machines.dialling import CheckedReach
 from launchbay.machines.marks import INSTALLATION
 from launchbay.machines.parts import Parts
 from launchbay.model.machine import MachineSpec
-from launchbay.outgoing.addresses import Allowlist
-from launchbay.outgoing.client import OutgoingHttp
 from tests.machines.clouds.moto import IMAGE, SIZE
 from tests.machines.errands import Log, errand
 

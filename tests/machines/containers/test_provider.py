@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
 from launchbay.limits import MACHINE_FILE_BYTES
 from launchbay.machines.containers.engine_api import EngineApi
@@ -14,8 +16,6 @@ from launchbay.machines.containers.order import Allowed
 from launchbay.machines.containers.provider import ContainerMachines
 from launchbay.machines.contract import Errand
 from launchbay.model.machine import Machine, MachineSpec, RemoteCommand
-from launchbay.outgoing.addresses import Allowlist
-from launchbay.outgoing.client import OutgoingHttp
 from tests.machines.containers.podman import IMAGE, NoPodman, Podman
 from tests.machines.errands import Log, errand
 

@@ -16,6 +16,7 @@ import httpx
 import msgspec
 
 from launchbay import limits
+from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
 from launchbay.machines.chef_solo import converge
 from launchbay.machines.containers.container_shell import ContainerShell
@@ -31,7 +32,6 @@ from launchbay.machines.running import Run, job_prefix, stop_runs
 from launchbay.machines.shell import Shell, ShellLost
 from launchbay.machines.sweep import Found
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand
-from launchbay.outgoing.client import OutgoingHttp
 
 NAME = "container"
 _TOLD_BYTES = 4 * limits.KIB

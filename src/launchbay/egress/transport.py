@@ -17,7 +17,7 @@ import httpcore
 import httpx
 
 from launchbay import limits
-from launchbay.outgoing.addresses import Allowlist, checked_address
+from launchbay.egress.addresses import Allowlist, checked_address
 
 
 class Resolver(Protocol):

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 
 from launchbay import limits
+from launchbay.egress.http import OutgoingHttp, shown_url
 from launchbay.errors import ActionFailed, OutgoingFailed
-from launchbay.outgoing.client import OutgoingHttp, shown_url
 
 
 async def fetched(outgoing: OutgoingHttp, url: str, *, accept: str = "*/*") -> bytes:
