@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.process_environment import SYSTEM_PATH, least_environment
+from launchbay.processes.run import SYSTEM_PATH, least_environment
 
 SOURCE = Path(__file__).parents[1] / "src" / "launchbay"
 STARTS = {"Popen", "run", "call", "check_call", "check_output", "create_subprocess_exec", "create_subprocess_shell"}
 # The guard has the least environment itself, and its program inherits it. `run_as` has the environment in it.
-INHERITS = {"programs/guard.py"}
+INHERITS = {"processes/guard.py"}
 
 
 def test_there_is_nothing_in_it_but_what_every_program_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from launchbay.errors import ActionFailed
 from launchbay.model.approval import Question, Verdict
 from launchbay.model.machine import CommandResult, ImageRun
 from launchbay.model.masking import Masking
-from launchbay.programs.allowed import Programs
+from launchbay.processes.run import Programs
 
 LOOPBACK = Allowlist.parse("127.0.0.1, ::1")
 TLS = ssl.create_default_context()  # one for all: reading the authorities takes its time

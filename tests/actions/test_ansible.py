@@ -17,7 +17,7 @@ from launchbay.actions.contract import ActionCall
 from launchbay.errors import ActionFailed
 from launchbay.machines.ssh import Ssh
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
-from launchbay.programs.allowed import Programs
+from launchbay.processes.run import Programs
 from tests.actions.contexts import RecordingContext, run
 from tests.machines.errands import errand
 from tests.machines.hosts import LOGIN, Hosts, needs_sshd

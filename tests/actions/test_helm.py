@@ -17,7 +17,7 @@ from launchbay.actions.helm import Helm
 from launchbay.actions.helm_chart import fetch_chart
 from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
-from launchbay.programs.allowed import Programs
+from launchbay.processes.run import Programs
 from tests.actions.contexts import RecordingContext, run
 from tests.outgoing.loopback import LoopbackServer, answer, loopback_server
 from tests.programs.test_archive import packed
@@ -242,6 +242,6 @@ async def test_nothing_runs_where_the_operator_does_not_allow_it_or_the_program_
     error = await refusal(RecordingContext(), release="shop")
     assert "LAUNCHBAY_SERVER_PROGRAMS=helm" in str(error)
 
-    monkeypatch.setattr("launchbay.programs.allowed.search_path", lambda: "/nonexistent")
+    monkeypatch.setattr("launchbay.processes.run.search_path", lambda: "/nonexistent")
     error = await refusal(here(), release="shop")
     assert "There is no helm on this server. The operator installs Helm 3 or newer." in str(error)

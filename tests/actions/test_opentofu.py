@@ -15,7 +15,7 @@ from launchbay.actions.opentofu import OpenTofu
 from launchbay.actions.tofu_module import KeptModule, read_module
 from launchbay.actions.tofu_state import StateKeeper
 from launchbay.errors import ActionFailed
-from launchbay.programs.allowed import Programs
+from launchbay.processes.run import Programs
 from tests.actions.contexts import KeptInMemory, RecordingContext, run
 from tests.outgoing.loopback import answer, loopback_server
 from tests.programs.test_archive import packed
@@ -306,7 +306,7 @@ async def test_nothing_runs_where_the_operator_does_not_allow_it() -> None:
 
 
 async def test_without_the_program_the_operator_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("launchbay.programs.allowed.search_path", lambda: "/nonexistent")
+    monkeypatch.setattr("launchbay.processes.run.search_path", lambda: "/nonexistent")
 
     error = await refusal(here(), module="x")
 

@@ -9,7 +9,7 @@ import pytest
 from launchbay.machines.clouds.provider import CloudMachines
 from launchbay.machines.contract import GivesWayIn
 from launchbay.machines.static import StaticMachines
-from launchbay.programs.allowed import Programs
+from launchbay.processes.run import Programs
 from tests.machines.hosts import Hosts, needs_sshd
 from tests.machines.instances import on_lab, workflow
 from tests.machines.lab import Lab

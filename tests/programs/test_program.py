@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launchbay.errors import ActionFailed
-from launchbay.programs.program import Command, Ended, run_program
+from launchbay.processes.run import Command, Ended, run_program
 
 # Starts a child in a session of its own, which starts another one and leaves it alone.
 STUBBORN = """
@@ -163,7 +163,7 @@ async def test_a_program_ends_when_the_server_is_killed_and_its_directory_goes(t
     private.mkdir()
     (private / "key").write_text("secret")
     code = (
-        "import asyncio; from pathlib import Path; from launchbay.programs.program import *\n"
+        "import asyncio; from pathlib import Path; from launchbay.processes.run import *\n"
         f"argv = ({sys.executable!r}, '-c', {STUBBORN!r}, {str(file)!r}, '2')\n"
         f"asyncio.run(run_program(Command(argv=argv, directory=Path({str(private)!r})), print))"
     )

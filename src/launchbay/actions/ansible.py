@@ -23,8 +23,7 @@ from launchbay.actions.reports import Reports
 from launchbay.egress.archives import unpack_fetched
 from launchbay.errors import ActionFailed
 from launchbay.model.machine import Machine, WayIn
-from launchbay.programs.program import Command, Ended, run_program
-from launchbay.programs.workplace import workplace, write_private
+from launchbay.processes.run import Command, Ended, run_program, workplace, write_private
 
 _REMEDY = "The operator installs Launchbay with its extra 'ansible', or ansible-runner and ansible-core."
 _ROLE = re.compile(r"[A-Za-z0-9_.-]{1,100}")

@@ -15,7 +15,7 @@ from launchbay.egress.http import OutgoingHttp
 from launchbay.egress.mail import MailServer
 from launchbay.model.approval import Question, Verdict
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, WayIn
-from launchbay.programs.allowed import Programs
+from launchbay.processes.run import Programs
 
 ENTRY_POINT_GROUP = "launchbay.actions"
 

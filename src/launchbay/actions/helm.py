@@ -23,8 +23,7 @@ from launchbay.actions.parameters import (
     wrong_parameter,
 )
 from launchbay.errors import ActionFailed, OutgoingFailed
-from launchbay.programs.program import Command, Ended, run_program
-from launchbay.programs.workplace import workplace, write_private
+from launchbay.processes.run import Command, Ended, run_program, workplace, write_private
 
 _REMEDY = "The operator installs Helm 3 or newer."
 _OPERATIONS = ("install", "uninstall")

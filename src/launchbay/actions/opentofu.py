@@ -19,8 +19,7 @@ from launchbay.actions.tofu_module import STATE, KeptModule, given_module, read_
 from launchbay.actions.tofu_state import StateKeeper
 from launchbay.errors import ActionFailed
 from launchbay.model.masking import is_secret_name
-from launchbay.programs.program import Command, Ended, Line, run_program
-from launchbay.programs.workplace import workplace
+from launchbay.processes.run import Command, Ended, Line, run_program, workplace
 
 _REMEDY = "The operator installs OpenTofu (tofu) or Terraform (terraform)."
 _BINARIES = ("tofu", "terraform")

@@ -15,7 +15,7 @@ from launchbay.actions.contract import ActionCall
 from launchbay.actions.parameters import optional_mapping, optional_text, text_of, wrong_parameter
 from launchbay.egress.archives import unpack, unpack_fetched
 from launchbay.errors import ActionFailed
-from launchbay.programs.workplace import write_private
+from launchbay.processes.run import write_private
 
 STATE = "terraform.tfstate"
 _MAIN = "main.tf"

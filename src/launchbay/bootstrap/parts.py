@@ -53,7 +53,7 @@ from launchbay.observe.audit import Audit
 from launchbay.observe.exposition import exposition
 from launchbay.observe.tracing import tracing
 from launchbay.planning.manifests import CompiledManifests
-from launchbay.programs.allowed import Programs
+from launchbay.processes.run import Programs
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.run import RetryPacing, Surroundings
 from launchbay.service_types.cloud_account import CloudAccount

@@ -9,7 +9,7 @@ from pathlib import Path
 from launchbay import limits
 from launchbay.errors import ActionFailed
 from launchbay.machines.shell import Taker
-from launchbay.process_environment import least_environment
+from launchbay.processes.run import least_environment
 
 _READ_BYTES = 64 * limits.KIB
 

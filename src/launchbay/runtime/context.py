@@ -23,7 +23,7 @@ from launchbay.machines.contract import Errand
 from launchbay.model.approval import Question, Verdict
 from launchbay.model.machine import CommandResult, ImageRun, Machine
 from launchbay.model.step_path import attempt_path
-from launchbay.programs.allowed import Programs
+from launchbay.processes.run import Programs
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands
 from launchbay.runtime.machines import ComponentMachines, errand, image_runner, provider_of

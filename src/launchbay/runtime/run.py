@@ -19,7 +19,7 @@ from launchbay.model.approval import Question, Verdict
 from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.links import Link
 from launchbay.model.plan import Plan
-from launchbay.programs.allowed import Programs
+from launchbay.processes.run import Programs
 from launchbay.runtime.graph import Graph
 from launchbay.runtime.journal import Journal
 from launchbay.runtime.secrets import Secrets

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchbay.errors import CannotStart
-from launchbay.process_environment import least_environment
+from launchbay.processes.run import least_environment
 
 ACCOUNT_NAME = "launchbay-db"
 

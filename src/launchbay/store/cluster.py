@@ -16,7 +16,7 @@ from typing import Any
 
 from launchbay.errors import CannotStart
 from launchbay.limits import MIB
-from launchbay.process_environment import least_environment
+from launchbay.processes.run import least_environment
 from launchbay.store.accounts import Account
 
 MAJOR = 18

@@ -12,7 +12,7 @@ from typing import IO
 from psycopg.conninfo import conninfo_to_dict
 
 from launchbay.errors import CannotStart
-from launchbay.process_environment import least_environment
+from launchbay.processes.run import least_environment
 from launchbay.store import cluster
 from launchbay.store.pool import conninfo
 

@@ -6,23 +6,38 @@ private directory as its home, and a guard that ends it with everything that it 
 
 import asyncio
 import os
+import shutil
 import sys
+import tempfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from launchbay import limits
 from launchbay.errors import ActionFailed
-from launchbay.process_environment import SYSTEM_PATH, least_environment
-from launchbay.programs import guard
+from launchbay.processes import guard
+
+# What a process that is started here sees of the server's environment: nothing that could hold a secret.
+#
+# The server's own environment has its settings in it, such as LAUNCHBAY_ADMIN_PASSWORD, and whatever the operator's
+# shell had. Everything that starts a process makes the environment for it here.
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+LANGUAGE = "C.UTF-8"
+
+
+def least_environment(home: Path | str | None = None, *, path: str = SYSTEM_PATH, **given: str) -> dict[str, str]:
+    """Return PATH and LANG, HOME where there is one, and what is given."""
+    at_home = {} if home is None else {"HOME": str(home)}
+    return {"PATH": path, "LANG": LANGUAGE, **at_home, **given}
+
 
 _GUARD = str(Path(guard.__file__))
 _READ_BYTES = 64 * limits.KIB
 _GRACE_S = 3.0
 _LATER_S = 5.0  # than its grace time, a guard is ended itself
-
 Line = Callable[[str, str], None]
 """Takes what a program writes: `stdout` or `stderr`, and a line of it."""
 
@@ -145,3 +160,47 @@ class _Reading:
         line = self._rest.decode("utf-8", "replace")
         self._rest.clear()
         self._on_line(self._name, line.rstrip("\r")[: self._line_chars])
+
+
+class Programs:
+    """The operator's choice (setting `server_programs`)."""
+
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
+        self._allowed = frozenset(allowed)
+
+    def require(self, name: str, *files: str, remedy: str) -> str:
+        """Return the path of the first of a program's files that is there.
+
+        Raises ActionFailed where the operator does not allow the program, and with the remedy where it is missing.
+        """
+        if name not in self._allowed:
+            raise ActionFailed(
+                f"Actions may not start {name} on this server, where it could do what the server's account can.",
+                f"The operator allows it with LAUNCHBAY_SERVER_PROGRAMS={name}.",
+                retryable=False,
+            )
+        for file in files:
+            found = shutil.which(file, path=search_path())
+            if found is not None:
+                return found
+        raise ActionFailed(f"There is no {' or '.join(files)} on this server.", remedy, retryable=False)
+
+
+@asynccontextmanager
+async def workplace() -> AsyncIterator[Path]:
+    """Give a directory that nobody but the server's account can enter, and remove it with all that is in it.
+
+    When the server dies meanwhile, the guard of the program that runs in it does that.
+    """
+    directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="launchbay-"))  # mode 0700
+    try:
+        yield directory
+    finally:
+        await asyncio.shield(asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True))
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write a file that only the server's account can read, making the directories around it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch(mode=0o600)
+    file.write_text(text, "utf-8")
