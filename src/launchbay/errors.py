@@ -170,3 +170,14 @@ class CannotStart(LaunchbayError):
     """The process cannot start as it is set up; the sentences tell the operator what to change."""
 
     code = "CannotStart"
+
+
+class WorkflowFailed(Exception):
+    """A workflow, and with it whatever called it, has failed; the text is for the instance's error message.
+
+    `propagates` False lets the instance keep its status where the job's plan would change it.
+    """
+
+    def __init__(self, text: str, *, propagates: bool = True) -> None:
+        super().__init__(text)
+        self.propagates = propagates

@@ -3,6 +3,7 @@
 import re
 import secrets
 import time
+from typing import NamedTuple
 
 _ID = re.compile(r"[0-9a-f]{24}")
 
@@ -15,3 +16,10 @@ def new_id() -> str:
 def is_id(text: str) -> bool:
     """Tell whether the text has the form of an id; anything else addresses no object (404)."""
     return _ID.fullmatch(text) is not None
+
+
+class NamedRow(NamedTuple):
+    """An id with its name, as lists show it."""
+
+    id: str
+    name: str

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from launchbay.observe import metrics
+from launchbay.telemetry import metrics
 
 PAGE = Path("docs/reference/metrics.md")
 ROW = re.compile(r"^\| `(launchbay_\w+)` \| (\w+) \|\s*(.*?)\s*\| \S", re.MULTILINE)

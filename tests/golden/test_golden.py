@@ -22,8 +22,8 @@ import launchbay
 from launchbay.access.permissions import Permission
 from launchbay.bootstrap.main import main
 from launchbay.console.pages.table import PAGES
-from launchbay.observe import metrics
 from launchbay.settings import Settings
+from launchbay.telemetry import metrics
 from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.openapi import document
 from launchbay.web.problems import STATUSES

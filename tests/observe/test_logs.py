@@ -17,7 +17,7 @@ SCRIPT = """
 import logging
 import structlog
 from structlog.contextvars import bound_contextvars
-from launchbay.observe.logs import configure_logs
+from launchbay.telemetry.logs import configure_logs
 configure_logs("info", "{form}")
 with bound_contextvars(job="j1", step="workflow#launch/s"):
     structlog.get_logger("ours").info("ours.happened", count=3)

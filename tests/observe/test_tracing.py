@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from launchbay.observe.tracing import tracing
+from launchbay.telemetry.tracing import tracing
 from tests.api.running import Api, accepted, running_api
 from tests.databases import Databases
 from tests.outgoing.loopback import LoopbackServer, answer, loopback_server

@@ -13,6 +13,7 @@ from launchbay.actions.registry import BUILT_IN, Registry
 from launchbay.clock import SystemClock
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp
+from launchbay.errors import WorkflowFailed
 from launchbay.machines.registry import Providers
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest.configuration import configure
@@ -27,7 +28,7 @@ from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.graph import Graph
 from launchbay.runtime.perform import perform
 from launchbay.runtime.results import return_values
-from launchbay.runtime.run import Budget, JobRun, LinkedInstance, RetryPacing, Surroundings, WorkflowFailed
+from launchbay.runtime.run import Budget, JobRun, LinkedInstance, RetryPacing, Surroundings
 from launchbay.runtime.state import InstanceState
 from tests.runtime.journals import Disk, MemoryJournal
 from tests.runtime.probes import World

@@ -50,8 +50,6 @@ from launchbay.errors import CannotStart
 from launchbay.machines.dialling import CheckedReach
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.observe.audit import Audit
-from launchbay.observe.exposition import exposition
-from launchbay.observe.tracing import tracing
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.processes.run import Programs
 from launchbay.runtime.components.registry import ComponentTypes
@@ -63,6 +61,8 @@ from launchbay.store.embedded import EmbeddedPostgres
 from launchbay.store.event_feed import EventFeed
 from launchbay.store.pool import Database, conninfo
 from launchbay.store.schema import CONNECTION_NAME, upgrade
+from launchbay.telemetry.metrics import exposition
+from launchbay.telemetry.tracing import tracing
 from launchbay.usecases.backlog import Backlog
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.first_start import FirstAdministrator, first_start

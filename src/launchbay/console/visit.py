@@ -17,7 +17,7 @@ from launchbay.console.notices import Notice
 from launchbay.console.outside import Outside
 from launchbay.console.rendering import HEADERS, render
 from launchbay.errors import LaunchbayError, NotAuthenticated
-from launchbay.store.rows import NamedRow
+from launchbay.ids import NamedRow
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.organizations import list_organizations
 from launchbay.usecases.permitted import permitted

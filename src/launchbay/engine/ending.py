@@ -18,13 +18,13 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, status_after_job
 from launchbay.model.job import JobStatus
 from launchbay.model.plan import Plan
-from launchbay.observe import metrics
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import plan_trigger
 from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import jobs, schedules
 from launchbay.store.jobs import ClaimRow
 from launchbay.store.pool import Connection, Database
+from launchbay.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 

@@ -17,7 +17,7 @@ import msgspec
 from launchbay import limits
 from launchbay.engine.journal import patiently
 from launchbay.engine.service_calls import ServiceCalls
-from launchbay.errors import BadRequest, Fenced
+from launchbay.errors import BadRequest, Fenced, WorkflowFailed
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.outer_names import outer_names
 from launchbay.manifest.requirements import required_needs
@@ -28,7 +28,7 @@ from launchbay.model.plan import Plan
 from launchbay.planning.accept import accepting_event, job_columns, may_accept
 from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE, plan_call
 from launchbay.planning.manifests import CompiledManifests
-from launchbay.runtime.run import JobRun, LinkedInstance, WorkflowFailed
+from launchbay.runtime.run import JobRun, LinkedInstance
 from launchbay.runtime.slot import rest
 from launchbay.store import inner_jobs as store
 from launchbay.store import job_control

@@ -21,11 +21,11 @@ from launchbay.engine.storable import storable
 from launchbay.errors import Fenced, Unavailable
 from launchbay.model.job import StepStatus, move_step, raise_percent
 from launchbay.model.step_path import is_own_step, step_name
-from launchbay.observe import metrics
 from launchbay.runtime.journal import StepRecord
 from launchbay.runtime.secrets import Secrets
 from launchbay.store import jobs
 from launchbay.store.pool import Database
+from launchbay.telemetry import metrics
 
 LAZY_S = 0.25  # log lines, percentages and notes wait this long for company
 OUTCOME_S = 0.005  # outcomes wait this long for the begin of the next step, which is written with them

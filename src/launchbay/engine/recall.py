@@ -13,11 +13,12 @@ from datetime import datetime
 from typing import Any
 
 from launchbay.engine.inner_jobs import inner_job_id
+from launchbay.errors import WorkflowFailed
 from launchbay.model.job import StepStatus
 from launchbay.model.links import Link
 from launchbay.runtime.journal import Journal, StepRecord
 from launchbay.runtime.perform import perform
-from launchbay.runtime.run import JobRun, LinkedInstance, OtherInstances, WorkflowFailed
+from launchbay.runtime.run import JobRun, LinkedInstance, OtherInstances
 
 LOOK_S = 0.05
 STILL_S = 0.3  # without any movement: what is left only waits

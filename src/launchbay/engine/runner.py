@@ -21,24 +21,24 @@ from launchbay.engine.journal import PostgresJournal, patiently
 from launchbay.engine.recall import recall
 from launchbay.engine.recording import Recording
 from launchbay.engine.service_calls import ServiceCalls
-from launchbay.errors import Conflict, Fenced, LaunchbayError
+from launchbay.errors import Conflict, Fenced, LaunchbayError, WorkflowFailed
 from launchbay.model.instance import InstanceEvent, InstanceStatus, move
 from launchbay.model.job import StepStatus
 from launchbay.model.masking import Masking
 from launchbay.model.plan import PLAN_VERSION, Plan, read_plan
-from launchbay.observe import metrics
-from launchbay.observe.tracing import Attributes, tracing
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.journal import StepRecord
 from launchbay.runtime.machines import release_everything, stop_commands
 from launchbay.runtime.perform import perform
 from launchbay.runtime.results import return_values
-from launchbay.runtime.run import JobRun, Surroundings, WorkflowFailed
+from launchbay.runtime.run import JobRun, Surroundings
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import job_control, jobs
 from launchbay.store.jobs import ClaimRow, RecordRow
 from launchbay.store.pool import Database
+from launchbay.telemetry import metrics
+from launchbay.telemetry.tracing import Attributes, tracing
 
 log = structlog.get_logger(__name__)
 

@@ -18,7 +18,6 @@ from launchbay.manifest.scaling import component_at
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.plan import Plan
 from launchbay.model.quartz import next_due
-from launchbay.observe import metrics
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import plan_destroy, plan_run, plan_trigger
 from launchbay.planning.manifests import CompiledManifests
@@ -26,6 +25,7 @@ from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import schedules
 from launchbay.store.pool import Connection, Database
 from launchbay.store.schedules import DueRow, TargetRow
+from launchbay.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from launchbay import limits
 from launchbay.actions.registry import Registry
 from launchbay.egress.http import OutgoingHttp
-from launchbay.errors import BadRequest, InvalidManifest
+from launchbay.errors import BadRequest, InvalidManifest, WorkflowFailed
 from launchbay.machines.answers import Answers
 from launchbay.machines.registry import POLICY, Providers
 from launchbay.manifest.compiler import compile_manifest
@@ -29,7 +29,7 @@ from launchbay.model.plan import Plan
 from launchbay.planning.accept import may_accept
 from launchbay.planning.commands import plan_destroy, plan_launch, plan_reconfigure, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.run import RetryPacing, Surroundings, WorkflowFailed
+from launchbay.runtime.run import RetryPacing, Surroundings
 from launchbay.runtime.state import InstanceState
 from launchbay.settings import Settings
 

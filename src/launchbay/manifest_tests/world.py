@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from launchbay.engine.aftermath import Moment, Pending, aftermath
-from launchbay.errors import BadRequest
+from launchbay.errors import BadRequest, WorkflowFailed
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.difference import Configured
 from launchbay.manifest.outer_names import outer_names
@@ -30,7 +30,7 @@ from launchbay.runtime.graph import Graph, existing
 from launchbay.runtime.linked import linked_signals
 from launchbay.runtime.perform import perform
 from launchbay.runtime.results import return_values
-from launchbay.runtime.run import JobRun, LinkedInstance, Surroundings, WorkflowFailed
+from launchbay.runtime.run import JobRun, LinkedInstance, Surroundings
 from launchbay.runtime.state import InstanceState
 
 FOLLOW_UPS = 1_000  # jobs that one act may bring about; triggers may trigger each other

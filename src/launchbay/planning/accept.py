@@ -12,7 +12,7 @@ from launchbay.model.plan import Plan
 from launchbay.planning.commands import planned_steps
 from launchbay.store import jobs
 from launchbay.store.pool import Connection
-from launchbay.trace_parent import trace_parent
+from launchbay.telemetry.tracing import trace_parent
 
 
 def accepting_event(plan: Plan) -> InstanceEvent:

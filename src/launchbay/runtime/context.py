@@ -18,7 +18,7 @@ from launchbay.actions.contract import (
 from launchbay.clock import Clock
 from launchbay.egress.http import OutgoingHttp
 from launchbay.egress.mail import MailServer
-from launchbay.errors import ActionFailed, Fenced
+from launchbay.errors import ActionFailed, Fenced, WorkflowFailed
 from launchbay.machines.contract import Errand
 from launchbay.model.approval import Question, Verdict
 from launchbay.model.machine import CommandResult, ImageRun, Machine
@@ -27,7 +27,7 @@ from launchbay.processes.run import Programs
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands
 from launchbay.runtime.machines import ComponentMachines, errand, image_runner, provider_of
-from launchbay.runtime.run import JobRun, KeptKey, WorkflowFailed
+from launchbay.runtime.run import JobRun, KeptKey
 from launchbay.runtime.slot import lent_slot, resting
 
 

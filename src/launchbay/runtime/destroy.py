@@ -2,13 +2,14 @@
 
 from collections.abc import Collection
 
+from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.model.links import Link
 from launchbay.model.step_path import workflow_path
 from launchbay.planning.commands import DESTROY
 from launchbay.runtime.kept import take_down_kept
 from launchbay.runtime.machines import release_component, release_everything
-from launchbay.runtime.run import JobRun, WorkflowFailed
+from launchbay.runtime.run import JobRun
 
 
 async def destroy(job: JobRun) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, TakesDown
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.graph import Component, Workflow
 from launchbay.model.step_path import step_path, workflow_path
 from launchbay.runtime.context import RunningStep
 from launchbay.runtime.recorded import recorded
-from launchbay.runtime.run import JobRun, KeptKey, WorkflowFailed
+from launchbay.runtime.run import JobRun, KeptKey
 from launchbay.runtime.workflow import WorkflowRun
 
 _TAKE_DOWN = "take-down"

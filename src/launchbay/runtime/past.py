@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
+from launchbay.errors import WorkflowFailed
 from launchbay.model.job import StepStatus
 from launchbay.runtime.journal import Journal, StepRecord
-from launchbay.runtime.run import WorkflowFailed
 
 
 class PastJournal:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from launchbay.errors import WorkflowFailed
 from launchbay.manifest.scaling import template_path
 from launchbay.model.step_path import workflow_path
 from launchbay.runtime.calls import together
@@ -12,7 +13,7 @@ from launchbay.runtime.destroy import destroy
 from launchbay.runtime.launch import launch
 from launchbay.runtime.linked import look_at_linked
 from launchbay.runtime.reconfigure import reconfigure, take_down_former
-from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
+from launchbay.runtime.run import CommandCall, JobRun
 
 
 async def perform(job: JobRun) -> Mapping[str, Any]:

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from launchbay.errors import ActionFailed, Fenced
+from launchbay.errors import ActionFailed, Fenced, WorkflowFailed
 from launchbay.model.job import StepStatus
 from launchbay.runtime.outputs import checked_outputs
-from launchbay.runtime.run import JobRun, WorkflowFailed
+from launchbay.runtime.run import JobRun
 from launchbay.runtime.slot import effect
 
 

@@ -11,7 +11,7 @@ from launchbay.actions.registry import Registry
 from launchbay.clock import Clock
 from launchbay.egress.http import OutgoingHttp
 from launchbay.egress.mail import MailServer
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.machines.registry import Providers
 from launchbay.manifest.difference import Configured
 from launchbay.manifest.graph import CompiledManifest, Component
@@ -24,17 +24,6 @@ from launchbay.runtime.graph import Graph
 from launchbay.runtime.journal import Journal
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import InstanceState
-
-
-class WorkflowFailed(Exception):
-    """A workflow, and with it whatever called it, has failed; the text is for the instance's error message.
-
-    `propagates` False lets the instance keep its status where the job's plan would change it.
-    """
-
-    def __init__(self, text: str, *, propagates: bool = True) -> None:
-        super().__init__(text)
-        self.propagates = propagates
 
 
 @dataclass(frozen=True, slots=True)

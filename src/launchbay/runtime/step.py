@@ -7,19 +7,18 @@ from typing import Any
 from structlog.contextvars import bound_contextvars
 
 from launchbay import limits
-from launchbay.errors import ActionFailed, ExpressionError
+from launchbay.errors import ActionFailed, ExpressionError, WorkflowFailed
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.graph import Step
 from launchbay.model.job import StepStatus
 from launchbay.model.step_path import attempt_path, step_path
 from launchbay.model.values import BOOL, INT, CoercionError, coerce
-from launchbay.observe.tracing import Attributes, tracing
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands, call_workflow, split_command
 from launchbay.runtime.context import RunningStep
 from launchbay.runtime.outputs import checked_outputs
-from launchbay.runtime.run import WorkflowFailed
 from launchbay.runtime.slot import effect
+from launchbay.telemetry.tracing import Attributes, tracing
 
 
 class StepFailed(Exception):

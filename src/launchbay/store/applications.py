@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from launchbay.store.rows import AddressRow, NamedRow
+from launchbay.ids import NamedRow
+from launchbay.store.rows import AddressRow
 from launchbay.store.statements import load
 
 

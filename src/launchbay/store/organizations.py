@@ -1,6 +1,6 @@
 """Organizations (`queries/organizations.sql`)."""
 
-from launchbay.store.rows import NamedRow
+from launchbay.ids import NamedRow
 from launchbay.store.statements import load
 
 _sql = load("organizations")

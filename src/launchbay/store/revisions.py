@@ -1,7 +1,7 @@
 """Named revisions of applications (`queries/revisions.sql`)."""
 
+from launchbay.ids import NamedRow
 from launchbay.model.application import Revision
-from launchbay.store.rows import NamedRow
 from launchbay.store.statements import load
 
 _sql = load("revisions")

@@ -3,13 +3,6 @@
 from typing import NamedTuple
 
 
-class NamedRow(NamedTuple):
-    """An id with its name, as lists show it."""
-
-    id: str
-    name: str
-
-
 class AddressRow(NamedTuple):
     """An object with an address that is kept in the clear."""
 

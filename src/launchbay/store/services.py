@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from launchbay.ids import NamedRow
 from launchbay.store.environments import OfferedService
-from launchbay.store.rows import NamedRow
 from launchbay.store.statements import load
 
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from launchbay.store.rows import NamedRow
+from launchbay.ids import NamedRow
 from launchbay.store.statements import load
 
 

@@ -4,13 +4,12 @@ from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest
-from launchbay.ids import new_id
+from launchbay.ids import NamedRow, new_id
 from launchbay.model.application import Application
 from launchbay.store import applications as store
 from launchbay.store import manifests
 from launchbay.store.constraints import refuse_duplicate
 from launchbay.store.pool import Connection
-from launchbay.store.rows import NamedRow
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.names import checked_name
 

@@ -5,11 +5,10 @@ from launchbay.access.actor import Actor
 from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
 from launchbay.errors import NotAllowed
-from launchbay.ids import new_id
+from launchbay.ids import NamedRow, new_id
 from launchbay.model.organization import Organization
 from launchbay.store import organizations as store
 from launchbay.store.pool import Connection
-from launchbay.store.rows import NamedRow
 from launchbay.usecases import first_start
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.names import checked_name

@@ -12,14 +12,13 @@ from launchbay.access.actor import Actor
 from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict
-from launchbay.ids import new_id
+from launchbay.ids import NamedRow, new_id
 from launchbay.manifest.configuration import configure
 from launchbay.model.application import Application, Revision
 from launchbay.observe.audit import Document
 from launchbay.store import revisions as store
 from launchbay.store.constraints import refuse_duplicate, refuse_vanished
 from launchbay.store.pool import Connection
-from launchbay.store.rows import NamedRow
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launching import checked_version
 from launchbay.usecases.names import checked_name, named_in_body

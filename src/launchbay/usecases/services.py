@@ -11,7 +11,7 @@ from launchbay.access.actor import Actor
 from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, FieldErrors
-from launchbay.ids import new_id
+from launchbay.ids import NamedRow, new_id
 from launchbay.model.service import Service
 from launchbay.observe.audit import Document
 from launchbay.service_types.contract import ServiceType
@@ -21,7 +21,6 @@ from launchbay.store import clouds
 from launchbay.store import services as store
 from launchbay.store.environments import OfferedService
 from launchbay.store.pool import Connection
-from launchbay.store.rows import NamedRow
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.names import checked_name
 from launchbay.usecases.service_parameters import Change

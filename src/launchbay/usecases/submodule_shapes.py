@@ -15,6 +15,7 @@ from launchbay.access.actor import Actor
 from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, InvalidManifest, NotAllowed, NotFound
+from launchbay.ids import NamedRow
 from launchbay.limits import CONSOLE_SUBMODULES, SUBMODULE_LEVELS
 from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.configuration import configure
@@ -23,7 +24,6 @@ from launchbay.manifest.outer_names import inner_name
 from launchbay.model.application import Application
 from launchbay.store import applications, manifests, revisions
 from launchbay.store.pool import Connection
-from launchbay.store.rows import NamedRow
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launching import shared_instances
 from launchbay.usecases.revision_of_instance import submodules_of

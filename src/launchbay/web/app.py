@@ -14,7 +14,7 @@ from typing import Any
 from launchbay.access.rate_limit import RateLimits
 from launchbay.errors import LaunchbayError, NotFound
 from launchbay.ids import is_id
-from launchbay.observe import metrics
+from launchbay.telemetry import metrics
 from launchbay.web import encode
 from launchbay.web.answers import JSON, Answer, EventStream, Headers, Html, JsonList, WholeAnswer
 from launchbay.web.asgi import App, Receive, Scope, Send

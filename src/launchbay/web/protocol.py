@@ -30,7 +30,7 @@ from launchbay.limits import (
     LINGER_S,
     PIPELINED_REQUESTS,
 )
-from launchbay.observe import metrics
+from launchbay.telemetry import metrics
 from launchbay.web.problems import plain_problem
 
 _log = structlog.get_logger("launchbay.web")

@@ -8,7 +8,7 @@ import msgspec
 
 from launchbay.actions.durations import parse_duration_s
 from launchbay.actions.live_log import LiveLog
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.model.machine import Machine, MachineSpec, RemoteCommand
 from launchbay.model.step_path import step_path, workflow_path
@@ -17,7 +17,7 @@ from launchbay.planning.commands import LAUNCH
 from launchbay.runtime.components.receiving import wait_for_launch
 from launchbay.runtime.machines import NETWORKS, ComponentMachines, errand, networks, provider_of
 from launchbay.runtime.recorded import recorded
-from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
+from launchbay.runtime.run import CommandCall, JobRun
 
 ROLE = "compute"
 _PROVISION = "provision"

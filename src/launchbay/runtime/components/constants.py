@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.model.values import CoercionError, PinKind, coerce
-from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
+from launchbay.runtime.run import CommandCall, JobRun
 
 VALUES = "configuration.values"
 

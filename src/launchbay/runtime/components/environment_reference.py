@@ -1,9 +1,10 @@
 """Markers and properties: what the environment itself gives to a `reference.Service` (manifest-language §8)."""
 
+from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.manifest.service_needs import markers, properties
 from launchbay.model.values import CoercionError, coerce
-from launchbay.runtime.run import JobRun, WorkflowFailed
+from launchbay.runtime.run import JobRun
 
 
 def publish_environment(job: JobRun, component: Component) -> None:

@@ -7,10 +7,11 @@ nothing in its application: it publishes its configured value, or what a parent 
 from collections.abc import Mapping
 from typing import Any
 
+from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.model.values import PinKind
 from launchbay.runtime.peers import consumed
-from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
+from launchbay.runtime.run import CommandCall, JobRun
 
 
 class HttpEndpoint:

@@ -8,9 +8,10 @@ import asyncio
 from collections.abc import Collection
 
 from launchbay import limits
+from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.planning.commands import LAUNCH
-from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
+from launchbay.runtime.run import CommandCall, JobRun
 from launchbay.runtime.signals import required_components
 
 

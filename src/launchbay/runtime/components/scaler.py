@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from launchbay import limits
+from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.manifest.scaling import MIN_QUANTITY, QUANTITY, least_quantity, members
 from launchbay.model.values import INT, CoercionError, coerce
@@ -16,7 +17,7 @@ from launchbay.runtime.components.receiving import wait_for_launch
 from launchbay.runtime.destroy import take_down
 from launchbay.runtime.launch import launch
 from launchbay.runtime.past import PastJournal
-from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
+from launchbay.runtime.run import CommandCall, JobRun
 
 SET_QUANTITY = "set-quantity"
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launchbay import limits
+from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.manifest.service_needs import required_providers, service_shape
 from launchbay.model.instance import InstanceStatus
@@ -14,7 +15,7 @@ from launchbay.model.links import Link
 from launchbay.model.values import PinKind
 from launchbay.runtime.components.environment_reference import publish_environment
 from launchbay.runtime.linked import link_of, publish_linked
-from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance, WorkflowFailed
+from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance
 from launchbay.runtime.slot import rest
 
 _ASK_AGAIN_S = 0.2

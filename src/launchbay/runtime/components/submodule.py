@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launchbay import limits
+from launchbay.errors import WorkflowFailed
 from launchbay.manifest.component_types import LOCATOR
 from launchbay.manifest.graph import Component
 from launchbay.model.instance import InstanceStatus
@@ -13,7 +14,7 @@ from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE
 from launchbay.runtime.components.receiving import wait_for_providers
 from launchbay.runtime.feeding import feed_for
 from launchbay.runtime.linked import publish_linked
-from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance, WorkflowFailed
+from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance
 from launchbay.runtime.slot import rest
 
 LOOK_S = 0.1  # between two looks at a shared instance that is busy

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.model.step_path import workflow_path
 from launchbay.runtime.components.receiving import wait_for_launch
 from launchbay.runtime.declared import all_as_declared
-from launchbay.runtime.run import CommandCall, JobRun, WorkflowFailed
+from launchbay.runtime.run import CommandCall, JobRun
 from launchbay.runtime.triggers import see, signal_triggers
 from launchbay.runtime.workflow import WorkflowRun
 

@@ -7,7 +7,7 @@ import time
 
 import structlog
 
-from launchbay.observe import metrics
+from launchbay.telemetry import metrics
 from launchbay.web.asgi import App, Message, Receive, Scope, Send
 
 _SECRET_BELOW = b"/invitation/"

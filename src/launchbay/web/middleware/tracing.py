@@ -1,6 +1,6 @@
 """A span for every request, on the trace that the client names in `traceparent` (W3C Trace Context)."""
 
-from launchbay.observe.tracing import tracing
+from launchbay.telemetry.tracing import tracing
 from launchbay.web.asgi import App, Message, Receive, Scope, Send
 
 

@@ -4,16 +4,21 @@ The counters are of this process, whatever is started in it; what only the datab
 for (`exposition.py`). Labels have few values: never an id, a name of a user's, or a secret.
 """
 
+import asyncio
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import generate_latest
+
+from launchbay.errors import Unavailable
+from launchbay.store import load
+from launchbay.store.pool import Database
 
 REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
 PlatformCollector(registry=REGISTRY)
-
 _ANSWER_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 _WORK_S = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600, 14_400)
 _LATE_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600)
-
 requests = Histogram(
     "launchbay_http_request_seconds",
     "Time from the head of a request to the end of its answer; event streams are not in it.",
@@ -28,7 +33,6 @@ refusals = Counter(
     registry=REGISTRY,
 )
 event_streams = Gauge("launchbay_event_streams_open", "Event streams that clients listen to.", registry=REGISTRY)
-
 queue_wait = Histogram(
     "launchbay_job_wait_seconds",
     "Time from the acceptance of a job to its first start.",
@@ -57,7 +61,6 @@ lateness = Histogram(
     buckets=_LATE_S,
     registry=REGISTRY,
 )
-
 jobs_running = Gauge("launchbay_jobs_running", "Jobs that this process runs now.", registry=REGISTRY)
 queue_depth = Gauge("launchbay_queue_depth", "Jobs of all processes that could start and wait.", registry=REGISTRY)
 jobs_under_way = Gauge("launchbay_jobs_under_way", "Jobs of all processes that have not ended.", registry=REGISTRY)
@@ -85,3 +88,36 @@ def job_claimed(fence: int, waited_s: float) -> None:
         queue_wait.observe(waited_s)
     else:
         recoveries.inc()
+
+
+SAMPLE_S = 2.0  # a scrape must not wait for a database that is away: then its figures are missing, and it says so
+FRESH_S = 10.0  # a heartbeat of this age is of a worker that may live
+
+
+async def exposition(database: Database) -> bytes:
+    """Return everything in Prometheus' text format. A database that is away leaves out what only it knows."""
+    tasks.set(len(asyncio.all_tasks()))
+    _sample_pool(database)
+    try:
+        async with asyncio.timeout(SAMPLE_S), database.connection() as connection:
+            sample = await load.sample(connection, fresh_s=FRESH_S)
+    except (TimeoutError, Unavailable):
+        sample = None
+    database_up.set(sample is not None)
+    if sample is None:
+        nothing = float("nan")
+        sample = load.LoadRow(*[nothing] * len(load.LoadRow._fields))  # type: ignore[arg-type]  # not a number: unknown
+    queue_depth.set(sample.queue_depth)
+    jobs_under_way.set(sample.jobs_under_way)
+    overdue.set(sample.overdue)
+    oldest_overdue.set(sample.oldest_overdue_s)
+    workers.set(sample.workers)
+    return generate_latest(REGISTRY)
+
+
+def _sample_pool(database: Database) -> None:
+    stats = database.pool.get_stats()
+    size, available = stats.get("pool_size", 0), stats.get("pool_available", 0)
+    pool_connections.labels("idle").set(available)
+    pool_connections.labels("used").set(size - available)
+    pool_waiting.set(stats.get("requests_waiting", 0))

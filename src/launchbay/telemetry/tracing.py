@@ -6,15 +6,20 @@ a span costs a call and a comparison. Spans hold ids and names of actions, never
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
 
 from launchbay import __version__
 from launchbay.errors import CannotStart
-from launchbay.trace_parent import trace_parent
+
+# The trace that the running code belongs to, as W3C Trace Context writes it; "" where nothing is traced.
+#
+# Set by `telemetry/tracing.py`, and frozen into the plans of jobs: a job goes on the trace of whoever asked for it.
+
+trace_parent: ContextVar[str] = ContextVar("trace parent", default="")
 
 Attributes = Mapping[str, str | int]
-
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
