@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 
 QUERY = b"SELECT id, name, status, return_values, parameters, components FROM instances WHERE id = %(id)s"
 

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from benchmarks.http_client import Client
 from benchmarks.reads import hammer
-from launchbay.store.pool import conninfo
+from launchbay.store.database import conninfo
 
 LISTENS_WITHIN_S = 30.0
 

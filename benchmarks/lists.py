@@ -12,7 +12,7 @@ import psycopg
 
 from benchmarks.http_client import Client
 from benchmarks.server import Server
-from launchbay.store.pool import conninfo
+from launchbay.store.database import conninfo
 
 COUNT = 100_000
 PAUSE_S = 0.005  # between two other requests; what is measured is their wait, not what the server can do in all

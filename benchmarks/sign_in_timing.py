@@ -16,7 +16,7 @@ from launchbay.clock import SystemClock
 from launchbay.errors import NotAuthenticated
 from launchbay.ids import new_id
 from launchbay.store import users
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 from tests.databases import Databases
 
 ROUNDS = 300

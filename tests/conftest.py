@@ -4,7 +4,7 @@
 
 Fixtures, cheapest first; ask for the first that will do:
 
-- `database`: an open pool, `launchbay.store.pool.Database`, on an empty database that tests use one after another;
+- `database`: an open pool, `launchbay.store.database.Database`, on an empty database that tests use one after another;
 - `database_url`: a fresh PostgreSQL database with the schema in it, dropped after the test;
 - `fresh_database`: the same with an open pool, for tests of the schema, of locks, of LISTEN and of lost connections;
 - `empty_database_url`: a fresh database without any schema, for tests of migrations;
@@ -29,7 +29,7 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadGroupScheduling
 
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 from tests.databases import Databases, SharedDatabase
 
 # Time limits of single examples say how busy the machine is.

@@ -15,7 +15,7 @@ from launchbay.access.secret_key import read_secret_key
 from launchbay.access.throttle import SignInThrottle
 from launchbay.errors import NotAuthenticated
 from launchbay.store import users
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 from tests.access.world import make_user
 from tests.clocks import HandClock
 

@@ -15,7 +15,7 @@ from launchbay.access.throttle import SignInThrottle
 from launchbay.errors import NotAuthenticated, TooManyRequests, Unavailable
 from launchbay.limits import VERIFIED_CREDENTIALS_S
 from launchbay.store import users
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 from tests.access.world import make_organization, make_user
 from tests.clocks import HandClock
 

@@ -13,9 +13,9 @@ from launchbay.access.lookup import Lookups
 from launchbay.access.secret_key import SealBroken, SecretKey, read_secret_key
 from launchbay.errors import NotAuthenticated
 from launchbay.ids import new_id
-from launchbay.model.user import User
 from launchbay.store import users
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
+from launchbay.store.users import User
 from tests.access.forger import Forger, opened, part
 from tests.access.world import make_user
 from tests.clocks import HandClock

@@ -11,8 +11,8 @@ from launchbay.access.permissions import Permission
 from launchbay.errors import NotAllowed, NotAuthenticated, NotFound
 from launchbay.ids import new_id
 from launchbay.model.instance import InstanceStatus
-from launchbay.store import roles, users
-from launchbay.store.pool import Connection, Database
+from launchbay.store import users
+from launchbay.store.database import Connection, Database
 from tests.access.world import Organization, actor_for, counting, give_role, make_organization, make_user
 
 READ_ALL = "- Read: [/*]"
@@ -96,7 +96,7 @@ async def test_an_object_of_a_foreign_organization_is_refused_as_not_allowed(wor
     async with world.database.transaction() as connection:
         await give_role(connection, world.home.id, world.ann, READ_ALL)
         # Not even an assignment there counts, without membership.
-        await roles.assign(connection, role_ids=[world.foreign.administrator_role], user_id=world.ann)
+        await users.assign(connection, role_ids=[world.foreign.administrator_role], user_id=world.ann)
         with pytest.raises(NotAllowed):
             await get(world.on(connection), noun, world.foreign)
 
@@ -129,7 +129,7 @@ async def test_a_changed_role_counts_for_the_next_request_and_costs_one_query_on
     async with counting(world.database) as connection:
         await world.on(connection).application(world.home.application, READ)
         async with world.database.connection() as other:
-            await roles.update(other, id=role, name="role", permissions="- Read: [/services/*]")
+            await users.update(other, id=role, name="role", permissions="- Read: [/services/*]")
         before = connection.counts["statements"]
         with pytest.raises(NotAllowed):
             await world.on(connection).application(world.home.application, READ)
@@ -146,11 +146,11 @@ async def test_what_is_taken_away_is_gone_with_the_next_request(world: World, ch
     async with world.database.connection() as connection:
         await world.on(connection).instance(world.home.instance, READ)
         if change == "revoke":
-            await roles.revoke(connection, role_ids=[role], user_id=world.ann)
+            await users.roles_revoke(connection, role_ids=[role], user_id=world.ann)
         elif change == "leave":
             await users.leave_organization(connection, organization_id=world.home.id, user_id=world.ann)
         else:
-            await roles.delete(connection, id=role)
+            await users.roles_delete(connection, id=role)
         with pytest.raises(NotAllowed):
             await world.on(connection).instance(world.home.instance, READ)
 
@@ -171,7 +171,7 @@ async def test_grants_seen_in_a_transaction_that_fails_are_given_to_nobody_later
 
     async def failing() -> None:
         async with world.database.transaction() as connection:
-            await roles.update(connection, id=role, name="role", permissions=READ_ALL)
+            await users.update(connection, id=role, name="role", permissions=READ_ALL)
             await world.on(connection).application(world.home.application, READ)
             raise ZeroDivisionError
 
@@ -179,7 +179,7 @@ async def test_grants_seen_in_a_transaction_that_fails_are_given_to_nobody_later
         await failing()
     async with world.database.connection() as connection:
         # Another change: with a counted stamp it would now reach the number that the failed transaction had.
-        await roles.update(connection, id=role, name="role", permissions="- Read: [/services/*]")
+        await users.update(connection, id=role, name="role", permissions="- Read: [/services/*]")
         with pytest.raises(NotAllowed):
             await world.on(connection).application(world.home.application, READ)
 
@@ -231,7 +231,7 @@ async def test_a_renewed_hash_ends_nothing(world: World) -> None:
 async def test_an_administrator_may_do_everything_although_the_stored_text_says_nothing(world: World) -> None:
     async with world.database.connection() as connection:
         await connection.execute("UPDATE roles SET permissions = ''")
-        await roles.assign(connection, role_ids=[world.home.administrator_role], user_id=world.ann)
+        await users.assign(connection, role_ids=[world.home.administrator_role], user_id=world.ann)
         for permission in Permission:
             await world.on(connection).instance(world.home.instance, permission, workflow="destroy")
 

@@ -3,7 +3,7 @@ import pytest
 from launchbay.access.grants import EVERYTHING, NOTHING, Grants, RoleGrants
 from launchbay.access.member_rules import can_evict, can_manage_roles
 from launchbay.access.role_text import read_role_text
-from launchbay.model.role import leaves_no_administrator
+from launchbay.store.users import leaves_no_administrator
 
 
 def holding(text: str) -> Grants:

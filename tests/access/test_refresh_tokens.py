@@ -6,9 +6,9 @@ from launchbay.access.refresh_tokens import Blocked, Generated, RefreshTokens, V
 from launchbay.access.security_events import LoggedSecurityEvents, SecurityEvent, SecurityEventKind
 from launchbay.access.throttle import AddressThrottle
 from launchbay.errors import NotAuthenticated, NotFound, TooManyRequests
-from launchbay.store import refresh_tokens as stored
 from launchbay.store import users
-from launchbay.store.pool import Database
+from launchbay.store import users as stored
+from launchbay.store.database import Database
 from tests.access.world import make_user
 from tests.clocks import HandClock
 

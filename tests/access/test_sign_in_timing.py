@@ -16,7 +16,7 @@ from launchbay.clock import SystemClock
 from launchbay.errors import NotAuthenticated
 from launchbay.ids import new_id
 from launchbay.store import users
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 
 SAMPLES = 2_000  # of each kind
 KNOWN, UNKNOWN = "ann@example.org", "nobody@example.org"

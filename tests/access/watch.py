@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Self
 
-from launchbay.store.pool import Connection, Database
+from launchbay.store.database import Connection, Database
 
 
 class Watch:

@@ -9,8 +9,8 @@ from typing import Any
 from launchbay.access.actor import Actor, Method
 from launchbay.access.grants import ADMINISTRATOR_TEXT
 from launchbay.ids import new_id
-from launchbay.store import roles, users
-from launchbay.store.pool import Connection, Database
+from launchbay.store import users
+from launchbay.store.database import Connection, Database
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ async def make_organization(connection: Connection, name: str = "Acme") -> Organ
     """
     for statement in statements.split(";"):
         await connection.execute(statement.encode(), values)
-    await roles.insert(
+    await users.roles_insert(
         connection,
         id=made.administrator_role,
         organization_id=made.id,
@@ -66,10 +66,10 @@ async def make_user(
 
 async def give_role(connection: Connection, organization_id: str, user_id: str, text: str, name: str = "role") -> str:
     role_id = new_id()
-    await roles.insert(
+    await users.roles_insert(
         connection, id=role_id, organization_id=organization_id, name=name, permissions=text, kind="custom"
     )
-    await roles.assign(connection, role_ids=[role_id], user_id=user_id)
+    await users.assign(connection, role_ids=[role_id], user_id=user_id)
     return role_id
 
 

@@ -20,8 +20,8 @@ from launchbay.bootstrap.parts import Parts, started
 from launchbay.clock import Clock
 from launchbay.ids import is_id, new_id
 from launchbay.settings import Settings
-from launchbay.store import roles, users
-from launchbay.store.pool import Database
+from launchbay.store import users
+from launchbay.store.database import Database
 from launchbay.usecases.first_start import create_organization
 from launchbay.web.server import serve
 
@@ -137,7 +137,7 @@ class Api(Caller):
             await users.join_organization(connection, organization_id=organization, user_id=user_id)
             if permissions:
                 role_id, text = new_id(), "".join(f"- {entry}\n" for entry in permissions)
-                await roles.insert(
+                await users.roles_insert(
                     connection,
                     id=role_id,
                     organization_id=organization,
@@ -145,7 +145,7 @@ class Api(Caller):
                     permissions=text,
                     kind="custom",
                 )
-                await roles.assign(connection, role_ids=[role_id], user_id=user_id)
+                await users.assign(connection, role_ids=[role_id], user_id=user_id)
         return self.caller(basic(email, password))
 
     async def outsider(self) -> tuple[Caller, str, str]:

@@ -58,7 +58,7 @@ async def test_work_is_taken_again_when_jobs_have_started(api: Api, monkeypatch:
     async def backlog(_: object, **__: object) -> int:
         return waiting
 
-    monkeypatch.setattr("launchbay.store.load.backlog", backlog)
+    monkeypatch.setattr("launchbay.store.jobs.backlog", backlog)
     bound = Backlog(5, clock)
     async with api.database.connection() as connection:
         with pytest.raises(Exception, match="5 or more"):

@@ -9,8 +9,8 @@ import pytest
 
 from launchbay.engine.cleaner import Cleaner
 from launchbay.ids import new_id
-from launchbay.store import idempotency_keys
-from launchbay.store.pool import OutcomeUnknown, _Transaction
+from launchbay.store import audit
+from launchbay.store.database import OutcomeUnknown, _Transaction
 from tests.api.manifests import WORKFLOWS
 from tests.api.people import PASSWORD, fresh_email, person
 from tests.api.running import JSON, Api, Caller, accepted, fresh_name, refused, running_api
@@ -206,7 +206,7 @@ async def test_a_failure_before_the_commit_leaves_no_change_and_no_key(
 
     key = new_id()
     with monkeypatch.context() as patch:
-        patch.setattr(idempotency_keys, "finish", broken)
+        patch.setattr(audit, "finish", broken)
         refused(await send(api, *launching, key), 500)
     assert await instances_of(api, application) == []
     answer = await send(api, *launching, key)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 from tests.api.running import UNKNOWN, Api, accepted, refused, running_api
 from tests.databases import Databases
 from tests.outgoing.loopback import LoopbackServer, answer, loopback_server, redirect

@@ -11,7 +11,7 @@ from launchbay.access.key_file import FILE_NAME, KeyFile
 from launchbay.access.secret_key import SecretKey, read_secret_key
 from launchbay.actions import registry
 from launchbay.bootstrap.main import main
-from launchbay.store import resealing
+from launchbay.store import keys
 from launchbay.usecases.resealing import SEALED
 from tests.api.running import Api, accepted, running_api
 from tests.api.test_vault_secrets import LEAK, SECRET, USER, assert_covered, everything_stored
@@ -105,7 +105,7 @@ async def test_what_a_server_with_the_former_key_sealed_meanwhile_is_sealed_anew
     await rotate(api)
     # Another server, whose copy of the file is still the old one.
     async with api.database.transaction() as connection:
-        column, purpose = resealing.vault, SEALED[resealing.vault]
+        column, purpose = keys.vault, SEALED[keys.vault]
         key = read_secret_key(file_of(api).path)
         for row in await column.rows(connection, id="", part="", mark=b"-----", count=99):
             sealed = SecretKey(former).seal(key.open(row.sealed, purpose(row.id, row.part)), purpose(row.id, row.part))

@@ -9,7 +9,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.plan import PLAN_VERSION
 from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import jobs
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
 from tests.api.running import Api, accepted, running_api
 
 MANIFEST = """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
 from launchbay.usecases import launching
 from launchbay.usecases.launch_writing import write_launch
 

@@ -19,8 +19,8 @@ from launchbay.machines import running
 from launchbay.machines.clouds.cloud import Node
 from launchbay.machines.clouds.making import Making
 from launchbay.model.job import StepStatus, move_step
-from launchbay.store import instances, jobs, pool, schedules
-from launchbay.store.pool import Connection
+from launchbay.store import database, instances, jobs, schedules
+from launchbay.store.database import Connection
 from launchbay.store.statements import Value, load
 from launchbay.usecases import launching
 from launchbay.usecases.launch_writing import write_launch
@@ -31,7 +31,7 @@ _background: set[asyncio.Task[Any]] = set()
 
 def answer_before_commit() -> None:
     """Commit a launch a moment after the client was told of it."""
-    commit = pool._Transaction.__aexit__
+    commit = database._Transaction.__aexit__
     launches: set[int] = set()
 
     async def write_and_mark(connection: Connection, *given: Any) -> Any:
@@ -56,7 +56,7 @@ def answer_before_commit() -> None:
         task.add_done_callback(_background.discard)
 
     patch.object(launching, "write_launch", write_and_mark).start()
-    pool._Transaction.__aexit__ = later  # type: ignore[method-assign] # the defect
+    database._Transaction.__aexit__ = later  # type: ignore[method-assign] # the defect
 
 
 def no_fence() -> None:

@@ -26,7 +26,7 @@ from launchbay.planning.accept import accept
 from launchbay.planning.commands import plan_launch, plan_run
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.settings import Settings
-from launchbay.store.pool import Connection, Database
+from launchbay.store.database import Connection, Database
 from tests.runtime.probes import World
 
 PATIENCE_S = 15.0

@@ -8,7 +8,7 @@ from typing import Any, LiteralString
 from psycopg import AsyncConnection
 
 from launchbay.engine.queue import Queue, defer
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 
 POLL_S = 1.0  # what is found only by polling takes up to this long
 

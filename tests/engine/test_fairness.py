@@ -8,7 +8,7 @@ from psycopg import AsyncConnection
 
 from launchbay.engine.queue import defer
 from launchbay.engine.queue_schema import apply_schema
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 from tests.engine.queue_workers import Runs, ask, empty, until, working
 
 PLACES = 10

@@ -13,7 +13,7 @@ from launchbay.engine.pinned_hosts import PinnedHosts
 from launchbay.errors import ActionFailed
 from launchbay.ids import new_id
 from launchbay.machines.contract import Errand
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 from tests.machines.errands import errand
 
 

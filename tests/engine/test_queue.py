@@ -12,7 +12,7 @@ from psycopg_pool import AsyncConnectionPool
 from launchbay.clock import SystemClock
 from launchbay.engine.queue import DEFER_SQL, Queue, defer
 from launchbay.engine.rescuer import Rescuer
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 from tests.engine.queue_workers import POLL_S, Runs, ask, cut_connections, empty, put, until, working
 
 STALLED_AFTER_S = 0.5  # ten heartbeats of the victim: enough of them come through on a busy machine

@@ -4,7 +4,7 @@ import pytest
 
 from launchbay.engine.queue import Queue
 from launchbay.engine.rescuer import Rescuer
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 from tests.clocks import HandClock
 from tests.engine.queue_workers import ask
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.webhook import EVENTS, checked_events, pause_s, signature
+from launchbay.store.webhooks import EVENTS, checked_events, pause_s, signature
 
 
 @given(st.lists(st.sampled_from(EVENTS), min_size=1))

@@ -6,8 +6,7 @@ import psycopg
 import pytest
 
 from launchbay.errors import Unavailable
-from launchbay.store.bounded_connection import BoundedConnection
-from launchbay.store.pool import Database, conninfo
+from launchbay.store.database import BoundedConnection, Database, conninfo
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from launchbay.errors import CannotStart, Unavailable
 from launchbay.store import cluster
+from launchbay.store.database import Database
 from launchbay.store.embedded import EmbeddedPostgres
-from launchbay.store.pool import Database
 
 # Holds the server of a data directory until it is killed; tells when it answers.
 HOLDER = """

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from launchbay.ids import new_id
-from launchbay.store.pool import Connection, Database
+from launchbay.store.database import Connection, Database
 
 
 async def insert(connection: Connection) -> str:

@@ -7,7 +7,7 @@ import pytest
 from psycopg import errors
 
 from launchbay.errors import CannotStart, Unavailable
-from launchbay.store.pool import Database, OutcomeUnknown, check_version, conninfo, shown
+from launchbay.store.database import Database, OutcomeUnknown, check_version, conninfo, shown
 
 INSERT = "INSERT INTO organizations (id, name) VALUES ('a', 'Acme')"
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from launchbay.limits import LIST_CHUNK_ROWS
-from launchbay.store import server_keys, statements
-from launchbay.store.pool import Connection, Database
+from launchbay.store import keys, statements
+from launchbay.store.database import Connection, Database
 from launchbay.store.statements import Change, Row, Rows, Value
 from tests.store.numbered import numbered
 
@@ -108,10 +108,10 @@ async def test_a_stream_left_early_leaves_its_transaction_in_order(connection: C
 
 
 async def test_the_first_proposal_of_a_key_decides_for_all(connection: Connection) -> None:
-    assert await server_keys.get(connection, name="tokens") is None
-    assert await server_keys.propose(connection, name="tokens", value=b"first") == 1
-    assert await server_keys.propose(connection, name="tokens", value=b"second") == 0
-    assert await server_keys.get(connection, name="tokens") == b"first"
+    assert await keys.get(connection, name="tokens") is None
+    assert await keys.propose(connection, name="tokens", value=b"first") == 1
+    assert await keys.propose(connection, name="tokens", value=b"second") == 0
+    assert await keys.get(connection, name="tokens") == b"first"
 
 
 def test_a_statement_that_the_file_does_not_have_is_named_with_those_it_has() -> None:

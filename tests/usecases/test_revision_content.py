@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from launchbay.model.application import Revision
+from launchbay.store.applications import Revision
 from launchbay.usecases.launch_request import LaunchRequest
 from launchbay.usecases.revision_content import with_revision
 

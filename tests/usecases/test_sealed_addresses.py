@@ -5,7 +5,7 @@ import secrets
 from launchbay.access.key_file import KEY_BYTES
 from launchbay.access.secret_key import SecretKey
 from launchbay.ids import new_id
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 from launchbay.usecases.sealed_addresses import opened_source, opened_webhook, seal_addresses
 
 URL = "https://hooks.example/services/T0/canary?token=canary"

@@ -16,7 +16,7 @@ from launchbay.clock import Clock
 from launchbay.errors import NotAuthenticated
 from launchbay.limits import VERIFIED_CREDENTIALS, VERIFIED_CREDENTIALS_S
 from launchbay.store import users
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from launchbay.clock import Clock
 from launchbay.errors import NotAuthenticated
 from launchbay.ids import is_id
 from launchbay.limits import SESSION_TOKEN_BYTES, SESSIONS_VERIFIED
-from launchbay.model.user import User
+from launchbay.store.users import User
 
 ALGORITHM = "EdDSA"
 AUDIENCE = "launchbay"

@@ -10,10 +10,9 @@ from launchbay.access.grants import EVERYTHING, NOTHING, Entry, Grants, RoleGran
 from launchbay.access.role_text import read_role_text
 from launchbay.errors import BadRequest
 from launchbay.limits import GRANTS_KEPT
-from launchbay.model.role import RoleKind
-from launchbay.store import roles
-from launchbay.store.pool import Connection
-from launchbay.store.roles import HeldRole
+from launchbay.store import users
+from launchbay.store.database import Connection
+from launchbay.store.users import HeldRole, RoleKind
 
 _log = structlog.get_logger("launchbay.access")
 
@@ -35,7 +34,7 @@ class GrantsCache:
         key = (user_id, organization_id)
         kept = self._kept.get(key)
         if kept is None or kept.stamp != stamp:
-            rows = await roles.held(connection, user_id=user_id, organization_id=organization_id)
+            rows = await users.held(connection, user_id=user_id, organization_id=organization_id)
             if not rows:
                 return NOTHING  # the organization is being deleted
             # Grants and stamp of one snapshot belong together; the stamp given may be older already.

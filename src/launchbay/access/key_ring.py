@@ -16,9 +16,9 @@ from joserfc.jwk import OKPKey
 from launchbay.access.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.ids import new_id
-from launchbay.store import session_keys
-from launchbay.store.pool import Database
-from launchbay.store.session_keys import SessionKeyRow
+from launchbay.store import keys
+from launchbay.store.database import Database
+from launchbay.store.keys import SessionKeyRow
 
 ROTATED_AFTER_S = 30 * 24 * 3600.0
 _READ_AGAIN_S = 300.0
@@ -81,7 +81,7 @@ class KeyRing:
 
     async def _refresh(self, *, new_key: bool) -> None:
         async with self._database.connection() as connection:
-            rows = await session_keys.all_keys(connection)
+            rows = await keys.all_keys(connection)
         if new_key or not rows or rows[0].age_s > ROTATED_AFTER_S or self._expired(rows):
             rows = await self._replace(new_key=new_key)
         # A key is opened once; opening all of them again at every reading would cost for nothing.
@@ -93,16 +93,14 @@ class KeyRing:
     async def _replace(self, *, new_key: bool) -> list[SessionKeyRow]:
         """Make a key where one is due and drop those that nothing needs, one server at a time."""
         async with self._database.transaction() as connection:
-            await session_keys.lock(connection, number=_LOCK)
-            rows = await session_keys.all_keys(connection)
+            await keys.lock(connection, number=_LOCK)
+            rows = await keys.all_keys(connection)
             if new_key or not rows or rows[0].age_s > ROTATED_AFTER_S:
                 key_id = new_id()
                 private = Ed25519PrivateKey.generate().private_bytes_raw()
-                await session_keys.insert(
-                    connection, id=key_id, sealed=self._secret.seal(private, session_key_purpose(key_id))
-                )
-            await session_keys.delete(connection, ids=self._expired(rows))
-            return await session_keys.all_keys(connection)
+                await keys.insert(connection, id=key_id, sealed=self._secret.seal(private, session_key_purpose(key_id)))
+            await keys.delete(connection, ids=self._expired(rows))
+            return await keys.all_keys(connection)
 
     def _expired(self, rows: list[SessionKeyRow]) -> list[str]:
         """Return the keys whose successor is older than anything they can have signed."""

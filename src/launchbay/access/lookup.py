@@ -25,17 +25,15 @@ from launchbay.access.permissions import Permission
 from launchbay.access.resources import Resource
 from launchbay.errors import NotAllowed, NotAuthenticated, NotFound
 from launchbay.ids import is_id
-from launchbay.model.application import Application, Revision
-from launchbay.model.environment import Environment
-from launchbay.model.instance_detail import InstanceDetail
-from launchbay.model.instance_record import InstanceRecord
-from launchbay.model.organization import Organization
-from launchbay.model.role import Role
-from launchbay.model.service import Service
-from launchbay.model.user import User
 from launchbay.store import lookups
+from launchbay.store.applications import Application, Revision
+from launchbay.store.database import Connection
+from launchbay.store.environments import Environment
+from launchbay.store.instances import InstanceDetail, InstanceRecord
 from launchbay.store.lookups import Look, Sighting
-from launchbay.store.pool import Connection
+from launchbay.store.organizations import Organization
+from launchbay.store.services import Service
+from launchbay.store.users import Role, User
 
 T = TypeVar("T")
 

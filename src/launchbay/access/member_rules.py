@@ -5,7 +5,7 @@ from collections.abc import Collection
 from launchbay.access import gate, resources
 from launchbay.access.grants import Grants
 from launchbay.access.permissions import Permission
-from launchbay.model.role import leaves_no_administrator
+from launchbay.store.users import leaves_no_administrator
 
 
 def can_manage_roles(grants: Grants, user_id: str) -> bool:

@@ -19,10 +19,9 @@ from launchbay.limits import (
     REFRESH_TOKENS_BLOCKED,
     REFRESH_TOKENS_SUSPICIOUS,
 )
-from launchbay.model.user import User
-from launchbay.store import refresh_tokens
-from launchbay.store.pool import Connection
-from launchbay.store.refresh_tokens import RefreshTokenRow
+from launchbay.store import users
+from launchbay.store.database import Connection
+from launchbay.store.users import RefreshTokenRow, User
 
 _PREFIX = "lbr_"  # tells people and secret scanners what they have found
 _RANDOM_BYTES = 32
@@ -79,21 +78,21 @@ class RefreshTokens:
 
     async def generate(self, connection: Connection, user_id: str, label: str) -> Generated | Blocked:
         """Make a token, in a transaction. Raises NotAuthenticated when the account is gone or disabled."""
-        if await refresh_tokens.lock_user(connection, user_id=user_id) is None:
+        if await users.lock_user(connection, user_id=user_id) is None:
             raise NotAuthenticated("This account is disabled or does not exist any more.", "Ask an administrator.")
-        state = await refresh_tokens.generation_state(connection, user_id=user_id)
+        state = await users.generation_state(connection, user_id=user_id)
         assert state is not None, "the account is locked, so it is there"
         if state.blocked_s > 0:
             return Blocked(state.blocked_s)
         judged = verdict(state.recent)
         if judged is Verdict.BLOCKED:
-            await refresh_tokens.block(connection, user_id=user_id, seconds=REFRESH_TOKEN_BLOCK_S)
+            await users.block(connection, user_id=user_id, seconds=REFRESH_TOKEN_BLOCK_S)
             self._report(SecurityEventKind.REFRESH_TOKENS_BLOCKED, user_id, state.recent)
             return Blocked(REFRESH_TOKEN_BLOCK_S)
         if judged is Verdict.SUSPICIOUS:
             self._report(SecurityEventKind.MANY_REFRESH_TOKENS, user_id, state.recent + 1)
         token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
-        row = await refresh_tokens.insert(
+        row = await users.refresh_tokens_insert(
             connection,
             id=new_id(),
             user_id=user_id,
@@ -106,11 +105,11 @@ class RefreshTokens:
 
     async def of_user(self, connection: Connection, user_id: str) -> list[RefreshTokenRow]:
         """Return the user's usable tokens, the newest first; never their values."""
-        return await refresh_tokens.of_user(connection, user_id=user_id)
+        return await users.refresh_tokens_of_user(connection, user_id=user_id)
 
     async def revoke(self, connection: Connection, user_id: str, token_id: str) -> None:
         """End one of the user's own tokens. Raises NotFound; somebody else's token is not found either."""
-        if not is_id(token_id) or not await refresh_tokens.revoke(connection, id=token_id, user_id=user_id):
+        if not is_id(token_id) or not await users.revoke(connection, id=token_id, user_id=user_id):
             raise NotFound(
                 f"You have no refresh token {token_id[:80]!r}.", "Look its id up in the list of your tokens."
             )
@@ -124,7 +123,7 @@ class RefreshTokens:
         self._throttle.begin(address)
         possible = token.startswith(_PREFIX) and len(token) <= _LONGEST and token.isascii()
         try:
-            user = await refresh_tokens.redeem(connection, token_hash=_hash(token)) if possible else None
+            user = await users.redeem(connection, token_hash=_hash(token)) if possible else None
         except BaseException:
             self._throttle.withdraw(address)
             raise

@@ -15,7 +15,7 @@ from launchbay.machines.parts import Parts
 from launchbay.machines.registry import Late, Providers
 from launchbay.machines.sweep import Sweepable
 from launchbay.settings import Settings
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 
 CLOUD, CONTAINER = "cloud", "container"
 _EVERY = "*"

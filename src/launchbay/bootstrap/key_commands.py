@@ -14,8 +14,8 @@ from launchbay.bootstrap.options import config_option, data_option, database_opt
 from launchbay.bootstrap.parts import prepare as prepare_database
 from launchbay.errors import CannotStart
 from launchbay.settings import Settings
+from launchbay.store.database import Database
 from launchbay.store.embedded import EmbeddedPostgres
-from launchbay.store.pool import Database
 from launchbay.usecases.resealing import Resealed, reseal
 
 Line = tuple[str, bytes]

@@ -17,7 +17,7 @@ from launchbay.machines.parts import Parts
 from launchbay.machines.registry import Late, Providers
 from launchbay.service_types.key_pairs import KeyPairs
 from launchbay.settings import Settings
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 
 _DIRECTORY = "machines"
 

@@ -57,9 +57,9 @@ from launchbay.runtime.run import RetryPacing, Surroundings
 from launchbay.service_types.cloud_account import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
+from launchbay.store.database import Database, conninfo
 from launchbay.store.embedded import EmbeddedPostgres
-from launchbay.store.event_feed import EventFeed
-from launchbay.store.pool import Database, conninfo
+from launchbay.store.events import EventFeed
 from launchbay.store.schema import CONNECTION_NAME, upgrade
 from launchbay.telemetry.metrics import exposition
 from launchbay.telemetry.tracing import tracing

@@ -7,7 +7,7 @@ from typing import Any
 
 from launchbay.manifest.component_types import SERVICE, SUBMODULE
 from launchbay.manifest.graph import ApplicationPin, CompiledManifest, Component
-from launchbay.store.browsing import RelativeRow
+from launchbay.store.instances import RelativeRow
 
 APPLICATION = "application:"  # no component has a colon in its name
 _KINDS = {SUBMODULE: "submodule", SERVICE: "service"}

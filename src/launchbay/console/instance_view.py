@@ -11,11 +11,9 @@ from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.approval import ApprovalStatus
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.job import JobStatus, StepStatus, raise_percent
 from launchbay.store.approvals import ApprovalRow
-from launchbay.store.browsing import RelativeRow
-from launchbay.store.instances import JobRow, read_history
+from launchbay.store.instances import InstanceRecord, JobRow, RelativeRow, read_history
 from launchbay.usecases.approvals import of_instance as approvals_of
 from launchbay.usecases.browsing import masking_of, read_family, read_instance_record
 from launchbay.usecases.instances import read_instance

@@ -8,7 +8,7 @@ from launchbay.console.form import Form
 from launchbay.console.parameter_fields import Field, filled, launch_fields, values, with_errors
 from launchbay.console.visit import Visit
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.application import Application
+from launchbay.store.applications import Application
 from launchbay.usecases.submodule_request import SubmoduleRequest
 from launchbay.usecases.submodule_shapes import Asked, SubmoduleShape, Way, submodule_shapes
 

@@ -19,7 +19,7 @@ from launchbay.model.approval import Answer, ApprovalStatus, Question, Verdict, 
 from launchbay.runtime.run import JobRun
 from launchbay.runtime.slot import lent_slot
 from launchbay.store import approvals as store
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 
 LOOK_S = 1.0
 

@@ -17,8 +17,8 @@ from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.graph import Graph, existing
 from launchbay.runtime.run import JobRun, OtherInstances, Surroundings
 from launchbay.runtime.state import InstanceState
+from launchbay.store.database import Database
 from launchbay.store.jobs import ClaimRow
-from launchbay.store.pool import Database
 
 
 class Assembly:

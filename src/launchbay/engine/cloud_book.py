@@ -15,9 +15,9 @@ from launchbay.machines.clouds.account import GIVEN, CloudAccount, Place
 from launchbay.machines.contract import Errand
 from launchbay.service_types.cloud_account import CloudAccount as AccountType
 from launchbay.service_types.sealed import open_secrets, sign_in_purpose
-from launchbay.store import clouds as store
-from launchbay.store.clouds import AccountRow
-from launchbay.store.pool import Connection, Database
+from launchbay.store import machines as store
+from launchbay.store.database import Connection, Database
+from launchbay.store.machines import AccountRow
 
 P = ParamSpec("P")
 T = TypeVar("T")

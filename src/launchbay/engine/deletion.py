@@ -16,9 +16,9 @@ from launchbay.runtime.journal import StepRecord
 from launchbay.runtime.machines import release_everything, stop_commands
 from launchbay.runtime.run import Budget, JobRun
 from launchbay.runtime.state import InstanceState
-from launchbay.store import job_control
-from launchbay.store.job_control import BelowRow
-from launchbay.store.pool import Database
+from launchbay.store import jobs
+from launchbay.store.database import Database
+from launchbay.store.jobs import BelowRow
 
 log = structlog.get_logger(__name__)
 
@@ -72,9 +72,9 @@ async def release_below(database: Database, job: JobRun) -> list[str]:
 
 async def _plan(database: Database, job_id: str) -> str | None:
     async with database.connection() as connection:
-        return await job_control.plan(connection, job_id=job_id)
+        return await jobs.plan(connection, job_id=job_id)
 
 
 async def _below(database: Database, instance_id: str) -> list[BelowRow]:
     async with database.connection() as connection:
-        return await job_control.below(connection, instance_id=instance_id)
+        return await jobs.below(connection, instance_id=instance_id)

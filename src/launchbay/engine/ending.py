@@ -22,8 +22,8 @@ from launchbay.planning.accept import accept
 from launchbay.planning.commands import plan_trigger
 from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import jobs, schedules
+from launchbay.store.database import Connection, Database
 from launchbay.store.jobs import ClaimRow
-from launchbay.store.pool import Connection, Database
 from launchbay.telemetry import metrics
 
 log = structlog.get_logger(__name__)

@@ -14,7 +14,7 @@ from launchbay.service_types.contract import ServiceCall
 from launchbay.service_types.resource_pool import ResourcePool
 from launchbay.service_types.sealed import ServiceSeal
 from launchbay.store import services
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 from launchbay.store.services import OfferedOfType
 
 POLICY = "machines.pool"

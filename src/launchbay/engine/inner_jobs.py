@@ -30,10 +30,10 @@ from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE, plan_call
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.run import JobRun, LinkedInstance
 from launchbay.runtime.slot import rest
-from launchbay.store import inner_jobs as store
-from launchbay.store import job_control
-from launchbay.store.inner_jobs import OutcomeRow, TargetRow
-from launchbay.store.pool import Database
+from launchbay.store import jobs
+from launchbay.store import jobs as store
+from launchbay.store.database import Database
+from launchbay.store.jobs import InnerJobsOutcomeRow, TargetRow
 
 BUSY_FIRST_S = 0.05
 BUSY_LONGEST_S = 1.0
@@ -191,7 +191,7 @@ class InnerJobs:
     async def _cancel(self, job_id: str, reason: str = TOO_LONG) -> bool:
         """Ask a job to end; False when somebody has done so before, or it has ended."""
         async with self._database.connection() as connection:
-            return await job_control.cancel_inner(connection, job_id=job_id, reason=reason) > 0
+            return await jobs.cancel_inner(connection, job_id=job_id, reason=reason) > 0
 
     async def give_up_orphans(self) -> None:
         """Cancel the jobs whose outer job has ended without them, and bring them to their ends with what they did.
@@ -243,22 +243,22 @@ class InnerJobs:
                 **job_columns(plan, manifest),
             )
             if begun is not None and resumes:
-                await job_control.take_over(connection, job_id=job_id, earlier_id=resumes[-1])
+                await jobs.take_over(connection, job_id=job_id, earlier_id=resumes[-1])
         return begun is not None
 
     async def _feed(self, instance_id: str, signals: str) -> None:
         async with self._database.connection() as connection:
             await store.feed(connection, instance_id=instance_id, signals=signals)
 
-    async def _before(self, outer: JobRun, path: str) -> list[OutcomeRow]:
+    async def _before(self, outer: JobRun, path: str) -> list[InnerJobsOutcomeRow]:
         """Return the jobs that the same call was in the jobs that the outer one resumes, the last one last."""
         job_ids = [inner_job_id(job_id, path) for job_id in outer.plan.resumes]
         async with self._database.connection() as connection:
             return await store.outcomes(connection, job_ids=job_ids)
 
-    async def _outcome(self, job_id: str) -> OutcomeRow | None:
+    async def _outcome(self, job_id: str) -> InnerJobsOutcomeRow | None:
         async with self._database.connection() as connection:
-            return await store.outcome(connection, job_id=job_id)
+            return await store.inner_jobs_outcome(connection, job_id=job_id)
 
     async def _target(self, instance_id: str) -> TargetRow:
         async with self._database.connection() as connection:
@@ -302,7 +302,7 @@ def inner_job_id(outer_job_id: str, path: str) -> str:
     return outer_job_id[:8] + hashlib.sha256(f"{outer_job_id}\n{path}".encode()).hexdigest()[:16]
 
 
-def _results(outcome: OutcomeRow, outer: JobRun) -> dict[str, Any]:
+def _results(outcome: InnerJobsOutcomeRow, outer: JobRun) -> dict[str, Any]:
     results: dict[str, Any] = outer.secrets.opened(msgspec.json.decode(outcome.results or "{}"))
     return results
 

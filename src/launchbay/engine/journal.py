@@ -24,7 +24,7 @@ from launchbay.model.step_path import is_own_step, step_name
 from launchbay.runtime.journal import StepRecord
 from launchbay.runtime.secrets import Secrets
 from launchbay.store import jobs
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 from launchbay.telemetry import metrics
 
 LAZY_S = 0.25  # log lines, percentages and notes wait this long for company

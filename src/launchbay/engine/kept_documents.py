@@ -8,10 +8,10 @@ from launchbay.actions.contract import Document
 from launchbay.engine.journal import patiently
 from launchbay.errors import ActionFailed, Fenced
 from launchbay.ids import new_id
-from launchbay.model.kept_documents import kept_document_purpose
 from launchbay.runtime.run import JobRun, KeptKey
-from launchbay.store import kept_documents as store
-from launchbay.store.pool import Database
+from launchbay.store import instances as store
+from launchbay.store.database import Database
+from launchbay.store.instances import kept_document_purpose
 
 
 class PostgresDocuments:

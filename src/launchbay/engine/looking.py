@@ -19,7 +19,7 @@ from launchbay.runtime.results import return_values
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import schedules
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
 
 
 async def look(

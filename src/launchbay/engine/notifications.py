@@ -10,7 +10,7 @@ from launchbay.actions.contract import idempotency_key
 from launchbay.engine.journal import patiently
 from launchbay.runtime.run import JobRun
 from launchbay.store import webhooks
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 
 
 class WebhookNotices:

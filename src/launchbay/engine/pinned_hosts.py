@@ -1,8 +1,8 @@
 """The pinned keys of hosts in the database: implements `machines.contract.HostKeys`."""
 
 from launchbay.machines.contract import Errand
-from launchbay.store import host_keys as store
-from launchbay.store.pool import Database
+from launchbay.store import machines as store
+from launchbay.store.database import Database
 
 
 class PinnedHosts:

@@ -13,8 +13,8 @@ from launchbay.access.secret_key import SecretKey
 from launchbay.clock import to_ms
 from launchbay.observe.audit import Audit
 from launchbay.runtime.run import JobRun
-from launchbay.store.pool import Connection
-from launchbay.store.retention import DroppedRow
+from launchbay.store.database import Connection
+from launchbay.store.jobs import DroppedRow
 from launchbay.store.schedules import DueRow
 from launchbay.store.webhooks import DisabledRow
 

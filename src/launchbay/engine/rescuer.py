@@ -8,7 +8,7 @@ import psycopg
 
 from launchbay.clock import Clock
 from launchbay.engine.queue import Beat, Queue
-from launchbay.store.pool import unavailable
+from launchbay.store.database import unavailable
 
 
 class Rescuer:

@@ -13,8 +13,8 @@ from launchbay import limits
 from launchbay.access.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.engine.recording import Recording
-from launchbay.store import retention
-from launchbay.store.pool import Connection, Database
+from launchbay.store import jobs
+from launchbay.store.database import Connection, Database
 from launchbay.store.statements import Change
 
 RETAIN_S = 60.0
@@ -52,15 +52,13 @@ class Retention:
     async def purge(self) -> bool:
         """Do one round; True when there is more to do at once."""
         async with self._database.transaction() as connection:
-            if not await retention.take_turn(connection):
+            if not await jobs.take_turn(connection):
                 return False
             dropped = {
                 "instances": await self._destroyed(connection),
                 "jobs": await self._jobs(connection),
-                "log_lines": await self._dropped(retention.drop_log_lines, self._keeping.log_days, connection),
-                "audit_entries": await self._dropped(
-                    retention.drop_audit_entries, self._keeping.audit_days, connection
-                ),
+                "log_lines": await self._dropped(jobs.drop_log_lines, self._keeping.log_days, connection),
+                "audit_entries": await self._dropped(jobs.drop_audit_entries, self._keeping.audit_days, connection),
             }
         counts = {name: count for name, (count, _) in dropped.items() if count}
         if counts:
@@ -81,10 +79,10 @@ class Retention:
         days = self._keeping.destroyed_days
         if not days:
             return 0, False
-        for drop in (retention.drop_lines_of_destroyed, retention.drop_jobs_of_destroyed):
+        for drop in (jobs.drop_lines_of_destroyed, jobs.drop_jobs_of_destroyed):
             if await drop(connection, days=days, count=BATCH, instances=INSTANCES) >= BATCH:
                 return 0, True
-        dropped = await retention.drop_destroyed(connection, days=days, instances=INSTANCES)
+        dropped = await jobs.drop_destroyed(connection, days=days, instances=INSTANCES)
         for instance in dropped:
             await self._recording.dropped(connection, instance)
         return len(dropped), len(dropped) >= INSTANCES
@@ -93,7 +91,7 @@ class Retention:
         if not self._keeping.history_days:
             return 0, False
         at, job_id = self._place
-        seen = await retention.look_at_jobs(
+        seen = await jobs.look_at_jobs(
             connection,
             days=self._keeping.history_days,
             kept=limits.JOBS_KEPT,
@@ -102,7 +100,7 @@ class Retention:
             count=BATCH,
         )
         over = [job.id for job in seen if job.may_go]
-        count = await retention.drop_jobs(connection, ids=over) if over else 0
+        count = await jobs.drop_jobs(connection, ids=over) if over else 0
         if seen:
             self._place = (seen[-1].finished_at, seen[-1].id)
         elif self._clock.monotonic_s() - self._begun_s > _DAY_S:

@@ -34,9 +34,9 @@ from launchbay.runtime.results import return_values
 from launchbay.runtime.run import JobRun, Surroundings
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import STATE_VERSION, InstanceState
-from launchbay.store import job_control, jobs
+from launchbay.store import jobs
+from launchbay.store.database import Database
 from launchbay.store.jobs import ClaimRow, RecordRow
-from launchbay.store.pool import Database
 from launchbay.telemetry import metrics
 from launchbay.telemetry.tracing import Attributes, tracing
 
@@ -147,11 +147,11 @@ class Runner:
         """Return what earlier claims left, and why the job is to end now, if it is."""
         async with self._database.connection() as connection:
             records = {row.path: _record(row, secrets) for row in await jobs.records(connection, job_id=job_id)}
-            return records, await job_control.cancellation(connection, job_id=job_id)
+            return records, await jobs.cancellation(connection, job_id=job_id)
 
     async def _cancel_inner(self, reason: str, job_id: str) -> None:
         async with self._database.connection() as connection:
-            await job_control.cancel_inner(connection, job_id=job_id, reason=reason)
+            await jobs.cancel_inner(connection, job_id=job_id, reason=reason)
 
     async def _perform(
         self, job_id: str, claim: ClaimRow, journal: PostgresJournal, cancellation: str | None, goes_on: asyncio.Event

@@ -19,7 +19,7 @@ from launchbay.service_types.registry import ServiceTypes
 from launchbay.service_types.sealed import ServiceSeal, opened
 from launchbay.service_types.vault_references import is_reference, resolved
 from launchbay.store import services
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
 
 
 class ServiceCalls:

@@ -23,7 +23,7 @@ from launchbay.planning.commands import plan_destroy, plan_run, plan_trigger
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import schedules
-from launchbay.store.pool import Connection, Database
+from launchbay.store.database import Connection, Database
 from launchbay.store.schedules import DueRow, TargetRow
 from launchbay.telemetry import metrics
 

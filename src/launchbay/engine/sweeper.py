@@ -19,8 +19,8 @@ from launchbay.machines.contract import Errand
 from launchbay.machines.sweep import Found, Sweepable
 from launchbay.model.instance import InstanceStatus
 from launchbay.runtime.state import InstanceState
-from launchbay.store import audit, clouds
-from launchbay.store.pool import Connection, Database
+from launchbay.store import audit, machines
+from launchbay.store.database import Connection, Database
 
 REMOVE, REPORT, OFF = "remove", "report", "off"
 MODES = (REMOVE, REPORT, OFF)
@@ -50,7 +50,7 @@ class Sweeper:
         if self.mode == OFF:
             return
         async with self.database.connection() as connection:
-            if await clouds.claim_sweep(connection, interval_s=self.interval_s) is None:
+            if await machines.claim_sweep(connection, interval_s=self.interval_s) is None:
                 return
         async with asyncio.timeout(limits.SWEEP_S):
             for provider in await self.providers():
@@ -64,7 +64,7 @@ class Sweeper:
     async def _judge(self, provider: Sweepable, found: Found) -> None:
         """Take a machine down if it is a stray. No job of its instance begins meanwhile, which might take it over."""
         async with self.database.transaction() as connection:
-            reason = _reason(found, await clouds.standing(connection, instance_id=found.marks.instance))
+            reason = _reason(found, await machines.standing(connection, instance_id=found.marks.instance))
             if reason is None:
                 return
             about, errand = _document(provider, found, reason), _errand(provider, found)
@@ -84,7 +84,7 @@ class Sweeper:
             log.warning("sweep.removed", **about)
 
 
-def _reason(found: Found, instance: clouds.StandingRow | None) -> str | None:
+def _reason(found: Found, instance: machines.StandingRow | None) -> str | None:
     """Say why a machine belongs to nobody, None where it may belong to somebody."""
     if instance is None:
         return "its instance is unknown"

@@ -12,7 +12,7 @@ import psycopg
 import structlog
 from psycopg import sql
 
-from launchbay.store.bounded_connection import BoundedConnection
+from launchbay.store.database import BoundedConnection
 
 log = structlog.get_logger(__name__)
 

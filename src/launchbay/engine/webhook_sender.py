@@ -20,10 +20,9 @@ from launchbay.egress.http import OutgoingHttp, shown_url
 from launchbay.engine.recording import Recording
 from launchbay.errors import OutgoingFailed, Unavailable
 from launchbay.model.masking import Masking
-from launchbay.model.webhook import pause_s, secret_purpose, signature, url_purpose
 from launchbay.store import webhooks as store
-from launchbay.store.pool import Database
-from launchbay.store.webhooks import ClaimedRow
+from launchbay.store.database import Database
+from launchbay.store.webhooks import ClaimedRow, pause_s, secret_purpose, signature, url_purpose
 
 LOOK_S = 0.5
 LEASE_S = limits.WEBHOOK_TIMEOUT_S * 3

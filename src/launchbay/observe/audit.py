@@ -21,7 +21,7 @@ from launchbay.access.secret_key import SecretKey
 from launchbay.ids import is_id
 from launchbay.limits import AUDIT_DOCUMENT_BYTES
 from launchbay.store import audit as store
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
 
 Document = Mapping[str, Any]
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from launchbay.store.pool import Connection, Database
+from launchbay.store.database import Connection, Database
 
 
 def entered_once(

@@ -11,7 +11,7 @@ from launchbay.model.job import JobStatus
 from launchbay.model.plan import Plan
 from launchbay.planning.commands import planned_steps
 from launchbay.store import jobs
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
 from launchbay.telemetry.tracing import trace_parent
 
 

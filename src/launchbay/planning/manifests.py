@@ -8,8 +8,8 @@ from typing import TypeVar
 from launchbay.errors import Conflict
 from launchbay.limits import KIB
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.store import manifests
-from launchbay.store.pool import Connection
+from launchbay.store import applications
+from launchbay.store.database import Connection
 
 KEPT = 256  # a compiled manifest of 500 lines takes about 1 MB
 INLINE_CHARS = 16 * KIB  # takes a few milliseconds
@@ -34,7 +34,7 @@ class CompiledManifests:
         key = (application_id, version)
         compiled = self._by_version.get(key)
         if compiled is None:
-            content = await manifests.content(connection, application_id=application_id, version=version)
+            content = await applications.content(connection, application_id=application_id, version=version)
             if content is None:
                 raise Conflict("The application was deleted at the same moment.")
             compiled = self._by_version[key] = await unhurried(self._compile, content)

@@ -25,7 +25,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from launchbay.model.pins import PinKind, PinType, Signature
 from launchbay.model.types import Type
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
 
 ENTRY_POINT_GROUP = "launchbay.services"
 

@@ -7,9 +7,9 @@ from launchbay.access.secret_key import SecretKey
 from launchbay.errors import ActionFailed
 from launchbay.service_types.sealed import ServiceSeal
 from launchbay.service_types.vault_entries import KEY_PAIR
-from launchbay.store import vault as store
-from launchbay.store.pool import Database
-from launchbay.store.vault import OfferedEntry
+from launchbay.store import services as store
+from launchbay.store.database import Database
+from launchbay.store.services import OfferedEntry
 
 POLICY = "machines.keyPair"
 _SHOWN = 10

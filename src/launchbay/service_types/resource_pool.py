@@ -25,10 +25,10 @@ from launchbay.service_types.contract import (
     ServiceParameter,
     command_pins,
 )
-from launchbay.store import resource_pools as store
 from launchbay.store import services
-from launchbay.store.pool import Connection
-from launchbay.store.resource_pools import PooledRow
+from launchbay.store import services as store
+from launchbay.store.database import Connection
+from launchbay.store.services import PooledRow
 
 RESOURCES = "configuration.resources"
 _INTERFACE = "resource-pool"

@@ -9,7 +9,7 @@ import msgspec
 from launchbay.access.secret_key import SecretKey
 from launchbay.service_types.vault_references import kept_purpose, resolved
 from launchbay.store import services as store
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
 
 
 async def seal_parameters(key: SecretKey, connection: Connection, service_id: str, secrets: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from launchbay.service_types.contract import (
     command_pins,
 )
 from launchbay.store import services
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
 
 SHARED_INSTANCES_CATALOG = "builtin:shared_instances_catalog"
 CATALOG = "configuration.shared-instances"

@@ -4,9 +4,9 @@ from launchbay.errors import Conflict, FieldErrors
 from launchbay.limits import NAME_CHARS, VAULT_ENTRIES
 from launchbay.service_types.contract import ServiceCall
 from launchbay.store import services
-from launchbay.store import vault as store
-from launchbay.store.pool import Connection
-from launchbay.store.vault import SealedEntry
+from launchbay.store import services as store
+from launchbay.store.database import Connection
+from launchbay.store.services import SealedEntry
 
 KEY_PAIR = "key-pair"
 SECRET = "secret"  # noqa: S105 - a kind of entry, not one

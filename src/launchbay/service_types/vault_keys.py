@@ -12,7 +12,7 @@ from launchbay.service_types import ssh_keys
 from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand
 from launchbay.service_types.ssh_keys import BadKey, KeyPair
 from launchbay.service_types.vault_entries import KEY_PAIR, checked_entry_name, found_entry, has_room
-from launchbay.store import vault as store
+from launchbay.store import services as store
 
 _INTERFACE = "keypair-store"
 _ID = CommandArgument(STRING, "The name of the key pair, or its id.", required=True)
@@ -109,7 +109,7 @@ async def _keep(call: ServiceCall, name: str, pair: KeyPair) -> dict[str, Any]:
     entry_id = new_id()
     async with call.transaction() as connection:
         await has_room(connection, call)
-        made = await store.insert(
+        made = await store.vault_insert(
             connection,
             id=entry_id,
             service_id=call.service_id,
@@ -145,7 +145,7 @@ async def _list(call: ServiceCall) -> dict[str, Any]:
 async def _delete(call: ServiceCall) -> dict[str, Any]:
     async with call.transaction() as connection:
         entry = await store.find(connection, service_id=call.service_id, kind=KEY_PAIR, name=call.arguments["id"])
-        return {"removed": entry is not None and await store.delete(connection, id=entry.id) > 0}
+        return {"removed": entry is not None and await store.vault_delete(connection, id=entry.id) > 0}
 
 
 _WORK: Mapping[str, Callable[[ServiceCall], Awaitable[dict[str, Any]]]] = {

@@ -10,8 +10,8 @@ from typing import Any
 from launchbay.access.secret_key import SecretKey
 from launchbay.errors import Conflict
 from launchbay.service_types.vault_entries import SECRET
-from launchbay.store import vault as store
-from launchbay.store.pool import Connection
+from launchbay.store import services as store
+from launchbay.store.database import Connection
 
 SECRET_NAME = "fromVault"  # noqa: S105 - of a field
 VAULT = "vault"

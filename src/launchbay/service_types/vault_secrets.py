@@ -10,7 +10,7 @@ from launchbay.limits import SECRET_BYTES, SECRET_LEAST_CHARS
 from launchbay.model.types import BOOL, OBJECT, STRING, ListType
 from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand
 from launchbay.service_types.vault_entries import SECRET, checked_entry_name, found_entry, has_room
-from launchbay.store import vault as store
+from launchbay.store import services as store
 
 _INTERFACE = "secret-store"
 _NAME = CommandArgument(STRING, "The name of the secret, or its id.", required=True)
@@ -67,7 +67,7 @@ async def _set(call: ServiceCall) -> dict[str, Any]:
                 raise Conflict("The secret was deleted at the same moment.")
             return {"id": former.id, "name": name, "replaced": True}
         entry_id = new_id()
-        await store.insert(
+        await store.vault_insert(
             connection,
             id=entry_id,
             service_id=call.service_id,
@@ -94,7 +94,7 @@ async def _list(call: ServiceCall) -> dict[str, Any]:
 async def _delete(call: ServiceCall) -> dict[str, Any]:
     async with call.transaction() as connection:
         entry = await store.find(connection, service_id=call.service_id, kind=SECRET, name=call.arguments["name"])
-        return {"removed": entry is not None and await store.delete(connection, id=entry.id) > 0}
+        return {"removed": entry is not None and await store.vault_delete(connection, id=entry.id) > 0}
 
 
 _WORK: Mapping[str, Callable[[ServiceCall], Awaitable[dict[str, Any]]]] = {

@@ -1,10 +1,11 @@
 """Applications (`queries/applications.sql`)."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from launchbay.ids import NamedRow
-from launchbay.store.rows import AddressRow
-from launchbay.store.statements import load
+from launchbay.store.statements import AddressRow, load
 
 
 class ChangeableRow(NamedTuple):
@@ -30,3 +31,56 @@ active_count = _sql.value("active_count", int)
 delete_instances = _sql.change("delete_instances")
 delete = _sql.change("delete")
 find = _sql.value("find", str)
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One application; its manifests are numbered from 1 to `latest_version`."""
+
+    id: str
+    organization_id: str
+    name: str
+    latest_version: int
+    source_url: str | None  # what is shown of where the manifest is loaded from; None when it is uploaded
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A named combination of manifest version, parameters, environment and submodule revisions.
+
+    `parameters` and `submodules` are JSON texts, because their key order matters.
+    """
+
+    id: str
+    application_id: str
+    organization_id: str
+    name: str
+    version: int
+    parameters: str
+    environment_id: str | None
+    submodules: str
+    created_at: datetime
+
+
+class VersionRow(NamedTuple):
+    """A manifest version as lists show it."""
+
+    version: int
+    created_at: datetime
+    author_id: str
+
+
+_manifests_sql = load("manifests")
+content = _manifests_sql.value("content", str)
+of_application = _manifests_sql.rows("of_application", VersionRow)
+manifests_insert = _manifests_sql.change("insert")
+exists = _manifests_sql.value("exists", bool)
+
+_revisions_sql = load("revisions")
+revisions_of_application = _revisions_sql.rows("of_application", NamedRow)
+one = _revisions_sql.row("one", Revision)
+revisions_insert = _revisions_sql.change("insert")
+update = _revisions_sql.change("update")
+revisions_lock = _revisions_sql.value("lock", str)
+revisions_delete = _revisions_sql.change("delete")

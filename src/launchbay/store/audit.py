@@ -26,3 +26,17 @@ insert = _sql.change("insert")
 insert_for_actor = _sql.change("insert_for_actor")
 of_organization = _sql.rows("of_organization", AuditRow)
 of_object = _sql.rows("of_object", AuditRow)
+
+
+class StoredRow(NamedTuple):
+    """What a key was used for, and the sealed answer."""
+
+    fingerprint: str
+    answer: bytes
+
+
+_idempotency_keys_sql = load("idempotency_keys")
+begin = _idempotency_keys_sql.value("begin", bool)
+finish = _idempotency_keys_sql.change("finish")
+stored = _idempotency_keys_sql.row("stored", StoredRow)
+forget = _idempotency_keys_sql.change("forget")

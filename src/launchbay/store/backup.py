@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 
 from launchbay.errors import CannotStart
-from launchbay.store.pool import conninfo, shown
+from launchbay.store.database import conninfo, shown
 from launchbay.store.postgres_programs import run, run_archive
 from launchbay.store.schema import check_known
 

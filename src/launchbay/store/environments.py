@@ -1,5 +1,7 @@
 """Environments, and the services that they offer (`queries/environments.sql`)."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from launchbay.store.statements import load
@@ -47,3 +49,57 @@ services = _sql.rows("services", OfferedService)
 known_services = _sql.rows("known_services", IdRow)
 remove_services = _sql.change("remove_services")
 add_services = _sql.change("add_services")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One environment. `policies`, `markers` and `properties` are JSON texts, because their order matters."""
+
+    id: str
+    organization_id: str
+    name: str
+    is_default: bool
+    policies: str
+    markers: str
+    properties: str
+    created_at: datetime
+
+
+class OfferedInstance(NamedTuple):
+    """An instance that is offered as a service."""
+
+    id: str
+    name: str
+    application_id: str
+    version: int
+    status: str
+
+
+class BoundServiceRow(NamedTuple):
+    """A service as it is now; its secret parameters are apart."""
+
+    id: str
+    name: str
+    type_id: str
+    parameters: str
+
+
+class SealedRow(NamedTuple):
+    """A secret parameter, sealed."""
+
+    service_id: str
+    name: str
+    sealed: bytes
+
+
+_offers_sql = load("offers")
+offered_instances = _offers_sql.rows("offered_instances", OfferedInstance)
+environments_of = _offers_sql.rows("environments_of", IdRow)
+known_environments = _offers_sql.rows("known_environments", IdRow)
+lock_instance = _offers_sql.value("lock_instance", str)
+withdraw = _offers_sql.change("withdraw")
+offer = _offers_sql.change("offer")
+standing_on = _offers_sql.rows("standing_on", IdRow)
+lock_links = _offers_sql.value("lock_links", bool)
+bound_services = _offers_sql.rows("bound_services", BoundServiceRow)
+sealed_parameters = _offers_sql.rows("sealed_parameters", SealedRow)

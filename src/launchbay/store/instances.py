@@ -1,11 +1,85 @@
 """Instances: lists, history, small changes (`queries/instances.sql`)."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 
-from launchbay.model.instance_summary import InstanceSummary
+from launchbay.model.instance import InstanceStatus
+from launchbay.store.audit import AuditRow
+from launchbay.store.events import LogRow
 from launchbay.store.statements import load
+
+
+class InstanceDetail(msgspec.Struct, frozen=True):
+    """One instance; documents are JSON texts. `history` holds the newest jobs, newest first (`store/instances.py`).
+
+    `waits` is what its work waits for (`model/waiting.py`); None where nothing runs or is due.
+    A struct, unlike other records: this is the hot read, and a frozen dataclass takes a call for each field.
+    """
+
+    id: str
+    organization_id: str
+    application_id: str
+    environment_id: str
+    version: int
+    name: str
+    owner_id: str
+    status: str
+    parameters: str
+    return_values: str
+    components: str
+    user_data: str
+    environment_view: str
+    error_message: str | None
+    destroy_at: datetime | None
+    created_at: datetime
+    history: str
+    waits: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRecord:
+    """One instance; the documents are JSON texts, because their key order matters. The columns say what each is for."""
+
+    id: str
+    organization_id: str
+    application_id: str
+    environment_id: str
+    revision_id: str | None
+    version: int
+    name: str
+    owner_id: str
+    status: InstanceStatus
+    parent_id: str | None  # the instance that launched this one as its submodule
+    job_id: str | None
+    parameters: str
+    return_values: str
+    components: str
+    user_data: str
+    environment_view: str
+    state: str
+    error_message: str | None
+    destroy_at: datetime | None
+    created_at: datetime
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", InstanceStatus(self.status))  # rows bring the plain text
+
+
+class InstanceSummary(msgspec.Struct, frozen=True, gc=False):
+    """An instance as lists show it, in exactly the fields of the reference (§2), under their names.
+
+    There may be a hundred thousand in a list, so a row becomes this and this becomes JSON, with nothing in between.
+    """
+
+    id: str
+    name: str
+    environment: str
+    application: str
+    revision: str | None
+    status: str
 
 
 class JobRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -88,3 +162,81 @@ shared_catalogs = _sql.rows("shared_catalogs", CatalogRow)
 linked = _sql.rows("linked", LinkedRow)
 standing = _sql.row("standing", StandingRow)
 change_configuration = _sql.change("change_configuration")
+
+
+def kept_document_purpose(document_id: str) -> str:
+    """Return what such a document is sealed for."""
+    return f"kept document {document_id}"
+
+
+class BrowsedRow(NamedTuple):
+    """An instance in a list, with the names of what it belongs to."""
+
+    id: str
+    name: str
+    status: str
+    application_id: str
+    application: str
+    environment_id: str
+    environment: str
+    version: int
+    created_at: datetime
+    destroy_at: datetime | None
+    parent_id: str | None
+
+
+class RelativeRow(NamedTuple):
+    """An instance of a family; the first one has no parent in it."""
+
+    id: str
+    parent_id: str | None
+    name: str
+    status: str
+    application_id: str
+    application: str
+    environment_id: str
+
+
+_browsing_sql = load("browsing")
+page = _browsing_sql.rows("page", BrowsedRow)
+family = _browsing_sql.rows("family", RelativeRow)
+log_tail = _browsing_sql.rows("log_tail", LogRow)
+audit_page = _browsing_sql.rows("audit_page", AuditRow)
+
+
+class ExpiryRow(NamedTuple):
+    """An instance, locked. `is_offered`: some environment offers it as a service."""
+
+    status: str
+    destroy_at: datetime | None
+    is_offered: bool
+
+
+_expiry_sql = load("expiry")
+expiry_lock = _expiry_sql.row("lock", ExpiryRow)
+move = _expiry_sql.change("move")
+clear = _expiry_sql.change("clear")
+
+
+class KeptRow(NamedTuple):
+    """A document that is kept."""
+
+    id: str
+    version: int
+    sealed: bytes
+
+
+class KeyRow(NamedTuple):
+    """Whose document it is."""
+
+    component: str
+    action: str
+    name: str
+
+
+_kept_documents_sql = load("kept_documents")
+of_instance = _kept_documents_sql.rows("of_instance", KeyRow)
+read = _kept_documents_sql.row("read", KeptRow)
+write = _kept_documents_sql.value("write", int)
+forget = _kept_documents_sql.change("forget")
+holds = _kept_documents_sql.value("holds", bool)

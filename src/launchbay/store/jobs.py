@@ -3,6 +3,9 @@
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
+
+from launchbay.store.instances import JobRow
 from launchbay.store.statements import load
 
 
@@ -74,3 +77,186 @@ end = _sql.row("end_job", EndRow)
 end_and_delete_instance = _sql.value("end_job_and_delete_instance", str)
 outcome = _sql.row("job_outcome", OutcomeRow)
 held = _sql.value("held_jobs", list)
+
+
+class InnerJobsOutcomeRow(NamedTuple):
+    """How an inner job stands; `results` is a JSON text once it has succeeded."""
+
+    id: str
+    status: str
+    error_message: str | None
+    results: str | None
+
+
+class TargetRow(NamedTuple):
+    """An instance that another one calls."""
+
+    status: str
+    job_id: str | None
+    application_id: str
+    version: int
+    return_values: str
+    name: str
+    is_to_reconfigure: bool
+
+
+class InnerRow(NamedTuple):
+    """An inner job that is under way."""
+
+    id: str
+
+
+_inner_jobs_sql = load("inner_jobs")
+begin = _inner_jobs_sql.value("begin", str)
+inner_jobs_outcome = _inner_jobs_sql.row("outcome", InnerJobsOutcomeRow)
+outcomes = _inner_jobs_sql.rows("outcomes", InnerJobsOutcomeRow)
+target = _inner_jobs_sql.row("target", TargetRow)
+feed = _inner_jobs_sql.change("feed")
+orphans = _inner_jobs_sql.rows("orphans", InnerRow)
+under_way = _inner_jobs_sql.rows("under_way", InnerRow)
+is_held = _inner_jobs_sql.value("is_held", bool)
+unclaimed = _inner_jobs_sql.value("unclaimed", str)
+left_behind = _inner_jobs_sql.rows("left_behind", InnerRow)
+
+
+class ControlRow(NamedTuple):
+    """A job, and what decides whether it can be cancelled or resumed. `is_inner`: another job runs it."""
+
+    id: str
+    name: str
+    status: str
+    plan: str
+    cancel_requested: bool
+    is_inner: bool
+    is_newest: bool
+
+
+class LockedInstance(NamedTuple):
+    """An instance while it is locked."""
+
+    status: str
+    job_id: str | None
+    parameters: str
+    version: int
+
+
+class BelowRow(NamedTuple):
+    """A submodule's instance; `state` is a JSON text."""
+
+    id: str
+    name: str
+    state: str
+
+
+_job_control_sql = load("job_control")
+look = _job_control_sql.row("look", ControlRow)
+lock_instance = _job_control_sql.row("lock_instance", LockedInstance)
+cancel = _job_control_sql.value("cancel", bool)
+cancel_inner = _job_control_sql.change("cancel_inner")
+cancellation = _job_control_sql.value("cancellation", str)
+plan = _job_control_sql.value("plan", str)
+below = _job_control_sql.rows("below", BelowRow)
+take_over = _job_control_sql.value("take_over", int)
+note = _job_control_sql.change("note")
+set_parameters = _job_control_sql.change("set_parameters")
+
+
+class StepView(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What the journal has of a step, its times in ms since the Unix epoch.
+
+    `outputs` is JSON text; None with `has_outputs` means that they were left out because all together are too many.
+    """
+
+    path: str
+    name: str
+    status: str
+    percent: int
+    attempt: int
+    error_message: str | None
+    started_at_ms: int | None
+    finished_at_ms: int | None
+    outputs: str | None
+    has_outputs: bool
+
+
+class JobView(NamedTuple):
+    """A job in detail. `steps` are the planned ones, `journal` is what became of them and of those inside of them."""
+
+    id: str
+    name: str
+    status: str
+    owner_id: str
+    error_message: str | None
+    plan: str
+    steps: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    parameters: str
+    environment_view: str
+    journal: str
+
+    def planned(self) -> list[tuple[str, str, str, int]]:
+        """Return the planned steps in the manifest's order: path, name, status and percent."""
+        return _planned.decode(self.steps)
+
+    def recorded(self) -> list[StepView]:
+        """Return what the journal has, in the order in which the steps started."""
+        return _recorded.decode(self.journal)
+
+
+def read_page(text: str) -> list[JobRow]:
+    """Return the jobs of a page."""
+    return _page.decode(text)
+
+
+_page = msgspec.json.Decoder(list[JobRow])
+_planned = msgspec.json.Decoder(list[tuple[str, str, str, int]])
+_recorded = msgspec.json.Decoder(list[StepView])
+_job_views_sql = load("job_views")
+page = _job_views_sql.value("page", str)
+one = _job_views_sql.row("one", JobView)
+
+
+class LoadRow(NamedTuple):
+    """The load of all processes on the database."""
+
+    queue_depth: int
+    jobs_under_way: int
+    overdue: int
+    oldest_overdue_s: float
+    workers: int
+
+
+_load_sql = load("load")
+backlog = _load_sql.value("backlog", int)
+sample = _load_sql.row("sample", LoadRow)
+
+
+class EndedJobRow(NamedTuple):
+    """An ended job, and whether its instance has enough newer ones."""
+
+    id: str
+    finished_at: datetime
+    may_go: bool
+
+
+class DroppedRow(NamedTuple):
+    """A destroyed instance that was deleted."""
+
+    id: str
+    organization_id: str
+    application_id: str
+    name: str
+    status: str
+
+
+_retention_sql = load("retention")
+take_turn = _retention_sql.value("take_turn", bool)
+drop_log_lines = _retention_sql.change("drop_log_lines")
+drop_audit_entries = _retention_sql.change("drop_audit_entries")
+look_at_jobs = _retention_sql.rows("look_at_jobs", EndedJobRow)
+drop_jobs = _retention_sql.change("drop_jobs")
+drop_lines_of_destroyed = _retention_sql.change("drop_lines_of_destroyed")
+drop_jobs_of_destroyed = _retention_sql.change("drop_jobs_of_destroyed")
+drop_destroyed = _retention_sql.rows("drop_destroyed", DroppedRow)

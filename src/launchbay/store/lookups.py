@@ -5,19 +5,16 @@ Only `access/lookup.py` uses these; who has an object has passed the gate.
 
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from launchbay.model.application import Application, Revision
-from launchbay.model.environment import Environment
-from launchbay.model.instance_detail import InstanceDetail
-from launchbay.model.instance_record import InstanceRecord
-from launchbay.model.organization import Organization
-from launchbay.model.role import Role
-from launchbay.model.service import Service
-from launchbay.model.user import User
-from launchbay.store.pool import Connection
+from launchbay.store.applications import Application, Revision
+from launchbay.store.database import Connection
+from launchbay.store.environments import Environment
+from launchbay.store.instances import InstanceDetail, InstanceRecord
+from launchbay.store.organizations import Organization
+from launchbay.store.services import Service
 from launchbay.store.statements import load
+from launchbay.store.users import Role, User
 
 T = TypeVar("T")
-
 _sql = load("lookups")
 _BEFORE_OBJECT = ("caller_stamp", "caller_enabled", "organization_stamp")
 
@@ -68,3 +65,14 @@ role = Look("role", Role)
 member = Look("member", User)
 instance = Look("instance", InstanceRecord)
 instance_detail = Look("instance_detail", InstanceDetail, noun="instance")
+
+_resources_sql = load("resources")
+# By the first segment of a path. Users belong to any number of organizations.
+organization_of = {
+    "applications": _resources_sql.value("application", str),
+    "environments": _resources_sql.value("environment", str),
+    "services": _resources_sql.value("service", str),
+    "roles": _resources_sql.value("role", str),
+}
+instance_environment = _resources_sql.value("instance_environment", str)
+shared_organizations = _resources_sql.value("shared_organizations", list)

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from launchbay.errors import CannotStart
 from launchbay.processes.run import least_environment
 from launchbay.store import cluster
-from launchbay.store.pool import conninfo
+from launchbay.store.database import conninfo
 
 _SERVICE = "launchbay"
 _SECTIONS = ("pre-data", "data", "post-data")

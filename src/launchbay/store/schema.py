@@ -22,7 +22,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from launchbay import __version__
 from launchbay.errors import CannotStart
-from launchbay.store.pool import check_version, conninfo, shown
+from launchbay.store.database import check_version, conninfo, shown
 
 CONNECTION_NAME = "launchbay migrate"  # in pg_stat_activity; connections of servers are called "launchbay"
 # The oldest schema whose servers may run on next to this version. Tests hold their statements to today's schema.

@@ -1,5 +1,7 @@
 """Service instances, their sealed parameters, and zones (`queries/services.sql`)."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from launchbay.ids import NamedRow
@@ -53,3 +55,80 @@ insert_zone = _sql.change("insert_zone")
 zone_name = _sql.value("zone_name", str)
 offered_of_type = _sql.rows("offered_of_type", OfferedOfType)
 revisions_and_instances = _sql.rows("revisions_and_instances", PartOfApplication)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service instance; `parameters` is a JSON text, because key order matters."""
+
+    id: str
+    organization_id: str
+    zone_id: str
+    name: str
+    type_id: str
+    parameters: str
+    status: str
+    status_pending: bool
+    created_at: datetime
+
+
+class PooledRow(NamedTuple):
+    """A resource that was handed out at least once; `changed_at` is when it was, or when it came back."""
+
+    resource_id: str
+    holder: str | None
+    changed_at: datetime
+
+
+_resource_pools_sql = load("resource_pools")
+handed_out = _resource_pools_sql.rows("handed_out", PooledRow)
+take = _resource_pools_sql.change("take")
+give_back = _resource_pools_sql.value("give_back", str)
+forget_silent = _resource_pools_sql.change("forget_silent")
+ask = _resource_pools_sql.value("ask", int)
+ahead = _resource_pools_sql.value("ahead", int)
+waiting = _resource_pools_sql.value("waiting", int)
+leave = _resource_pools_sql.change("leave")
+
+
+class EntryRow(NamedTuple):
+    """What may be shown of an entry; the algorithm and the public key are those of key pairs."""
+
+    id: str
+    name: str
+    algorithm: str | None
+    public_key: str | None
+    created_at: datetime
+    changed_at: datetime
+
+
+class SealedEntry(NamedTuple):
+    """An entry to be opened."""
+
+    id: str
+    name: str
+    sealed: bytes
+    algorithm: str | None
+    public_key: str | None
+
+
+class OfferedEntry(NamedTuple):
+    """An entry to be opened, and whose it is."""
+
+    id: str
+    name: str
+    sealed: bytes
+    public_key: str | None
+    service_id: str
+    service_name: str
+
+
+_vault_sql = load("vault")
+entries = _vault_sql.rows("entries", EntryRow)
+find = _vault_sql.row("find", SealedEntry)
+count_others = _vault_sql.value("count_others", int)
+vault_insert = _vault_sql.change("insert")
+replace = _vault_sql.change("replace")
+vault_delete = _vault_sql.change("delete")
+in_environment = _vault_sql.rows("in_environment", OfferedEntry)
+vaults_with = _vault_sql.rows("vaults_with", NamedRow)

@@ -29,7 +29,7 @@ aiosql reads the files. Its own adapter answers untyped rows, hence the four cla
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from importlib import resources
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from aiosql import SQLParseException
 from aiosql.adapters.ageneric import AsyncGenericAdapter
@@ -37,7 +37,7 @@ from aiosql.query_loader import QueryLoader
 from psycopg import AsyncCursor
 
 from launchbay.limits import LIST_CHUNK_ROWS
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
 
 T = TypeVar("T")
 
@@ -190,3 +190,10 @@ def load(noun: str) -> Statements:
     if len(texts) != len(found):
         raise ValueError(f"queries/{noun}.sql has two statements of one name.")
     return Statements(noun, texts)
+
+
+class AddressRow(NamedTuple):
+    """An object with an address that is kept in the clear."""
+
+    id: str
+    url: str

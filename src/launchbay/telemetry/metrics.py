@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Plat
 from prometheus_client.exposition import generate_latest
 
 from launchbay.errors import Unavailable
-from launchbay.store import load
-from launchbay.store.pool import Database
+from launchbay.store import jobs as store_jobs
+from launchbay.store.database import Database
 
 REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
@@ -100,13 +100,13 @@ async def exposition(database: Database) -> bytes:
     _sample_pool(database)
     try:
         async with asyncio.timeout(SAMPLE_S), database.connection() as connection:
-            sample = await load.sample(connection, fresh_s=FRESH_S)
+            sample = await store_jobs.sample(connection, fresh_s=FRESH_S)
     except (TimeoutError, Unavailable):
         sample = None
     database_up.set(sample is not None)
     if sample is None:
         nothing = float("nan")
-        sample = load.LoadRow(*[nothing] * len(load.LoadRow._fields))  # type: ignore[arg-type]  # not a number: unknown
+        sample = store_jobs.LoadRow(*[nothing] * len(store_jobs.LoadRow._fields))  # type: ignore[arg-type]  # not a number: unknown
     queue_depth.set(sample.queue_depth)
     jobs_under_way.set(sample.jobs_under_way)
     overdue.set(sample.overdue)

@@ -4,7 +4,7 @@ from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.authorization import BasicCredentials
 from launchbay.errors import BadRequest, NotAuthenticated
-from launchbay.store import console_sessions, users
+from launchbay.store import users
 from launchbay.usecases.desk import Desk
 
 
@@ -23,7 +23,7 @@ async def change_password(desk: Desk, actor: Actor, current: str, new: str) -> N
             # What was verified may have been changed meanwhile; the look-up compares, as it does for every caller.
             await desk.lookups.on(connection, verified).caller()
             await users.set_password(connection, id=caller.id, password_hash=password_hash)
-            await console_sessions.end_all(connection, user_id=caller.id)
+            await users.end_all(connection, user_id=caller.id)
             await desk.audit.record_own(
                 connection,
                 actor,

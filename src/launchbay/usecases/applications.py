@@ -5,11 +5,10 @@ from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest
 from launchbay.ids import NamedRow, new_id
-from launchbay.model.application import Application
+from launchbay.store import applications
 from launchbay.store import applications as store
-from launchbay.store import manifests
-from launchbay.store.constraints import refuse_duplicate
-from launchbay.store.pool import Connection
+from launchbay.store.applications import Application
+from launchbay.store.database import Connection, refuse_duplicate
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.names import checked_name
 
@@ -37,7 +36,7 @@ async def create_application(desk: Desk, actor: Actor, organization_id: str, nam
         )
         name = checked_name(name)
         await insert_application(connection, application_id, organization.id, name)
-        await manifests.insert(
+        await applications.manifests_insert(
             connection, application_id=application_id, version=1, content=DEFAULT_MANIFEST, author_id=actor.user_id
         )
         await desk.audit.record(

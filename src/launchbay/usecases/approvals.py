@@ -9,10 +9,10 @@ from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.model.approval import ApprovalStatus, verdict_after
-from launchbay.model.instance_record import InstanceRecord
 from launchbay.store import approvals as store
 from launchbay.store.approvals import ApprovalRow, LockedRow, LookRow
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
+from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.permitted import Permitted
 

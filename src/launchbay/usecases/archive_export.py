@@ -26,9 +26,9 @@ from launchbay.model.organization_contents import (
     PropertyEntry,
     with_revision_names,
 )
-from launchbay.model.role import RoleKind
-from launchbay.store import archives as store
-from launchbay.store.archives import StoredApplication, StoredEnvironment, StoredOrganization, StoredRevision
+from launchbay.store import organizations as store
+from launchbay.store.organizations import StoredApplication, StoredEnvironment, StoredOrganization, StoredRevision
+from launchbay.store.users import RoleKind
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.sealed_addresses import opened_source
 

@@ -23,13 +23,13 @@ from launchbay.model.organization_contents import (
     revision_names,
     with_revision_ids,
 )
-from launchbay.model.role import RoleKind
 from launchbay.observe.audit import Audit
 from launchbay.service_types.contract import ParameterScope, ServiceType
 from launchbay.service_types.parameters import ServiceParameters, changed_parameters
-from launchbay.store import applications, manifests, services
-from launchbay.store import roles as role_store
-from launchbay.store.pool import Connection
+from launchbay.store import applications, services
+from launchbay.store import users as role_store
+from launchbay.store.database import Connection
+from launchbay.store.users import RoleKind
 from launchbay.usecases import environments, first_start, members, roles
 from launchbay.usecases.applications import insert_application
 from launchbay.usecases.desk import Desk
@@ -247,7 +247,7 @@ class _Importing:
         for version, content in enumerate(application.manifests, 1):
             if len(content.encode()) > limits.MANIFEST_BYTES:
                 raise BadRequest(f"Version {version} of the manifest is longer than {limits.MANIFEST_BYTES} bytes.")
-            await manifests.insert(
+            await applications.manifests_insert(
                 self._connection,
                 application_id=application_id,
                 version=version,

@@ -3,8 +3,8 @@
 from launchbay import limits
 from launchbay.clock import Clock
 from launchbay.errors import Unavailable
-from launchbay.store import load
-from launchbay.store.pool import Connection
+from launchbay.store import jobs
+from launchbay.store.database import Connection
 
 _SAMPLE_S = 1.0  # how old a count may be; meanwhile a process may accept what it can in that time
 _RETRY_AFTER_S = 5
@@ -26,7 +26,7 @@ class Backlog:
         now_s = self._clock.monotonic_s()
         at_s, waiting = self._sampled.get(organization_id, (float("-inf"), 0))
         if now_s - at_s >= _SAMPLE_S:
-            waiting = await load.backlog(connection, organization_id=organization_id, most=self._most) or 0
+            waiting = await jobs.backlog(connection, organization_id=organization_id, most=self._most) or 0
             if len(self._sampled) >= limits.BACKLOGS_KNOWN:
                 self._sampled.clear()
             self._sampled[organization_id] = (now_s, waiting)

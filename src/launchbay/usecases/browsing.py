@@ -9,14 +9,13 @@ from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.application import Application
-from launchbay.model.environment import Environment
-from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.masking import Masking
-from launchbay.store import browsing as store
+from launchbay.store import instances as store
+from launchbay.store.applications import Application
 from launchbay.store.audit import AuditRow
-from launchbay.store.browsing import BrowsedRow, RelativeRow
+from launchbay.store.environments import Environment
 from launchbay.store.events import LogRow
+from launchbay.store.instances import BrowsedRow, InstanceRecord, RelativeRow
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launching import checked_version
 

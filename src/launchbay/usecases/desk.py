@@ -16,8 +16,8 @@ from launchbay.model.findings import Finding
 from launchbay.observe.audit import Audit
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.service_types.registry import ServiceTypes
-from launchbay.store.event_feed import EventFeed
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
+from launchbay.store.events import EventFeed
 from launchbay.usecases.backlog import Backlog
 
 

@@ -13,13 +13,11 @@ from launchbay.egress.addresses import ALLOW_POLICY, policy_problem
 from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import new_id
 from launchbay.manifest.policies import read_policies, write_policies
-from launchbay.model.environment import Environment
 from launchbay.model.environment_offers import Marker, Property, checked_markers, checked_properties
 from launchbay.observe.audit import Document
 from launchbay.store import environments as store
-from launchbay.store.constraints import refuse_duplicate
-from launchbay.store.environments import EnvironmentRow, OfferedService
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection, refuse_duplicate
+from launchbay.store.environments import Environment, EnvironmentRow, OfferedService
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.names import checked_name, named_in_body
 

@@ -10,11 +10,11 @@ from launchbay import limits
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.clock import to_ms
-from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.job import StepStatus
 from launchbay.model.masking import Masking
 from launchbay.store import events as store
 from launchbay.store.events import EventRow, LogRow
+from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.desk import Desk
 
 # Whatever was about to commit when the watch began was announced to nobody; by then it has.

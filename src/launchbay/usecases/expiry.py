@@ -10,7 +10,7 @@ from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.ids import new_id
 from launchbay.limits import INTERVAL_LONGEST_MS
 from launchbay.model.instance import InstanceStatus
-from launchbay.store import expiry as store
+from launchbay.store import instances as store
 from launchbay.usecases.desk import Desk
 
 NEVER = -1
@@ -30,7 +30,7 @@ async def set_destroy_at(desk: Desk, actor: Actor, instance_id: str, destroy_at_
                 code="SubmoduleInstance",
             )
         destroy_at = _checked(destroy_at_ms, desk.clock)
-        locked = await store.lock(connection, instance_id=record.id)
+        locked = await store.expiry_lock(connection, instance_id=record.id)
         if locked is None:
             raise NotFound(f"The instance {record.id} has just been deleted.")
         if locked.status == InstanceStatus.DESTROYED:

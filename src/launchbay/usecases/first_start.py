@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from launchbay.access.grants import ADMINISTRATOR_TEXT, GUEST_TEXT
 from launchbay.access.passwords import Passwords
 from launchbay.ids import new_id
-from launchbay.model.role import RoleKind
 from launchbay.service_types.vault import SecureStore
 from launchbay.service_types.workflow_service import WorkflowService
-from launchbay.store import environments, organizations, roles, services, users
-from launchbay.store.pool import Connection, Database
+from launchbay.store import environments, organizations, services, users
+from launchbay.store.database import Connection, Database
+from launchbay.store.users import RoleKind
 
 FIRST_START_LOCK = 0x6C61756E6368  # any number that nobody else locks
 
@@ -52,7 +52,7 @@ async def create_organization(connection: Connection, name: str, administrator_i
         connection, environment_id=environment_id, organization_id=organization_id, name="default", is_default=True
     )
     await _add_services(connection, organization_id, environment_id)
-    await roles.insert(
+    await users.roles_insert(
         connection,
         id=new_id(),
         organization_id=organization_id,
@@ -68,7 +68,7 @@ async def create_empty_organization(connection: Connection, name: str, administr
     organization_id, role_id = new_id(), new_id()
     await organizations.insert(connection, organization_id=organization_id, name=name)
     await services.insert_zone(connection, zone_id=new_id(), organization_id=organization_id, name="Default")
-    await roles.insert(
+    await users.roles_insert(
         connection,
         id=role_id,
         organization_id=organization_id,
@@ -77,7 +77,7 @@ async def create_empty_organization(connection: Connection, name: str, administr
         permissions=ADMINISTRATOR_TEXT,
     )
     await users.join_organization(connection, organization_id=organization_id, user_id=administrator_id)
-    await roles.assign(connection, role_ids=[role_id], user_id=administrator_id)
+    await users.assign(connection, role_ids=[role_id], user_id=administrator_id)
     return organization_id
 
 

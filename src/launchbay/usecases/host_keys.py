@@ -7,8 +7,8 @@ from launchbay.access.resources import Resource
 from launchbay.errors import NotFound
 from launchbay.ids import new_id
 from launchbay.service_types.ssh_keys import fingerprint
-from launchbay.store import host_keys as store
-from launchbay.store.host_keys import HostKeyRow
+from launchbay.store import machines as store
+from launchbay.store.machines import HostKeyRow
 from launchbay.usecases.desk import Desk
 
 

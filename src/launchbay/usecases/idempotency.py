@@ -16,8 +16,8 @@ from launchbay.access.actor import Actor
 from launchbay.access.lookup import Lookups
 from launchbay.access.secret_key import SecretKey
 from launchbay.errors import BadRequest
-from launchbay.store import idempotency_keys as store
-from launchbay.store.pool import Connection, Database
+from launchbay.store import audit as store
+from launchbay.store.database import Connection, Database
 
 _KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _PURPOSE = "idempotency key"

@@ -14,9 +14,6 @@ from launchbay.errors import BadRequest, Conflict, TooLarge
 from launchbay.model import sealed_text
 from launchbay.model.environment_view import read_environment_view
 from launchbay.model.instance import InstanceStatus, is_active
-from launchbay.model.instance_detail import InstanceDetail
-from launchbay.model.instance_record import InstanceRecord
-from launchbay.model.instance_summary import InstanceSummary
 from launchbay.model.job import JobStatus
 from launchbay.model.machine import DRY_RUN
 from launchbay.model.masking import MASK
@@ -25,7 +22,8 @@ from launchbay.planning.accept import accept
 from launchbay.planning.commands import available_workflows, plan_deletion
 from launchbay.store import instances as store
 from launchbay.store import jobs
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
+from launchbay.store.instances import InstanceDetail, InstanceRecord, InstanceSummary
 from launchbay.usecases.desk import Desk
 
 

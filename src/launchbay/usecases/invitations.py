@@ -9,10 +9,10 @@ from launchbay.access import resources
 from launchbay.access.actor import Actor, Method
 from launchbay.errors import NotFound
 from launchbay.limits import INVITATION_LIFETIME_DAYS
-from launchbay.model.user import User
-from launchbay.store import invitations as store
 from launchbay.store import users
-from launchbay.store.pool import Connection
+from launchbay.store import users as store
+from launchbay.store.database import Connection
+from launchbay.store.users import User
 from launchbay.usecases.desk import Desk
 
 _RANDOM_BYTES = 32
@@ -30,7 +30,7 @@ class Invitation:
 async def invite(connection: Connection, user_id: str) -> Invitation:
     """Make an invitation for a new account, in the transaction that makes the account."""
     token = secrets.token_urlsafe(_RANDOM_BYTES)
-    expires_at = await store.insert(
+    expires_at = await store.invitations_insert(
         connection, user_id=user_id, token_hash=_hash(token), lifetime_s=INVITATION_LIFETIME_DAYS * 24 * 3600
     )
     assert expires_at is not None, "an insert answers its row"
@@ -42,7 +42,7 @@ async def read_invitation(desk: Desk, token: str) -> User:
     if len(token) > _LONGEST:
         raise _invalid()
     async with desk.database.connection() as connection:
-        user = await store.find(connection, token_hash=_hash(token))
+        user = await store.invitations_find(connection, token_hash=_hash(token))
     if user is None:
         raise _invalid()
     return user

@@ -16,18 +16,16 @@ from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.job import JobStatus
 from launchbay.model.masking import Masking
 from launchbay.model.plan import Plan, read_plan
 from launchbay.planning.accept import accept, may_accept
 from launchbay.planning.commands import DESTROY, plan_run
-from launchbay.store import job_control as control
-from launchbay.store import job_views as views
-from launchbay.store.instances import JobRow
-from launchbay.store.job_control import ControlRow
-from launchbay.store.job_views import JobView
-from launchbay.store.pool import Connection
+from launchbay.store import jobs as control
+from launchbay.store import jobs as views
+from launchbay.store.database import Connection
+from launchbay.store.instances import InstanceRecord, JobRow
+from launchbay.store.jobs import ControlRow, JobView
 from launchbay.usecases.desk import Desk
 
 

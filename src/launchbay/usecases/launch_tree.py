@@ -20,14 +20,14 @@ from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.manifest.outer_names import inner_name
-from launchbay.model.application import Application, Revision
-from launchbay.model.environment import Environment
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.links import Link, LinkKind, read_link
 from launchbay.model.pins import PinKind
-from launchbay.store import applications, instances, manifests
+from launchbay.store import applications, instances
+from launchbay.store.applications import Application, Revision
+from launchbay.store.database import Connection
+from launchbay.store.environments import Environment
 from launchbay.store.instances import LinkedRow
-from launchbay.store.pool import Connection
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.revision_content import merged_submodules
 from launchbay.usecases.submodule_request import SubmoduleRequest, for_components, read_submodules
@@ -172,7 +172,7 @@ class TreePlanner:
 
     async def _known_version(self, application: Application, version: int, where: str) -> int:
         """Return the version. Raises BadRequest when the application has none of this number."""
-        known = 0 < version <= application.latest_version and await manifests.exists(
+        known = 0 < version <= application.latest_version and await applications.exists(
             self._connection, application_id=application.id, version=version
         )
         if not known:

@@ -3,14 +3,14 @@
 import msgspec
 
 from launchbay.ids import new_id
-from launchbay.model.environment import Environment
 from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.instance_record import InstanceRecord
 from launchbay.planning.accept import job_columns
 from launchbay.planning.commands import plan_launch
 from launchbay.store import instances, jobs
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
+from launchbay.store.environments import Environment
+from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.launch_tree import LaunchNode
 
 

@@ -15,14 +15,13 @@ from launchbay.ids import new_id
 from launchbay.manifest.component_types import SCALER, SUBMODULE
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.application import Application
-from launchbay.model.environment import Environment
 from launchbay.model.environment_view import EnvironmentView
 from launchbay.planning.environment import unmet_needs, view_of
 from launchbay.service_types.shared_instances import CATALOG
-from launchbay.store import instances, manifests, revisions
-from launchbay.store.constraints import refuse_vanished
-from launchbay.store.pool import Connection
+from launchbay.store import applications, instances
+from launchbay.store.applications import Application
+from launchbay.store.database import Connection, refuse_vanished
+from launchbay.store.environments import Environment
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launch_request import LaunchRequest, read_launch_request
 from launchbay.usecases.launch_tree import LaunchNode, TreePlanner
@@ -129,7 +128,7 @@ async def _with_revision(connection: Connection, application: Application, reque
     """Fill what the request leaves open from its revision. Raises BadRequest for one that is not the application's."""
     if request.revision_id is None:
         return request
-    revision = await revisions.one(connection, revision_id=request.revision_id, application_id=application.id)
+    revision = await applications.one(connection, revision_id=request.revision_id, application_id=application.id)
     if revision is None:
         raise BadRequest(
             f"The application has no revision {request.revision_id[:40]!r}; GET …/revisions lists those that it has.",
@@ -170,7 +169,9 @@ async def checked_version(connection: Connection, application: Application, vers
     """Return a manifest version of the application, by default the newest. Raises BadRequest for another number."""
     if version is None or version == application.latest_version:
         return application.latest_version
-    known = 0 < version < 2**31 and await manifests.exists(connection, application_id=application.id, version=version)
+    known = 0 < version < 2**31 and await applications.exists(
+        connection, application_id=application.id, version=version
+    )
     if not known:
         raise BadRequest(
             f"The application has no manifest version {version}; the newest is {application.latest_version}.",

@@ -9,14 +9,12 @@ from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, ManifestSourceLocked
-from launchbay.model.application import Application
 from launchbay.model.findings import Finding
 from launchbay.planning.manifests import unhurried
+from launchbay.store import applications
 from launchbay.store import applications as store
-from launchbay.store import manifests
-from launchbay.store.applications import ChangeableRow
-from launchbay.store.manifests import VersionRow
-from launchbay.store.pool import Connection
+from launchbay.store.applications import Application, ChangeableRow, VersionRow
+from launchbay.store.database import Connection
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.sealed_addresses import opened_source, sealed_source, shown_source
 
@@ -60,7 +58,7 @@ async def read_manifest(desk: Desk, actor: Actor, application_id: str, version: 
         wanted = application.latest_version if version is None else version
         content = None
         if 0 < wanted <= application.latest_version:
-            content = await manifests.content(connection, application_id=application.id, version=wanted)
+            content = await applications.content(connection, application_id=application.id, version=wanted)
     if content is None:
         raise BadRequest(
             f"The application has no manifest version {wanted}; the newest is {application.latest_version}.",
@@ -73,7 +71,7 @@ async def list_manifests(desk: Desk, actor: Actor, application_id: str) -> list[
     """Return the manifest versions of an application, the newest first."""
     async with desk.database.connection() as connection:
         application = await desk.lookups.on(connection, actor).application(application_id, Permission.READ)
-        return await manifests.of_application(connection, application_id=application.id)
+        return await applications.of_application(connection, application_id=application.id)
 
 
 async def set_manifest_source(desk: Desk, actor: Actor, application_id: str, url: str) -> int:
@@ -117,7 +115,7 @@ async def refresh_manifest(desk: Desk, actor: Actor, application_id: str) -> Ref
         row = await _lock(connection, application)
         if row.sealed_source != sealed:
             raise Conflict("The manifest's source was changed at the same moment; refresh again.")
-        newest = await manifests.content(connection, application_id=application.id, version=row.latest_version)
+        newest = await applications.content(connection, application_id=application.id, version=row.latest_version)
         if newest == text:
             return Refreshed(row.latest_version, changed=False)
         version = await _append(desk, connection, actor, application, row, text, "refresh_manifest")
@@ -181,7 +179,7 @@ async def _append(
     """Store the newest version and return its number; the caller holds the application's row."""
     version = row.latest_version + 1
     await store.set_version(connection, application_id=application.id, version=version)
-    await manifests.insert(
+    await applications.manifests_insert(
         connection, application_id=application.id, version=version, content=text, author_id=actor.user_id
     )
     await desk.audit.record(

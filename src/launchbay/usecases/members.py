@@ -15,9 +15,8 @@ from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.ids import new_id
-from launchbay.store import roles, users
-from launchbay.store.constraints import refuse_duplicate
-from launchbay.store.pool import Connection
+from launchbay.store import users
+from launchbay.store.database import Connection, refuse_duplicate
 from launchbay.store.users import AccountRow, MemberRow
 from launchbay.usecases.administrators import keep_an_administrator
 from launchbay.usecases.desk import Desk
@@ -109,7 +108,7 @@ async def create_user(
     async with desk.database.transaction() as connection:
         lookup = desk.lookups.on(connection, actor)
         await _for_new_user(lookup, organization_id, user_id)
-        await roles.lock_organization(connection, organization_id=organization_id)
+        await users.lock_organization(connection, organization_id=organization_id)
         wanted = await roles_named(connection, organization_id, role_names)
         existing = await users.by_email(connection, email=email)
         invitation = None
@@ -124,7 +123,7 @@ async def create_user(
             if password_hash is None:
                 invitation = await invite(connection, user_id)
         require_assignment(lookup, organization_id, user_id, wanted)
-        await roles.assign(connection, user_id=user_id, role_ids=[role.id for role in wanted])
+        await users.assign(connection, user_id=user_id, role_ids=[role.id for role in wanted])
         await desk.audit.record(
             connection,
             actor,
@@ -154,7 +153,7 @@ async def update_user(desk: Desk, actor: Actor, organization_id: str, user_id: s
         await lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
         everywhere = await users.organizations(connection, user_id=user_id) or []
         for touched_id in everywhere:
-            await roles.lock_organization(connection, organization_id=touched_id)
+            await users.lock_organization(connection, organization_id=touched_id)
         await users.lock(connection, user_id=user_id)
         if await users.organizations(connection, user_id=user_id) != everywhere:
             raise Conflict("The user joined or left an organization at the same moment; try again.")
@@ -185,7 +184,7 @@ async def remove_user(desk: Desk, actor: Actor, organization_id: str, user_id: s
     async with desk.database.transaction() as connection:
         lookup = desk.lookups.on(connection, actor)
         await lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
-        await roles.lock_organization(connection, organization_id=organization_id)
+        await users.lock_organization(connection, organization_id=organization_id)
         await users.lock(connection, user_id=user_id)
         user = await lookup.member(organization_id, user_id, Permission.MANAGE_USERS)  # as it is now, after waiting
         await keep_an_administrator(connection, organization_id, user_id)
@@ -237,7 +236,7 @@ async def _add_existing(
 
 
 async def _administrators(connection: Connection, organization_id: str) -> list[str]:
-    return [row.user_id for row in await roles.administrators(connection, organization_id=organization_id)]
+    return [row.user_id for row in await users.administrators(connection, organization_id=organization_id)]
 
 
 def _checked_email(email: str) -> str:

@@ -8,10 +8,10 @@ from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.instance_record import InstanceRecord
-from launchbay.store import offers as store
-from launchbay.store.offers import OfferedInstance
-from launchbay.store.pool import Connection
+from launchbay.store import environments as store
+from launchbay.store.database import Connection
+from launchbay.store.environments import OfferedInstance
+from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.desk import Desk
 
 _OVER = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})

@@ -9,11 +9,10 @@ from launchbay.access.openid import Identity, OpenIdProvider
 from launchbay.errors import Conflict, NotAllowed, NotAuthenticated
 from launchbay.ids import new_id
 from launchbay.limits import NAME_CHARS
-from launchbay.model.user import User
-from launchbay.store import identities as store
-from launchbay.store import roles, users
-from launchbay.store.constraints import refuse_duplicate
-from launchbay.store.pool import Connection
+from launchbay.store import users
+from launchbay.store import users as store
+from launchbay.store.database import Connection, refuse_duplicate
+from launchbay.store.users import User
 from launchbay.usecases.desk import Desk
 
 
@@ -91,7 +90,7 @@ async def _new_user(desk: Desk, connection: Connection, admission: Admission, id
     with refuse_duplicate("The account was made at the same moment. Sign in again.", "Taken"):
         await users.insert(connection, id=user_id, email=identity.email, name=name, password_hash=None)
     await users.join_organization(connection, organization_id=organization_id, user_id=user_id)
-    await roles.assign(connection, user_id=user_id, role_ids=role_ids)
+    await users.assign(connection, user_id=user_id, role_ids=role_ids)
     user = await users.by_id(connection, id=user_id)
     assert user is not None, "it was inserted in this transaction"
     await desk.audit.record(

@@ -6,9 +6,9 @@ from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
 from launchbay.errors import NotAllowed
 from launchbay.ids import NamedRow, new_id
-from launchbay.model.organization import Organization
 from launchbay.store import organizations as store
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
+from launchbay.store.organizations import Organization
 from launchbay.usecases import first_start
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.names import checked_name

@@ -8,8 +8,8 @@ from launchbay.access.permissions import Permission, permission_named
 from launchbay.access.resources import Resource, parse_resource
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import is_id
-from launchbay.store import resources as store
-from launchbay.store.pool import Connection
+from launchbay.store import lookups as store
+from launchbay.store.database import Connection
 from launchbay.usecases.desk import Desk
 
 

@@ -9,7 +9,7 @@ from launchbay.access.permissions import Permission
 from launchbay.access.resources import Resource
 from launchbay.ids import new_id
 from launchbay.store import organizations as store
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
 from launchbay.usecases.desk import Desk
 
 

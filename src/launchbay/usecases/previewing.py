@@ -19,7 +19,7 @@ from launchbay.model.scale import Scale, scales_in, settled
 from launchbay.model.step_path import workflow_path
 from launchbay.planning.commands import DESTROY, LAUNCH
 from launchbay.store import instances
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.launching import plan_launch_tree

@@ -17,13 +17,13 @@ from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.model.environment_view import EnvironmentView
 from launchbay.model.former_configuration import FormerConfiguration
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.links import LinkKind
 from launchbay.planning.accept import accept, may_accept
 from launchbay.planning.commands import plan_reconfigure
 from launchbay.planning.environment import view_of
-from launchbay.store import instances, manifests, offers, revisions
-from launchbay.store.pool import Connection
+from launchbay.store import applications, environments, instances
+from launchbay.store.database import Connection
+from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.configuration_request import ConfigurationRequest, read_configuration_request
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, former_of
@@ -125,7 +125,7 @@ async def _target(connection: Connection, record: InstanceRecord, request: Confi
     """Return what the request leads to (reference §4, configuration). What it gives wins over its revision."""
     target = _Target(record.version, record.revision_id, request.parameters, request.submodules)
     if request.revision_id is not None:
-        revision = await revisions.one(
+        revision = await applications.one(
             connection, revision_id=request.revision_id, application_id=record.application_id
         )
         if revision is None:
@@ -141,7 +141,7 @@ async def _target(connection: Connection, record: InstanceRecord, request: Confi
         )
     if request.manifest_version is not None:
         version = request.manifest_version
-        known = 0 < version < 2**31 and await manifests.exists(
+        known = 0 < version < 2**31 and await applications.exists(
             connection, application_id=record.application_id, version=version
         )
         if not known:
@@ -165,8 +165,8 @@ async def _refuse_circles(connection: Connection, organization_id: str, root: La
         if not new:
             continue
         around = [by_path[node.path[:length]] for length in range(len(node.path) + 1)]
-        await offers.lock_links(connection, organization_id=organization_id)
-        standing = {row.id for row in await offers.standing_on(connection, instance_ids=around)}
+        await environments.lock_links(connection, organization_id=organization_id)
+        standing = {row.id for row in await environments.standing_on(connection, instance_ids=around)}
         for component, instance_id in new.items():
             if instance_id in standing:
                 where = ".".join((*node.path, component))

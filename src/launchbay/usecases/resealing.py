@@ -15,15 +15,15 @@ from launchbay.access.key_ring import session_key_purpose
 from launchbay.access.secret_key import SealBroken, SecretKey
 from launchbay.access.text_seal import TextSeal
 from launchbay.model import sealed_text
-from launchbay.model.kept_documents import kept_document_purpose
 from launchbay.model.links import Binding
-from launchbay.model.webhook import secret_purpose, url_purpose
 from launchbay.service_types.sealed import parameter_purpose, sign_in_purpose
 from launchbay.service_types.vault_references import kept_purpose
-from launchbay.store import resealing as store
-from launchbay.store import session_keys
-from launchbay.store.pool import Database
-from launchbay.store.resealing import SealedColumn, TextColumn, TextRow
+from launchbay.store import keys
+from launchbay.store import keys as store
+from launchbay.store.database import Database
+from launchbay.store.instances import kept_document_purpose
+from launchbay.store.keys import SealedColumn, TextColumn, TextRow
+from launchbay.store.webhooks import secret_purpose, url_purpose
 from launchbay.usecases.idempotency import answer_purpose
 from launchbay.usecases.sealed_addresses import source_purpose
 
@@ -73,7 +73,7 @@ async def _reseal_column(
                 sealed = _new_seal(key, row.sealed, purpose(row.id, row.part))
                 if sealed is None and column is store.session_keys:
                     # Nobody can use it, and servers would refuse to start: they make another one, and people sign in.
-                    await session_keys.delete(connection, ids=[row.id])
+                    await keys.delete(connection, ids=[row.id])
                     continue
                 if sealed is None:
                     done.broken[column.name] += 1

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from launchbay.model.application import Revision
+from launchbay.store.applications import Revision
 from launchbay.usecases.launch_request import LaunchRequest
 
 

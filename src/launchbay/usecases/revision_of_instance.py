@@ -8,10 +8,10 @@ import msgspec
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.outer_names import inner_name
-from launchbay.model.instance_record import InstanceRecord
 from launchbay.model.links import LinkKind
 from launchbay.store import instances
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
+from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launching import shared_instances
 

@@ -14,11 +14,10 @@ from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import NamedRow, new_id
 from launchbay.manifest.configuration import configure
-from launchbay.model.application import Application, Revision
 from launchbay.observe.audit import Document
-from launchbay.store import revisions as store
-from launchbay.store.constraints import refuse_duplicate, refuse_vanished
-from launchbay.store.pool import Connection
+from launchbay.store import applications as store
+from launchbay.store.applications import Application, Revision
+from launchbay.store.database import Connection, refuse_duplicate, refuse_vanished
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launching import checked_version
 from launchbay.usecases.names import checked_name, named_in_body
@@ -33,7 +32,7 @@ async def list_revisions(desk: Desk, actor: Actor, application_id: str) -> list[
     """Return the named revisions of an application, by name."""
     async with desk.database.connection() as connection:
         application = await desk.lookups.on(connection, actor).application(application_id, Permission.READ)
-        return await store.of_application(connection, application_id=application.id)
+        return await store.revisions_of_application(connection, application_id=application.id)
 
 
 async def read_revision(desk: Desk, actor: Actor, revision_id: str) -> Revision:
@@ -58,7 +57,9 @@ async def create_revision(desk: Desk, actor: Actor, application_id: str, request
             raise BadRequest("Give instanceId, or version with what goes with it.", code="NoRevisionContent")
         content = await _content(desk, connection, lookup, application, request, None)
         with refuse_duplicate(*_taken(name)), refuse_vanished(_VANISHED):
-            await store.insert(connection, revision_id=revision_id, application_id=application.id, name=name, **content)
+            await store.revisions_insert(
+                connection, revision_id=revision_id, application_id=application.id, name=name, **content
+            )
         after = _shown(desk, {"revision": revision_id, "name": name, **content})
         await _record(desk, connection, actor, "create_revision", application, after=after)
     return revision_id
@@ -69,7 +70,7 @@ async def change_revision(desk: Desk, actor: Actor, revision_id: str, request: R
     async with desk.database.transaction() as connection:
         lookup = desk.lookups.on(connection, actor)
         found = await lookup.revision(revision_id, Permission.EDIT_APPLICATION)
-        await store.lock(connection, revision_id=found.id)
+        await store.revisions_lock(connection, revision_id=found.id)
         old = await store.one(connection, revision_id=found.id, application_id=found.application_id)
         if old is None:
             raise Conflict("The revision was deleted at the same moment.")
@@ -89,7 +90,7 @@ async def delete_revision(desk: Desk, actor: Actor, revision_id: str) -> None:
         lookup = desk.lookups.on(connection, actor)
         revision = await lookup.revision(revision_id, Permission.EDIT_APPLICATION)
         application = await lookup.application(revision.application_id, Permission.EDIT_APPLICATION)
-        await store.delete(connection, revision_id=revision.id)
+        await store.revisions_delete(connection, revision_id=revision.id)
         before = _shown(desk, {"revision": revision.id, "name": revision.name, **_columns(revision)})
         await _record(desk, connection, actor, "delete_revision", application, before)
 

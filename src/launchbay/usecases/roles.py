@@ -12,11 +12,10 @@ from launchbay.access.permissions import Permission
 from launchbay.access.role_text import read_role_text
 from launchbay.errors import BadRequest, NotAllowed
 from launchbay.ids import new_id
-from launchbay.model.role import Role, RoleKind
-from launchbay.store import roles as store
 from launchbay.store import users
-from launchbay.store.constraints import refuse_duplicate
-from launchbay.store.pool import Connection
+from launchbay.store import users as store
+from launchbay.store.database import Connection, refuse_duplicate
+from launchbay.store.users import Role, RoleKind
 from launchbay.usecases.administrators import keep_an_administrator
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.names import checked_name
@@ -29,7 +28,7 @@ async def list_roles(desk: Desk, actor: Actor, organization_id: str) -> list[Rol
     async with desk.database.connection() as connection:
         lookup = desk.lookups.on(connection, actor)
         organization = await lookup.organization(organization_id)
-        rows = await store.of_organization(connection, organization_id=organization.id)
+        rows = await store.roles_of_organization(connection, organization_id=organization.id)
     return [row for row in rows if lookup.allows(organization.id, Permission.READ, resources.role(row.id))]
 
 
@@ -48,7 +47,7 @@ async def create_role(desk: Desk, actor: Actor, organization_id: str, name: str,
         name = checked_name(name)
         read_role_text(permissions)
         with refuse_duplicate(*_taken(name)):
-            await store.insert(
+            await store.roles_insert(
                 connection,
                 id=role_id,
                 organization_id=organization.id,
@@ -94,7 +93,7 @@ async def delete_role(desk: Desk, actor: Actor, role_id: str) -> None:
         role = await _for_change(connection, desk.lookups.on(connection, actor), role_id)
         if not role.can_delete:
             raise _built_in(role)
-        await store.delete(connection, id=role.id)
+        await store.roles_delete(connection, id=role.id)
         await desk.audit.record(
             connection,
             actor,
@@ -136,7 +135,7 @@ async def revoke_roles(desk: Desk, actor: Actor, organization_id: str, user_id: 
         require_assignment(lookup, organization_id, user_id, unwanted)
         if any(role.kind is RoleKind.ADMINISTRATOR for role in unwanted):
             await keep_an_administrator(connection, organization_id, user_id)
-        await store.revoke(connection, user_id=user_id, role_ids=[role.id for role in unwanted])
+        await store.roles_revoke(connection, user_id=user_id, role_ids=[role.id for role in unwanted])
         await desk.audit.record(
             connection,
             actor,
@@ -153,7 +152,7 @@ async def roles_named(connection: Connection, organization_id: str, names: Itera
     wanted = set(names)
     if not wanted:
         return []
-    known = {role.name: role for role in await store.of_organization(connection, organization_id=organization_id)}
+    known = {role.name: role for role in await store.roles_of_organization(connection, organization_id=organization_id)}
     unknown = sorted(wanted - known.keys())
     if unknown:
         shown = ", ".join(repr(name[:100]) for name in unknown[:_UNKNOWN_SHOWN])

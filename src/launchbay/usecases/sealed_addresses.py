@@ -7,9 +7,9 @@ import httpx
 
 from launchbay.access.secret_key import SecretKey
 from launchbay.egress.http import shown_url
-from launchbay.model.webhook import url_purpose
 from launchbay.store import applications, webhooks
-from launchbay.store.pool import Database
+from launchbay.store.database import Database
+from launchbay.store.webhooks import url_purpose
 
 
 def shown_webhook(url: str) -> str:

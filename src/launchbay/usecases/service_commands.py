@@ -10,12 +10,12 @@ from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.errors import FieldErrors
 from launchbay.limits import COMMAND_REPORTS
-from launchbay.model.service import Service
 from launchbay.observe.entered_once import entered_once
 from launchbay.service_types.contract import ServiceCall
 from launchbay.service_types.parameters import checked_arguments
 from launchbay.service_types.sealed import ServiceSeal, open_secrets
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
+from launchbay.store.services import Service
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.services import record
 

@@ -13,15 +13,13 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.service_match import Fit, OfferedPin, ServiceOffer, ServiceOffers, choose
 from launchbay.manifest.service_needs import REFERENCE_SERVICE, Shape, required_providers, service_shape
 from launchbay.manifest.v1 import ACTIONS, RESULT
-from launchbay.model.environment import Environment
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.links import Binding, BoundService, Link, LinkKind
 from launchbay.model.pins import PinKind
 from launchbay.service_types.contract import PublishesSignals, ServiceType
-from launchbay.store import environments, offers
-from launchbay.store.environments import OfferedService
-from launchbay.store.offers import OfferedInstance
-from launchbay.store.pool import Connection
+from launchbay.store import environments
+from launchbay.store.database import Connection
+from launchbay.store.environments import Environment, OfferedInstance, OfferedService
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launch_tree import LaunchNode
 
@@ -69,7 +67,7 @@ def _shapes(manifest: CompiledManifest) -> dict[str, Shape]:
 async def _offers(desk: Desk, connection: Connection, environment: Environment, root: LaunchNode) -> ServiceOffers:
     services = await environments.services(connection, environment_id=environment.id)
     found = [offer for row in services if (offer := _service_offer(row, desk.service_types.find(row.type_id)))]
-    instances = await offers.offered_instances(connection, environment_id=environment.id)
+    instances = await environments.offered_instances(connection, environment_id=environment.id)
     standing = await _standing_on(connection, environment, root) if instances else frozenset()
     for row in instances:
         try:
@@ -114,8 +112,8 @@ async def _standing_on(connection: Connection, environment: Environment, root: L
     present = [node.instance_id for node in root.walk() if node.former is not None]
     if not present:
         return frozenset()  # nothing stands on instances that are not there yet
-    await offers.lock_links(connection, organization_id=environment.organization_id)
-    return frozenset(row.id for row in await offers.standing_on(connection, instance_ids=present))
+    await environments.lock_links(connection, organization_id=environment.organization_id)
+    return frozenset(row.id for row in await environments.standing_on(connection, instance_ids=present))
 
 
 async def _keep_services(desk: Desk, connection: Connection, nodes: list[LaunchNode]) -> None:
@@ -138,7 +136,7 @@ async def _keep_services(desk: Desk, connection: Connection, nodes: list[LaunchN
 
 async def _kept(desk: Desk, connection: Connection, service_ids: list[str]) -> Mapping[str, BoundService]:
     secrets: dict[str, dict[str, bytes]] = {}
-    for sealed in await offers.sealed_parameters(connection, service_ids=service_ids):
+    for sealed in await environments.sealed_parameters(connection, service_ids=service_ids):
         secrets.setdefault(sealed.service_id, {})[sealed.name] = sealed.sealed
     return {
         row.id: BoundService(
@@ -148,7 +146,7 @@ async def _kept(desk: Desk, connection: Connection, service_ids: list[str]) -> M
             secrets=secrets.get(row.id, {}),
             signals=_signals(row.name, desk.service_types.find(row.type_id), parameters),
         )
-        for row in await offers.bound_services(connection, service_ids=service_ids)
+        for row in await environments.bound_services(connection, service_ids=service_ids)
     }
 
 

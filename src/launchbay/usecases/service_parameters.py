@@ -10,8 +10,8 @@ from launchbay.errors import Conflict, FieldErrors
 from launchbay.service_types.contract import ParameterScope, ServiceType
 from launchbay.service_types.parameters import MASK, ServiceParameters, changed_parameters
 from launchbay.service_types.vault_references import SECRET_NAME, VAULT, is_reference, reference, resolved
-from launchbay.store import vault
-from launchbay.store.pool import Connection
+from launchbay.store import services
+from launchbay.store.database import Connection
 from launchbay.usecases.desk import Desk
 
 NO_PARAMETERS = ServiceParameters()
@@ -56,7 +56,7 @@ class Change:
                 problems[name] = ["Only a secret parameter may stand for a secret of a vault; give this one a value."]
                 continue
             secret, wanted = str(value[SECRET_NAME]), value.get(VAULT)
-            vaults = await vault.vaults_with(
+            vaults = await services.vaults_with(
                 self.connection, organization_id=self.organization_id, name=secret, vault_id=wanted and str(wanted)
             )
             if not vaults:

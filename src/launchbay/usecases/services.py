@@ -12,15 +12,15 @@ from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import NamedRow, new_id
-from launchbay.model.service import Service
 from launchbay.observe.audit import Document
 from launchbay.service_types.contract import ServiceType
 from launchbay.service_types.parameters import MASK, ServiceParameters
 from launchbay.service_types.sealed import open_stored, seal_parameters
-from launchbay.store import clouds
+from launchbay.store import machines
 from launchbay.store import services as store
+from launchbay.store.database import Connection
 from launchbay.store.environments import OfferedService
-from launchbay.store.pool import Connection
+from launchbay.store.services import Service
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.names import checked_name
 from launchbay.usecases.service_parameters import Change
@@ -160,7 +160,7 @@ async def delete_service(desk: Desk, actor: Actor, service_id: str) -> None:
     """
     async with desk.database.transaction() as connection:
         service = await desk.lookups.on(connection, actor).service(service_id, Permission.EDIT_SERVICE)
-        users = await clouds.users_of_account(connection, account_id=service.id)
+        users = await machines.users_of_account(connection, account_id=service.id)
         if users:
             named = ", ".join(repr(user.name) for user in users)
             raise BadRequest(

@@ -8,8 +8,8 @@ from launchbay.access.actor import Actor, Method
 from launchbay.access.bearer import Session
 from launchbay.errors import NotAuthenticated, NotFound
 from launchbay.ids import is_id, new_id
-from launchbay.store import console_sessions as store
-from launchbay.store.console_sessions import ConsoleSessionRow
+from launchbay.store import users as store
+from launchbay.store.users import ConsoleSessionRow
 from launchbay.usecases.desk import Desk
 
 _PREFIX = "lbc_"  # tells people and secret scanners what they have found
@@ -23,7 +23,7 @@ async def open_session(desk: Desk, actor: Actor) -> Session:
     async with desk.database.transaction() as connection:
         caller = await desk.lookups.on(connection, actor).caller()
         await store.forget_ended(connection, user_id=caller.id)
-        await store.insert(
+        await store.console_sessions_insert(
             connection,
             id=new_id(),
             user_id=caller.id,

@@ -21,9 +21,9 @@ from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.outer_names import inner_name
-from launchbay.model.application import Application
-from launchbay.store import applications, manifests, revisions
-from launchbay.store.pool import Connection
+from launchbay.store import applications
+from launchbay.store.applications import Application
+from launchbay.store.database import Connection
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.launching import shared_instances
 from launchbay.usecases.revision_of_instance import submodules_of
@@ -151,9 +151,9 @@ class _Looker:
         application: Application,
         above: frozenset[str],
     ) -> SubmoduleShape:
-        known = await revisions.of_application(self._connection, application_id=application.id)
+        known = await applications.revisions_of_application(self._connection, application_id=application.id)
         versions = [
-            row.version for row in await manifests.of_application(self._connection, application_id=application.id)
+            row.version for row in await applications.of_application(self._connection, application_id=application.id)
         ]
         asked, inherited, version = await self._chosen(shape.asked, application, known, versions)
         shape = replace(

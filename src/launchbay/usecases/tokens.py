@@ -6,7 +6,7 @@ from launchbay.access.bearer import Session
 from launchbay.access.refresh_tokens import Blocked, Generated
 from launchbay.errors import BadRequest
 from launchbay.limits import REFRESH_TOKEN_LABEL_CHARS
-from launchbay.store.refresh_tokens import RefreshTokenRow
+from launchbay.store.users import RefreshTokenRow
 from launchbay.usecases.desk import Desk
 
 

@@ -14,10 +14,9 @@ from launchbay.access.resources import Resource
 from launchbay.access.secret_key import SealBroken
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
-from launchbay.model.webhook import checked_events, secret_purpose
 from launchbay.store import webhooks as store
-from launchbay.store.pool import Connection
-from launchbay.store.webhooks import DeliveryRow, WebhookRow
+from launchbay.store.database import Connection
+from launchbay.store.webhooks import DeliveryRow, WebhookRow, checked_events, secret_purpose
 from launchbay.usecases.desk import Desk
 from launchbay.usecases.sealed_addresses import opened_webhook, sealed_webhook, shown_webhook
 

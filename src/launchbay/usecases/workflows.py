@@ -15,12 +15,12 @@ from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import is_id, new_id
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.instance_record import InstanceRecord
 from launchbay.observe.audit import Document
 from launchbay.planning.accept import accept, may_accept
 from launchbay.planning.commands import DESTROY, plan_run
 from launchbay.store import schedules as store
-from launchbay.store.pool import Connection
+from launchbay.store.database import Connection
+from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases.desk import Desk
 

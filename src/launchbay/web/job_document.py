@@ -8,7 +8,7 @@ from launchbay.clock import to_ms
 from launchbay.model.job import StepStatus, raise_percent
 from launchbay.model.masking import Masking
 from launchbay.store.instances import JobRow
-from launchbay.store.job_views import StepView
+from launchbay.store.jobs import StepView
 from launchbay.usecases.jobs import JobInDetail
 from launchbay.web.instance_document import job_document
 

@@ -22,7 +22,7 @@ from launchbay.console.submodule_fields import (
 )
 from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
-from launchbay.model.instance_record import InstanceRecord
+from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.browsing import read_compiled, read_instance_record
 from launchbay.usecases.manifests import list_manifests
 from launchbay.usecases.previewing import Preview, preview_configuration

@@ -22,7 +22,7 @@ from launchbay.console.submodule_fields import (
 from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.application import Application, Revision
+from launchbay.store.applications import Application, Revision
 from launchbay.usecases import launching
 from launchbay.usecases.browsing import read_compiled
 from launchbay.usecases.environments import list_environments

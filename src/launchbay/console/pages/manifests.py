@@ -6,7 +6,7 @@ from launchbay.console.page import Page
 from launchbay.console.visit import HOME, Visit
 from launchbay.console.words import completion_words
 from launchbay.errors import InvalidManifest, LaunchbayError
-from launchbay.model.application import Application
+from launchbay.store.applications import Application
 from launchbay.usecases import manifests
 from launchbay.usecases.applications import read_application
 

@@ -6,8 +6,7 @@ from launchbay.console.page import Page
 from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, LaunchbayError, NotFound
 from launchbay.limits import CONSOLE_PAGE_ROWS
-from launchbay.model.webhook import EVENTS
-from launchbay.store.webhooks import WebhookRow
+from launchbay.store.webhooks import EVENTS, WebhookRow
 from launchbay.usecases import webhooks
 
 

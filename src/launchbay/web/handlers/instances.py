@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from launchbay.model.instance_summary import InstanceSummary
+from launchbay.store.instances import InstanceSummary
 from launchbay.usecases import instances
 from launchbay.web.answers import Answer, Empty, Json, JsonList
 from launchbay.web.call import Call

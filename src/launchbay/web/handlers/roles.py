@@ -2,7 +2,7 @@
 
 import msgspec
 
-from launchbay.model.role import Role
+from launchbay.store.users import Role
 from launchbay.usecases import roles
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call

@@ -12,25 +12,75 @@ when the connection broke during COMMIT (architecture, "Rules of shape" 6); psyc
 what a duplicate means is for the caller to say.
 """
 
+import asyncio
+import os
 import select
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 import psycopg
 import psycopg_pool
 from psycopg import AsyncConnection, AsyncTransaction, errors
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
-from launchbay.errors import CannotStart, Unavailable
-from launchbay.store.bounded_connection import BoundedConnection
+from launchbay.errors import BadRequest, CannotStart, Conflict, Unavailable
+
+# A connection that does not wait for ever (decision 0082).
+#
+# PostgreSQL ends a statement that takes too long, and TCP notices a peer that is gone. Neither helps against a database
+# whose machine hangs, is suspended, or sits behind something that swallows what is sent: all is acknowledged, and
+# nothing answered.
+
+T = TypeVar("T")
+
+
+class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
+    """Closes itself when an answer does not come within `patience_s`; who waited sees a lost connection."""
+
+    patience_s = 35.0  # longer than PostgreSQL lets a statement run
+
+    async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Do one exchange with the server. One with a time-out of its own, such as listening, keeps to that."""
+        if timeout is not None:
+            return await super().wait(gen, interval, timeout)
+        timer = asyncio.get_running_loop().call_later(self.patience_s, self._hang_up)
+        try:
+            return await super().wait(gen, interval)
+        finally:
+            timer.cancel()
+
+    def _hang_up(self) -> None:
+        """Make the wait end with the error of a lost connection, which everybody knows how to handle."""
+        with suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as ours:
+            ours.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def refuse_duplicate(sentence: str, code: str) -> Iterator[None]:
+    """Raise BadRequest with the sentence when the block violates a unique constraint. The transaction is over then."""
+    try:
+        yield
+    except psycopg.errors.UniqueViolation as error:
+        raise BadRequest(sentence, code=code) from error
+
+
+@contextmanager
+def refuse_vanished(sentence: str) -> Iterator[None]:
+    """Raise Conflict with the sentence when what the block refers to was deleted meanwhile; the transaction is over."""
+    try:
+        yield
+    except psycopg.errors.ForeignKeyViolation as error:
+        raise Conflict(sentence) from error
+
 
 Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 Pool: TypeAlias = psycopg_pool.AsyncConnectionPool[Connection]
-
 OLDEST_MAJOR = 15
 _WAIT_WHILE_AWAY_S = 0.5
 WAIT_S = 5.0  # for a free connection, then 503: a queue that grows longer helps nobody
@@ -40,7 +90,6 @@ CONNECT_S = 5
 _CONNECT_TO_EACH_S = 2  # of several hosts: less than a lease, so that one that is gone makes nobody seem dead
 _RECONNECT_S = 2.0  # a longer series of attempts would back off further and notice a returned database late
 _PREPARED_STATEMENTS = 500
-
 # What a server says when it cannot serve at all; psycopg files these under errors of other kinds.
 _READ_ONLY = "25006"  # it has become a standby
 _AWAY_STATES = {_READ_ONLY, "25P03", "25P04"}  # idle in transaction too long, transaction too long
@@ -60,8 +109,6 @@ _UNKNOWN = (
 )
 # The server took the transaction back and said so: serialization failure, deadlock.
 _ROLLED_BACK_CLASS = "40"
-
-
 _enclosing: "ContextVar[tuple[Database, Connection] | None]" = ContextVar("enclosing transaction", default=None)
 
 

@@ -58,7 +58,6 @@ session_keys = _sealed("session_keys", "put_session_key")
 answers = _sealed("answers", "put_answer")
 sign_ins = _sealed("sign_ins", "put_sign_in")
 kept_documents = _sealed("kept_documents", "put_kept_document")
-
 bindings = _text("bindings", "put_binding")
 documents = (
     _text("outputs", "put_output"),
@@ -68,3 +67,22 @@ documents = (
     _text("values", "put_value"),
     _text("fed", "put_fed"),
 )
+
+_server_keys_sql = load("server_keys")
+get = _server_keys_sql.value("get", bytes)
+propose = _server_keys_sql.change("propose")
+
+
+class SessionKeyRow(NamedTuple):
+    """One key; `sealed` opens with the server's secret key only."""
+
+    id: str
+    sealed: bytes
+    age_s: float
+
+
+_session_keys_sql = load("session_keys")
+lock = _session_keys_sql.value("lock", str)
+all_keys = _session_keys_sql.rows("all", SessionKeyRow)
+insert = _session_keys_sql.change("insert")
+delete = _session_keys_sql.change("delete")

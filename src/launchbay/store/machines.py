@@ -1,5 +1,6 @@
 """Where machines are made with whose credentials, and which installation this is (`queries/clouds.sql`)."""
 
+from datetime import datetime
 from typing import NamedTuple
 
 from launchbay.store.statements import load
@@ -51,3 +52,18 @@ note_place_of_instance = _sql.change("note_place_of_instance")
 places = _sql.rows("places", PlaceRow)
 places_of_instance = _sql.rows("places_of_instance", PlaceRow)
 standing = _sql.row("standing", StandingRow)
+
+
+class HostKeyRow(NamedTuple):
+    """A pinned key; `host` is an address with its port."""
+
+    host: str
+    public_key: str
+    pinned_at: datetime
+
+
+_host_keys_sql = load("host_keys")
+get = _host_keys_sql.value("get", str)
+pin = _host_keys_sql.change("pin")
+forget = _host_keys_sql.change("forget")
+of_organization = _host_keys_sql.rows("of_organization", HostKeyRow)
