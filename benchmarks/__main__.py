@@ -16,7 +16,7 @@ from benchmarks.manifest_compile import parse_ms, synthetic_ms
 from benchmarks.reads import hammer, running_instance
 from benchmarks.server import Server, running
 from benchmarks.table import Limit, Table
-from launchbay.store.embedded import EmbeddedPostgres
+from launchbay.postgres.server import EmbeddedPostgres
 
 
 def measure_launches(table: Table, server: Server, commits: float, launches: int) -> None:

@@ -9,7 +9,7 @@ import httpx
 from benchmarks.lists import fill
 from benchmarks.reads import running_instance
 from benchmarks.server import EMAIL, PASSWORD, Server, running
-from launchbay.store.embedded import EmbeddedPostgres
+from launchbay.postgres.server import EmbeddedPostgres
 
 COUNT = 10_000
 ROUNDS = 30

@@ -20,8 +20,8 @@ from benchmarks.launches import application, latency, percentiles, throughput, w
 from benchmarks.limits import commits_per_s
 from benchmarks.reads import hammer, running_instance
 from benchmarks.server import EMAIL, PASSWORD, Server, running, working
+from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import conninfo
-from launchbay.store.embedded import EmbeddedPostgres
 
 PAGE = 50  # rows of a list's first page
 WAIT_S = 0.2  # of each of the three steps of a launch, where steps wait

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from launchbay.store.cluster import binaries
+from launchbay.postgres.cluster import binaries
 
 KIB_PER_GIB = 1024 * 1024
 

@@ -54,7 +54,7 @@ TARGETS = {
         ),
     ),
     "statuses": Target(
-        ("model/instance.py", "model/job.py", "model/approval.py"),
+        ("model/instance.py", "model/job.py", "model/job.py"),
         (("tests/model/test_instance.py", "tests/model/test_job.py"), ("tests/api/test_approvals.py",)),
     ),
     "ending": Target(

@@ -27,8 +27,8 @@ from launchbay.access.secret_key import SecretKey
 from launchbay.clock import SystemClock
 from launchbay.engine.cleaner import Cleaner
 from launchbay.engine.retention import PAUSE_S, Keeping, Retention
+from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import Database, conninfo
-from launchbay.store.embedded import EmbeddedPostgres
 
 KEEPING = Keeping(destroyed_days=30, history_days=30, log_days=30, audit_days=0)
 # By the server's own duty, which would purge while the history is filled in.

@@ -20,8 +20,8 @@ from benchmarks.lists import fill
 from benchmarks.reads import running_instance
 from benchmarks.server import Server, running
 from benchmarks.table import Limit, Table
+from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import conninfo
-from launchbay.store.embedded import EmbeddedPostgres
 
 INSTANCES = 10_000
 ONE_BY_ONE_S = 4.0

@@ -29,8 +29,8 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from launchbay.engine.queue_schema import apply_schema
+from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store import schema
-from launchbay.store.embedded import EmbeddedPostgres
 
 _PREFIX = "launchbay-tests-"
 _TEMPLATE = "template_launchbay"

@@ -15,8 +15,8 @@ import psycopg
 from benchmarks.soak.load import SoakLoad
 from benchmarks.soak.samples import ProcessSample, Samples, look_at
 from benchmarks.soak.visitors import Visitors
+from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import conninfo
-from launchbay.store.embedded import EmbeddedPostgres
 from tests.durability.campaign import Campaign
 from tests.durability.family_load import family_violations
 from tests.durability.servers import Process, join_postgres, remove_postgres

@@ -20,9 +20,9 @@ from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp
 from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed
-from launchbay.model.approval import Question, Verdict
+from launchbay.model.job import Question, Verdict
 from launchbay.model.machine import CommandResult, ImageRun
-from launchbay.model.masking import Masking
+from launchbay.model.redaction import Masking
 from launchbay.processes.run import Programs
 
 LOOPBACK = Allowlist.parse("127.0.0.1, ::1")

@@ -5,8 +5,7 @@ from typing import Any
 
 from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.graph import CompiledManifest, Component, Pin
-from launchbay.model.pins import PinKind
-from launchbay.model.types import ListType, MapType, Type
+from launchbay.model.types import ListType, MapType, PinKind, Type
 
 
 def stand_ins(manifest: CompiledManifest) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from launchbay.model.organization_contents import Archive
+from launchbay.model.archive import Archive
 from launchbay.service_types.registry import ServiceTypes
 from tests.api.running import EMAIL, Api, accepted, refused, running_api
 from tests.databases import Databases

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from launchbay.errors import CannotStart
-from launchbay.store.backup import back_up, restore
+from launchbay.postgres.backup import back_up, restore
 from launchbay.store.schema import revisions
 from tests.api.running import accepted, basic, running_api
 from tests.databases import Databases

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.model.pins import PinType, parse_pin_type
-from launchbay.model.types import STRING
+from launchbay.model.types import STRING, PinType, parse_pin_type
 from launchbay.service_types import registry
 from launchbay.service_types.contract import Passive, ServiceCall, ServiceCommand, ServiceParameter, command_pins
 from tests.api.offered import environment, launched, refusal

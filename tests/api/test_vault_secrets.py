@@ -13,7 +13,7 @@ from launchbay.actions import registry
 from launchbay.actions.contract import ActionCall
 from launchbay.actions.restcall import _SHOWN_BODY_CHARS
 from launchbay.errors import ActionFailed
-from launchbay.model.disguises import Disguises
+from launchbay.model.redaction import Disguises
 from tests.api.running import Api, accepted, fresh_name, running_api, served
 from tests.api.streams import stream
 from tests.api.vaults import made_vault, told

@@ -15,8 +15,8 @@ from launchbay.access.secret_key import read_secret_key
 from launchbay.bootstrap.main import main
 from launchbay.bootstrap.parts import started
 from launchbay.errors import CannotStart
+from launchbay.postgres.backup import back_up
 from launchbay.settings import Settings
-from launchbay.store.backup import back_up
 from tests.databases import Databases
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.plan import PLAN_VERSION
+from launchbay.model.job import PLAN_VERSION
 from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import jobs
 from launchbay.store.database import Connection

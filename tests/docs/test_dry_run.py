@@ -10,7 +10,7 @@ from launchbay.bootstrap.answers_file import read_answers_file
 from launchbay.machines.dry_run import DryRun
 from launchbay.machines.registry import Providers
 from launchbay.manifest.policies import read_policies
-from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.environment import EnvironmentView
 from tests.docs.pages import DOCS, Block, blocks
 from tests.runtime.running import instance
 

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import psycopg
 
-from launchbay.store import accounts, cluster
+from launchbay.postgres import cluster
 
 READY_S = 60.0
 Death = Literal["quit", "kill", "hang"]
@@ -50,16 +50,16 @@ class PostgresServer:
     def create(self, settings: dict[str, str]) -> None:
         """Make an empty cluster and start it."""
         self.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-        account = accounts.account_for(self.data)
+        account = cluster.account_for(self.data)
         cluster.create(self.data, cluster.binaries(), account)
         (self.data / "pg_hba.conf").write_text(_ACCESS, "utf-8")
         self.start(settings)
 
     def start(self, settings: dict[str, str]) -> None:
         """Start PostgreSQL and wait until it answers, be it only to reading."""
-        account, programs = accounts.account_for(self.data), cluster.binaries()
+        account, programs = cluster.account_for(self.data), cluster.binaries()
         if account is not None:
-            accounts.open_way(account, [programs / "postgres", self.data])
+            cluster.open_way(account, [programs / "postgres", self.data])
         own = {"listen_addresses": f"'{self.address}'", "wal_keep_size": "64MB", "wal_receiver_timeout": "5s"}
         cluster.write_settings(self.data, account, {**own, **settings})
         sockets = cluster.socket_dir(self.data, account)
@@ -177,7 +177,7 @@ class Pair:
         server.end("kill")
         shutil.rmtree(server.data, ignore_errors=True)
         server.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-        account = accounts.account_for(self.primary.data)
+        account = cluster.account_for(self.primary.data)
         server.data.mkdir(mode=0o700)
         if account is not None:
             os.chown(server.data, account.uid, account.gid)

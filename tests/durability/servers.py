@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from launchbay.store.embedded import EmbeddedPostgres
+from launchbay.postgres.server import EmbeddedPostgres
 
 ROOT = Path(__file__).parents[2]
 EMAIL = "admin@launchbay.local"

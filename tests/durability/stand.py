@@ -5,7 +5,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from launchbay.store.embedded import EmbeddedPostgres
+from launchbay.postgres.server import EmbeddedPostgres
 from tests.durability.failpoints import POINTS
 from tests.durability.family_load import family_violations
 from tests.durability.operations import OPERATIONS, ROUNDS, Operation, Operations

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from launchbay.store import cluster
+from launchbay.postgres import cluster
 from tests.durability.campaign import Campaign
 from tests.durability.cutting_proxy import cutting_proxy
 from tests.durability.evidence import keep

@@ -21,7 +21,7 @@ from launchbay.engine.engine import Engine
 from launchbay.ids import new_id
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.plan import Plan
+from launchbay.model.job import Plan
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import plan_launch, plan_run
 from launchbay.planning.manifests import CompiledManifests

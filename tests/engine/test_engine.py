@@ -16,9 +16,9 @@ from launchbay.bootstrap import parts
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.planning.commands import plan_deletion, plan_run
+from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store import jobs
 from launchbay.store.database import Connection, Database
-from launchbay.store.embedded import EmbeddedPostgres
 from tests.engine.bay import Bay
 from tests.engine.conftest import no_migration
 from tests.engine.test_stager import COMMANDS

@@ -17,7 +17,7 @@ from psycopg import sql
 
 from launchbay.bootstrap.parts import started
 from launchbay.errors import Conflict
-from launchbay.model.plan import PLAN_VERSION, Plan, read_plan
+from launchbay.model.job import PLAN_VERSION, Plan, read_plan
 from launchbay.settings import Settings
 from tests.engine.make_stored_plans import FOLDER, TABLES
 

@@ -4,8 +4,7 @@ import pytest
 
 from launchbay import limits
 from launchbay.machines.live_output import Lines
-from launchbay.model.disguises import Disguises, Stream
-from launchbay.model.masking import MASK
+from launchbay.model.redaction import MASK, Disguises, Stream
 
 SECRET = "correct horse battery"
 

@@ -11,7 +11,7 @@ from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
 from launchbay.machines.local import LocalMachines
 from launchbay.machines.registry import Providers
-from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.machine import ChefRun, Machine, MachineSpec, RemoteCommand
 from launchbay.planning.commands import plan_destroy, plan_launch

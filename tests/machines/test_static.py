@@ -10,7 +10,7 @@ import pytest
 from launchbay import limits
 from launchbay.machines.registry import Providers
 from launchbay.machines.static import StaticMachines
-from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning.commands import plan_destroy, plan_launch
 from tests.machines.hosts import LOGIN, Hosts, needs_sshd, needs_sudo

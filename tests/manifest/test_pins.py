@@ -1,6 +1,6 @@
 import pytest
 
-from launchbay.model.pins import parse_pin_type
+from launchbay.model.types import parse_pin_type
 from tests.manifest.compiling import compiled, errors, findings, message, warnings
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from launchbay.manifest.service_match import Fit, OfferedPin, ServiceOffer, ServiceOffers, choose
 from launchbay.manifest.service_needs import required_providers, service_shape
-from launchbay.model.links import LinkKind
-from launchbay.model.pins import PinKind
+from launchbay.model.instance import LinkKind
+from launchbay.model.types import PinKind
 from tests.manifest.compiling import compiled
 
 SIGNAL, COMMAND = PinKind.PUBLISH_SIGNAL, PinKind.RECEIVE_COMMAND

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.disguises import Disguises, Stream
+from launchbay.model.redaction import Disguises, Stream
 from launchbay.service_types import ssh_keys
 
 MASK = "********"

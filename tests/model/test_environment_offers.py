@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from launchbay.errors import BadRequest
 from launchbay.limits import ENVIRONMENT_ENTRIES
-from launchbay.model.environment_offers import Marker, Property, checked_markers, checked_properties
+from launchbay.model.environment import Marker, Property, checked_markers, checked_properties
 
 types = st.recursive(
     st.sampled_from(["object", "string", "int", "bool"]),

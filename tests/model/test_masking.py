@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.disguises import SHORTEST_CHARS
-from launchbay.model.masking import MASK, Masking, is_secret_name
+from launchbay.model.redaction import MASK, SHORTEST_CHARS, Masking, is_secret_name
 
 SECRET = "s3cr3t-v4lue"
 PLAIN_NAMES = st.sampled_from(["host", "size", "tokenId", "keyboard", "passwordLength", "author", "secretary"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.quartz import CronError, due_times, next_due
+from launchbay.model.schedule import CronError, due_times, next_due
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

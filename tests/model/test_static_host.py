@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.static_host import StaticHost, address_of, read_host, read_resource
+from launchbay.model.machine import StaticHost, address_of, read_host, read_resource
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.step_path import PATH_CHARS, attempt_path, command_path, component_of, segment, step_path
-from launchbay.model.step_path import workflow_path as of_workflow
+from launchbay.model.job import PATH_CHARS, attempt_path, command_path, component_of, segment, step_path
+from launchbay.model.job import workflow_path as of_workflow
 
 NAME = st.text(st.sampled_from("ab/#>~%2.F") | st.characters(codec="utf-8"), max_size=6)
 

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from launchbay import limits
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
-from launchbay.model.json_text import JsonBound, parse_json
-from launchbay.model.pins import PinKind, PinType, Signature, parse_pin_type, parse_signature
 from launchbay.model.types import (
     BOOL,
     BYTES,
@@ -26,12 +24,17 @@ from launchbay.model.types import (
     UNIT,
     ListType,
     MapType,
+    PinKind,
+    PinType,
     Primitive,
+    Signature,
     Type,
     TypeSyntaxError,
+    parse_pin_type,
+    parse_signature,
     parse_type,
 )
-from launchbay.model.values import CoercionError, coerce, coerce_text
+from launchbay.model.values import CoercionError, JsonBound, coerce, coerce_text, parse_json
 
 REAL = sorted((Path(__file__).parents[3] / "shared" / "manifests").glob("*.yml"))
 PRIMITIVES = [STRING, INT, BOOL, DOUBLE, OBJECT, UNIT, BYTES]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launchbay.model.waiting import Asked, Due, InnerJob, Launching, Queued, Waits, waiting_for
+from launchbay.model.instance import Asked, Due, InnerJob, Launching, Queued, Waits, waiting_for
 
 AT_S = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
 

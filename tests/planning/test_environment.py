@@ -1,6 +1,6 @@
 """What a manifest needs of an environment, and whether it gets it."""
 
-from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.environment import EnvironmentView
 from launchbay.planning.environment import unmet_needs
 from tests.manifest.compiling import compiled
 

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from launchbay.model.job import StepStatus
-from launchbay.model.plan import Plan
+from launchbay.model.job import Plan, StepStatus
 from tests.runtime.journals import Crashed, Disk
 from tests.runtime.probes import Effect
 from tests.runtime.running import Instance

@@ -19,10 +19,9 @@ from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.difference import Configured
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.environment_view import EnvironmentView
-from launchbay.model.instance import InstanceStatus
-from launchbay.model.links import Link
-from launchbay.model.plan import Plan
+from launchbay.model.environment import EnvironmentView
+from launchbay.model.instance import InstanceStatus, Link
+from launchbay.model.job import Plan
 from launchbay.planning.commands import plan_destroy, plan_launch, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.graph import Graph

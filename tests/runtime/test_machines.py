@@ -3,7 +3,7 @@
 import pytest
 
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.plan import Plan
+from launchbay.model.job import Plan
 from launchbay.planning.commands import plan_destroy, plan_launch
 from tests.machines.instances import answer, dry, on_lab, roles, workflow
 from tests.machines.lab import Lab

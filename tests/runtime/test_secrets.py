@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from launchbay.access.secret_key import SecretKey
 from launchbay.access.text_seal import TextSeal
-from launchbay.model.masking import MASK, Masking
-from launchbay.model.sealed_text import MARK
+from launchbay.model.redaction import MARK, MASK, Masking
 from launchbay.runtime.secrets import Secrets
 
 KEY = SecretKey(b"k" * 32)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from launchbay import limits
-from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.environment import EnvironmentView
 from tests.runtime.running import Instance, instance
 
 PROVIDER = """{{type: workflow.Instance, interfaces: {{out: {{ip: publish-signal(string), n: publish-signal(int)}}}},

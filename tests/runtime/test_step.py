@@ -8,7 +8,7 @@ import pytest
 
 from launchbay import limits
 from launchbay.errors import ActionFailed
-from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.environment import EnvironmentView
 from launchbay.model.job import StepStatus
 from launchbay.runtime.run import RetryPacing
 from tests.runtime.probes import World

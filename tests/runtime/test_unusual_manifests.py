@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.environment import EnvironmentView
 from tests.runtime.running import instance
 
 

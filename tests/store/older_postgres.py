@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from launchbay.store import accounts, cluster
+from launchbay.postgres import cluster
 from tests.demo.places import place
 
 _WITHIN_S = 60.0
@@ -24,10 +24,10 @@ def older_postgres() -> Iterator[str]:
     with place() as directory:
         data = directory / "older"
         data.mkdir(mode=0o700)
-        account = accounts.account_for(data)
+        account = cluster.account_for(data)
         if account is not None:
             os.chown(data, account.uid, account.gid)
-            accounts.open_way(account, [programs / "postgres", data])
+            cluster.open_way(account, [programs / "postgres", data])
         run = cluster.run_as(account, data)
         command = f"{programs}/initdb -D {data} -U postgres --auth=trust --encoding=UTF8 --locale=C"
         subprocess.run(command.split(), check=True, capture_output=True, **run)

@@ -15,15 +15,15 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from launchbay.errors import CannotStart, Unavailable
-from launchbay.store import cluster
+from launchbay.postgres import cluster
+from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import Database
-from launchbay.store.embedded import EmbeddedPostgres
 
 # Holds the server of a data directory until it is killed; tells when it answers.
 HOLDER = """
 import sys, time
 from pathlib import Path
-from launchbay.store.embedded import EmbeddedPostgres
+from launchbay.postgres.server import EmbeddedPostgres
 held = EmbeddedPostgres.start(Path(sys.argv[1]), serving=sys.argv[2] == "serving")
 print(held.pid, flush=True)
 sys.stdin.read()

@@ -1,4 +1,4 @@
-"""Seals secrets inside of stored texts (`model/sealed_text.py`), for one organization.
+"""Seals secrets inside of stored texts (`model/redaction.py`), for one organization.
 
 The same secret becomes the same token, so that documents can be compared without opening them.
 """
@@ -6,7 +6,7 @@ The same secret becomes the same token, so that documents can be compared withou
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 from launchbay.access.secret_key import SealBroken, SecretKey
-from launchbay.model import sealed_text
+from launchbay.model import redaction
 
 
 class TextSeal:
@@ -19,11 +19,11 @@ class TextSeal:
     def token(self, kind: str, text: str) -> str:
         """Return the token for a text; `kind` is one of `sealed_text`."""
         sealed = self._key.seal_alike(f"{kind}{text}".encode("utf-8", "surrogatepass"), self._purpose)
-        return sealed_text.token(urlsafe_b64encode(sealed).decode("ascii").rstrip("="))
+        return redaction.token(urlsafe_b64encode(sealed).decode("ascii").rstrip("="))
 
     def open(self, token: str) -> tuple[str, str] | None:
         """Return kind and text of a token, None for what only looks like one."""
-        held = sealed_text.held(token)
+        held = redaction.held(token)
         try:
             sealed = urlsafe_b64decode(held + "=" * (-len(held) % 4))
             opened = self._key.open(sealed, self._purpose).decode("utf-8", "surrogatepass")

@@ -15,7 +15,7 @@ from launchbay.actions.parameters import (
     wrong_parameter,
 )
 from launchbay.errors import ActionFailed
-from launchbay.model.approval import ApprovalStatus, Question, Verdict
+from launchbay.model.job import ApprovalStatus, Question, Verdict
 
 _TEXT = "what is to be approved, a sentence for people"
 

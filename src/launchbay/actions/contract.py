@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 from launchbay.clock import Clock
 from launchbay.egress.http import OutgoingHttp
 from launchbay.egress.mail import MailServer
-from launchbay.model.approval import Question, Verdict
+from launchbay.model.job import Question, Verdict
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, WayIn
 from launchbay.processes.run import Programs
 

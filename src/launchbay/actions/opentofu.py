@@ -18,7 +18,7 @@ from launchbay.actions.tofu_events import TofuEvents
 from launchbay.actions.tofu_module import STATE, KeptModule, given_module, read_module
 from launchbay.actions.tofu_state import StateKeeper
 from launchbay.errors import ActionFailed
-from launchbay.model.masking import is_secret_name
+from launchbay.model.redaction import is_secret_name
 from launchbay.processes.run import Command, Ended, Line, run_program, workplace
 
 _REMEDY = "The operator installs OpenTofu (tofu) or Terraform (terraform)."

@@ -9,8 +9,7 @@ import msgspec
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter, Roles
 from launchbay.actions.parameters import optional_text, optional_texts, whole_number
-from launchbay.model.machine import Machine, MachineSpec, joined
-from launchbay.model.static_host import address_of
+from launchbay.model.machine import Machine, MachineSpec, address_of, joined
 
 DEFAULT_ROLE = "default"
 _ADDRESSES = "a list of addresses"

@@ -11,10 +11,10 @@ import click
 from launchbay.bootstrap.options import config_option, data_option, database_option, read_settings
 from launchbay.bootstrap.parts import prepare
 from launchbay.errors import CannotStart
+from launchbay.postgres.backup import back_up
+from launchbay.postgres.backup import restore as restore_database
+from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.settings import Settings
-from launchbay.store.backup import back_up
-from launchbay.store.backup import restore as restore_database
-from launchbay.store.embedded import EmbeddedPostgres
 
 _file_argument = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 

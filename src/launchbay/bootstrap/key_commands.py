@@ -13,9 +13,9 @@ from launchbay.access.secret_key import read_secret_key
 from launchbay.bootstrap.options import config_option, data_option, database_option, read_settings
 from launchbay.bootstrap.parts import prepare as prepare_database
 from launchbay.errors import CannotStart
+from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.settings import Settings
 from launchbay.store.database import Database
-from launchbay.store.embedded import EmbeddedPostgres
 from launchbay.usecases.resealing import Resealed, reseal
 
 Line = tuple[str, bytes]

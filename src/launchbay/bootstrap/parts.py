@@ -51,6 +51,7 @@ from launchbay.machines.dialling import CheckedReach
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.observe.audit import Audit
 from launchbay.planning.manifests import CompiledManifests
+from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.processes.run import Programs
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.run import RetryPacing, Surroundings
@@ -58,7 +59,6 @@ from launchbay.service_types.cloud_account import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
 from launchbay.store.database import Database, conninfo
-from launchbay.store.embedded import EmbeddedPostgres
 from launchbay.store.events import EventFeed
 from launchbay.store.schema import CONNECTION_NAME, upgrade
 from launchbay.telemetry.metrics import exposition

@@ -14,8 +14,8 @@ import uvloop
 from launchbay.bootstrap.options import config_option, data_option, database_option, read_settings
 from launchbay.bootstrap.parts import Parts, check_secret_key, prepare, started
 from launchbay.errors import CannotStart
+from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.settings import Settings
-from launchbay.store.embedded import EmbeddedPostgres
 from launchbay.telemetry.logs import configure_logs
 from launchbay.web.server import serve as serve_http
 

@@ -9,9 +9,8 @@ import msgspec
 from launchbay.console.visit import Visit
 from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.approval import ApprovalStatus
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import JobStatus, StepStatus, raise_percent
+from launchbay.model.job import ApprovalStatus, JobStatus, StepStatus, raise_percent
 from launchbay.store.approvals import ApprovalRow
 from launchbay.store.instances import InstanceRecord, JobRow, RelativeRow, read_history
 from launchbay.usecases.approvals import of_instance as approvals_of

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from launchbay.console.form import Form
 from launchbay.console.wording import compact, pretty
 from launchbay.manifest.graph import ApplicationPin, CompiledManifest, WorkflowParameter
-from launchbay.model.masking import is_secret_name
+from launchbay.model.redaction import is_secret_name
 from launchbay.model.types import BOOL, DOUBLE, INT, STRING, Type
 from launchbay.model.values import CoercionError, coerce_text
 

@@ -9,7 +9,7 @@ import msgspec
 from markupsafe import Markup, escape
 
 from launchbay.clock import from_ms
-from launchbay.model.masking import Masking
+from launchbay.model.redaction import Masking
 
 _LINK_CHARS = 2_048
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import msgspec
 
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.links import Link, LinkKind
-from launchbay.model.plan import JobKind
-from launchbay.model.quartz import next_due
+from launchbay.model.instance import Link, LinkKind
+from launchbay.model.job import JobKind
+from launchbay.model.schedule import next_due
 from launchbay.runtime.feeding import feed_for
 from launchbay.runtime.peers import Fed
 from launchbay.runtime.secrets import Secrets

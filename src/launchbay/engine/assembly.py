@@ -9,10 +9,9 @@ from launchbay.manifest.configuration import configure
 from launchbay.manifest.difference import Configured
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import expanded, expanded_configuration
-from launchbay.model.environment_view import read_environment_view
-from launchbay.model.former_configuration import read_former_configuration
-from launchbay.model.links import Link, read_link
-from launchbay.model.plan import read_plan
+from launchbay.model.environment import read_environment_view
+from launchbay.model.instance import Link, read_former_configuration, read_link
+from launchbay.model.job import read_plan
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.graph import Graph, existing
 from launchbay.runtime.run import JobRun, OtherInstances, Surroundings

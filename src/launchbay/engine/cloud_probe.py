@@ -9,7 +9,7 @@ from launchbay.machines.clouds.calls import CloudCalls
 from launchbay.machines.clouds.order import DEFAULT_REGION
 from launchbay.machines.contract import Errand, Reach
 from launchbay.machines.marks import INSTALLATION
-from launchbay.model.masking import Masking
+from launchbay.model.redaction import Masking
 
 _NOBODY = {INSTALLATION: "nobody"}  # a question that is answered with no machines, but only to who may sign in
 

@@ -11,7 +11,7 @@ from launchbay import limits
 from launchbay.engine.journal import PostgresJournal, patiently
 from launchbay.engine.recall import CancelInner, recall
 from launchbay.errors import Fenced
-from launchbay.model.plan import read_plan
+from launchbay.model.job import read_plan
 from launchbay.runtime.journal import StepRecord
 from launchbay.runtime.machines import release_everything, stop_commands
 from launchbay.runtime.run import Budget, JobRun

@@ -16,8 +16,7 @@ from launchbay.engine.recording import Recording
 from launchbay.errors import BadRequest, Fenced
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, status_after_job
-from launchbay.model.job import JobStatus
-from launchbay.model.plan import Plan
+from launchbay.model.job import JobStatus, Plan
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import plan_trigger
 from launchbay.runtime.state import STATE_VERSION, InstanceState

@@ -21,10 +21,8 @@ from launchbay.errors import BadRequest, Fenced, WorkflowFailed
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.outer_names import outer_names
 from launchbay.manifest.requirements import required_needs
-from launchbay.model.instance import InstanceStatus, move
-from launchbay.model.job import JobStatus
-from launchbay.model.links import Link, LinkKind
-from launchbay.model.plan import Plan
+from launchbay.model.instance import InstanceStatus, Link, LinkKind, move
+from launchbay.model.job import JobStatus, Plan
 from launchbay.planning.accept import accepting_event, job_columns, may_accept
 from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE, plan_call
 from launchbay.planning.manifests import CompiledManifests

@@ -19,8 +19,7 @@ from launchbay.clock import Clock
 from launchbay.engine.log_bounds import LogBounds
 from launchbay.engine.storable import storable
 from launchbay.errors import Fenced, Unavailable
-from launchbay.model.job import StepStatus, move_step, raise_percent
-from launchbay.model.step_path import is_own_step, step_name
+from launchbay.model.job import StepStatus, is_own_step, move_step, raise_percent, step_name
 from launchbay.runtime.journal import StepRecord
 from launchbay.runtime.secrets import Secrets
 from launchbay.store import jobs

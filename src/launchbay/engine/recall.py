@@ -14,8 +14,8 @@ from typing import Any
 
 from launchbay.engine.inner_jobs import inner_job_id
 from launchbay.errors import WorkflowFailed
+from launchbay.model.instance import Link
 from launchbay.model.job import StepStatus
-from launchbay.model.links import Link
 from launchbay.runtime.journal import Journal, StepRecord
 from launchbay.runtime.perform import perform
 from launchbay.runtime.run import JobRun, LinkedInstance, OtherInstances

@@ -23,9 +23,8 @@ from launchbay.engine.recording import Recording
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import Conflict, Fenced, LaunchbayError, WorkflowFailed
 from launchbay.model.instance import InstanceEvent, InstanceStatus, move
-from launchbay.model.job import StepStatus
-from launchbay.model.masking import Masking
-from launchbay.model.plan import PLAN_VERSION, Plan, read_plan
+from launchbay.model.job import PLAN_VERSION, Plan, StepStatus, read_plan
+from launchbay.model.redaction import Masking
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.runtime.journal import StepRecord
 from launchbay.runtime.machines import release_everything, stop_commands

@@ -9,7 +9,7 @@ from launchbay.actions.contract import idempotency_key
 from launchbay.engine.journal import patiently
 from launchbay.engine.recording import Recording
 from launchbay.errors import ActionFailed, BadRequest, Conflict
-from launchbay.model.links import BoundService, Link
+from launchbay.model.instance import BoundService, Link
 from launchbay.observe.entered_once import entered_once
 from launchbay.runtime.recorded import recorded
 from launchbay.runtime.run import JobRun

@@ -16,8 +16,8 @@ from launchbay.errors import BadRequest, InvalidManifest, Unavailable
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import component_at
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.plan import Plan
-from launchbay.model.quartz import next_due
+from launchbay.model.job import Plan
+from launchbay.model.schedule import next_due
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import plan_destroy, plan_run, plan_trigger
 from launchbay.planning.manifests import CompiledManifests

@@ -19,7 +19,7 @@ from launchbay.access.secret_key import SealBroken, SecretKey
 from launchbay.egress.http import OutgoingHttp, shown_url
 from launchbay.engine.recording import Recording
 from launchbay.errors import OutgoingFailed, Unavailable
-from launchbay.model.masking import Masking
+from launchbay.model.redaction import Masking
 from launchbay.store import webhooks as store
 from launchbay.store.database import Database
 from launchbay.store.webhooks import ClaimedRow, pause_s, secret_purpose, signature, url_purpose

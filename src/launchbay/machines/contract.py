@@ -22,9 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from launchbay.model.disguises import Disguises, Stream
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, WayIn
-from launchbay.model.masking import MASK
+from launchbay.model.redaction import MASK, Disguises, Stream
 
 ENTRY_POINT_GROUP = "launchbay.machines"
 

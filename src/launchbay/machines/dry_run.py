@@ -16,9 +16,8 @@ import msgspec
 from launchbay.errors import ActionFailed
 from launchbay.machines.answers import POLICY_PREFIX, Answers
 from launchbay.machines.contract import Errand
-from launchbay.model.machine import DRY_RUN, ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
-from launchbay.model.masking import Masking
-from launchbay.model.static_host import address_of
+from launchbay.model.machine import DRY_RUN, ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, address_of
+from launchbay.model.redaction import Masking
 
 DOMAIN = "dry-run.example"
 _NETWORK = 254  # addresses of a network of documentation

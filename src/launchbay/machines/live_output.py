@@ -4,8 +4,8 @@ import codecs
 
 from launchbay import limits
 from launchbay.machines.shell import Taker
-from launchbay.model.disguises import Stream
 from launchbay.model.machine import Sink
+from launchbay.model.redaction import Stream
 
 
 class Lines:

@@ -13,8 +13,19 @@ from launchbay.errors import ActionFailed, AddressRefused
 from launchbay.machines.contract import Errand, Pooled
 from launchbay.machines.parts import Parts
 from launchbay.machines.ssh import Ssh
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
-from launchbay.model.static_host import PORTS, SSH_PORT, StaticHost, read_host, read_resource
+from launchbay.model.machine import (
+    PORTS,
+    SSH_PORT,
+    ChefRun,
+    CommandResult,
+    Machine,
+    MachineSpec,
+    RemoteCommand,
+    StaticHost,
+    WayIn,
+    read_host,
+    read_resource,
+)
 
 NAME = "static"
 LOGIN_POLICY = "machines.login"

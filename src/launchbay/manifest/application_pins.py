@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from launchbay.manifest.component_types import SUBMODULE
 from launchbay.manifest.graph import ApplicationPin, ConfigurationPin
 from launchbay.manifest.layout import Layout
-from launchbay.model.pins import PinKind
+from launchbay.model.types import PinKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,12 @@ from typing import TypeAlias
 
 from launchbay.manifest.component_types import is_workflow_service
 from launchbay.manifest.graph import Peer, Target
-from launchbay.manifest.hints import few
 from launchbay.manifest.layout import Face, FacePin, Layout, absolute
 from launchbay.manifest.references import Endpoint
 from launchbay.manifest.syntax import BindingSyntax, ComponentSyntax
 from launchbay.manifest.type_match import difference
-from launchbay.model.findings import Findings
-from launchbay.model.pins import PinKind
+from launchbay.model.findings import Findings, few
+from launchbay.model.types import PinKind
 
 Peers: TypeAlias = Mapping[str, Mapping[str, list[Peer]]]  # leaf path → interface with needs → peers in binding order
 

@@ -12,13 +12,12 @@ from launchbay.manifest.component_types import (
     ComponentType,
     is_workflow_service,
 )
-from launchbay.manifest.hints import Hints
 from launchbay.manifest.layout import Layout, Leaf, find_pin
 from launchbay.manifest.shapes import children_of
 from launchbay.manifest.syntax import ComponentSyntax
 from launchbay.manifest.tree import plain
-from launchbay.model.findings import Findings
-from launchbay.model.pins import PinKind
+from launchbay.model.findings import Findings, Hints
+from launchbay.model.types import PinKind
 from launchbay.model.values import CoercionError, coerce
 
 _LOCATOR_PREFIX = "__locator."

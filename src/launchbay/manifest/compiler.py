@@ -16,7 +16,6 @@ from launchbay.manifest.composites import lay_out
 from launchbay.manifest.defaults import configuration_pins
 from launchbay.manifest.document import read_document
 from launchbay.manifest.graph import CompiledManifest, Component, ConfigurationPin
-from launchbay.manifest.hints import Hints
 from launchbay.manifest.layout import Layout, Leaf
 from launchbay.manifest.reader import read
 from launchbay.manifest.relays import Relays
@@ -27,7 +26,7 @@ from launchbay.manifest.templates import Templates
 from launchbay.manifest.tree import plain
 from launchbay.manifest.workflow_compiler import compile_workflows
 from launchbay.manifest.workflow_rules import WorkflowRules
-from launchbay.model.findings import Finding, Findings
+from launchbay.model.findings import Finding, Findings, Hints
 
 
 def compile_manifest(

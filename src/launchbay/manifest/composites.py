@@ -6,12 +6,11 @@ from functools import lru_cache
 from launchbay.limits import MANIFEST_BOUND_PINS
 from launchbay.manifest.component_types import SCALER, ComponentType
 from launchbay.manifest.graph import Pin, Target
-from launchbay.manifest.hints import few
 from launchbay.manifest.layout import Face, FacePin, Layout, Leaf, absolute, find_pin
 from launchbay.manifest.references import WILDCARD
 from launchbay.manifest.syntax import BoundPin, ComponentSyntax, TypedPin
-from launchbay.model.findings import Findings, Place
-from launchbay.model.pins import PinKind, PinType, parse_pin_type
+from launchbay.model.findings import Findings, Place, few
+from launchbay.model.types import PinKind, PinType, parse_pin_type
 
 
 def lay_out(application: ComponentSyntax, types: Mapping[str, ComponentType], findings: Findings) -> Layout:

@@ -8,8 +8,7 @@ from launchbay.manifest.graph import ConfigurationPin
 from launchbay.manifest.layout import Layout, Leaf, find_pin
 from launchbay.manifest.tree import Node, ScalarNode, plain
 from launchbay.model.findings import Findings
-from launchbay.model.pins import PinKind
-from launchbay.model.types import STRING, Type
+from launchbay.model.types import STRING, PinKind, Type
 from launchbay.model.values import CoercionError, coerce
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.links import Link
+from launchbay.model.instance import Link
 
 Configuration = Mapping[str, Mapping[str, Any]]  # component path → `interface.pin` → value
 

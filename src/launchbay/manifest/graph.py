@@ -10,8 +10,7 @@ from typing import Any
 
 from launchbay.manifest.expressions import Template
 from launchbay.model.findings import Finding
-from launchbay.model.pins import PinType
-from launchbay.model.types import Type
+from launchbay.model.types import PinType, Type
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from launchbay.limits import NAME_CHARS
 from launchbay.manifest.graph import Pin, Target
 from launchbay.manifest.syntax import ComponentSyntax
-from launchbay.model.pins import PinType
+from launchbay.model.types import PinType
 
 
 @dataclass(frozen=True, slots=True)

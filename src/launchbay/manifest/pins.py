@@ -9,7 +9,7 @@ from launchbay.manifest.syntax import BoundPin, Interfaces, PinSyntax, TypedPin
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, kind_of
 from launchbay.manifest.workflows import read_suggestions
 from launchbay.model.findings import Findings
-from launchbay.model.pins import parse_pin_type
+from launchbay.model.types import parse_pin_type
 
 _PIN_KEYS = frozenset({"type", "name", "suggestions", "arguments", "results", "description"})
 

@@ -10,7 +10,7 @@ from launchbay.manifest.bindings import Peers
 from launchbay.manifest.component_types import HTTP_ENDPOINT
 from launchbay.manifest.graph import ApplicationPin, Target
 from launchbay.manifest.layout import Layout
-from launchbay.model.pins import PinKind
+from launchbay.model.types import PinKind
 
 
 class Relays:

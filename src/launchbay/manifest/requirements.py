@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from launchbay.manifest.bindings import Peers
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.pins import PinKind
+from launchbay.model.types import PinKind
 
 
 def providers(path: str, required: Sequence[str], peers: Peers) -> list[str]:

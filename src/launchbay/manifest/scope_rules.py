@@ -4,13 +4,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
 from launchbay.manifest.graph import ConfigurationPin, Workflow
-from launchbay.manifest.hints import Hints
 from launchbay.manifest.layout import Leaf
 from launchbay.manifest.syntax import WorkflowSyntax
 from launchbay.manifest.templates import variables_by_place
 from launchbay.manifest.tree import Node
-from launchbay.model.findings import Findings
-from launchbay.model.pins import PinKind
+from launchbay.model.findings import Findings, Hints
+from launchbay.model.types import PinKind
 
 INNER = "~"  # `{$.step~variable}` is a variable inside the workflow that the step called
 

@@ -8,10 +8,10 @@ for one service, which fills all of its interfaces.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from launchbay.manifest.hints import few
 from launchbay.manifest.service_needs import Shape
-from launchbay.model.links import LinkKind
-from launchbay.model.pins import PinKind
+from launchbay.model.findings import few
+from launchbay.model.instance import LinkKind
+from launchbay.model.types import PinKind
 
 _NAMES_SHOWN = 20
 

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from launchbay.manifest.component_types import SUBMODULE
 from launchbay.manifest.graph import CompiledManifest, Component, Pin
-from launchbay.model.values import PinKind
+from launchbay.model.types import PinKind
 
 REFERENCE_SERVICE = "reference.Service"
 PROPERTIES = "properties"

@@ -10,8 +10,7 @@ import msgspec
 
 from launchbay.manifest.references import BindTarget, Endpoint
 from launchbay.manifest.tree import Node
-from launchbay.model.pins import PinType
-from launchbay.model.types import Type
+from launchbay.model.types import PinType, Type
 
 
 class Named(msgspec.Struct, frozen=True):

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from launchbay.model.pins import PinType
-from launchbay.model.types import Type
+from launchbay.model.types import PinType, Type
 
 
 def difference(need: PinType, offer: PinType) -> str | None:

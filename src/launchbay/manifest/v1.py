@@ -22,8 +22,7 @@ from launchbay.manifest.syntax import (
 from launchbay.manifest.tree import MappingNode, Node
 from launchbay.manifest.workflows import read_workflow
 from launchbay.model.findings import Findings
-from launchbay.model.pins import PinKind, PinType, Signature
-from launchbay.model.types import OBJECT, Type
+from launchbay.model.types import OBJECT, PinKind, PinType, Signature, Type
 
 COMPONENT = "workflow"
 INPUT, RESULT, ACTIONS = "input", "result", "actions"

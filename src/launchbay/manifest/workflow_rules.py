@@ -6,14 +6,13 @@ from itertools import chain
 
 from launchbay.limits import STEP_RETRIES_MAX
 from launchbay.manifest.graph import Pin
-from launchbay.manifest.hints import Hints
 from launchbay.manifest.layout import Leaf
 from launchbay.manifest.phases import IMPLICIT_PHASE, stuck_steps
 from launchbay.manifest.syntax import Named, StepSyntax, WorkflowSyntax
 from launchbay.manifest.tree import Node, ScalarNode, is_null, kind_of
-from launchbay.model.findings import Findings, Place
-from launchbay.model.pins import PinKind
-from launchbay.model.quartz import CronError, due_times
+from launchbay.model.findings import Findings, Hints, Place
+from launchbay.model.schedule import CronError, due_times
+from launchbay.model.types import PinKind
 
 _CRON_CHARS = 400
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)  # whether a schedule is well formed does not depend on it

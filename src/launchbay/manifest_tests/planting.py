@@ -12,9 +12,9 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.outer_names import inner_name
 from launchbay.manifest.service_needs import REFERENCE_SERVICE, Shape, required_providers, service_shape
 from launchbay.manifest_tests.suite import Services
-from launchbay.model.environment_view import EnvironmentView
-from launchbay.model.links import Binding, BoundService, Link, LinkKind
-from launchbay.model.pins import PinKind
+from launchbay.model.environment import EnvironmentView
+from launchbay.model.instance import Binding, BoundService, Link, LinkKind
+from launchbay.model.types import PinKind
 from launchbay.planning.environment import unmet_needs
 
 Way = tuple[str, ...]  # component by component from the instance of the test

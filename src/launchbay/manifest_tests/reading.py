@@ -9,7 +9,7 @@ from launchbay.machines.answers import read_answers
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, kind_of, plain
 from launchbay.manifest_tests.suite import Act, Case, Expectation, Expected, ExpectedStep, Suite, Verb
-from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.environment import EnvironmentView
 from launchbay.model.findings import Findings
 from launchbay.model.instance import InstanceStatus
 

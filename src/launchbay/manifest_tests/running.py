@@ -22,10 +22,10 @@ from launchbay.manifest_tests.suite import Act, Case, Suite, Verb
 from launchbay.manifest_tests.virtual_time import Standstill, VirtualClock, VirtualLoop, run
 from launchbay.manifest_tests.watching import Watch, WatchedDryRun, watched
 from launchbay.manifest_tests.world import LiveInstance, Standing, World
-from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
+from launchbay.model.job import Plan
 from launchbay.model.machine import DRY_RUN
-from launchbay.model.plan import Plan
 from launchbay.planning.accept import may_accept
 from launchbay.planning.commands import plan_destroy, plan_launch, plan_reconfigure, plan_run
 from launchbay.runtime.components.registry import ComponentTypes

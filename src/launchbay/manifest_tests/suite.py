@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from launchbay.machines.answers import Answers
-from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.environment import EnvironmentView
 
 Services = Mapping[str, Mapping[str, Any]]  # interface → pin → a command's results, or a signal's value
 

@@ -39,7 +39,7 @@ class Watch:
     performed: list[Performed] = field(default_factory=list)
 
     def see(self, path: str, action: str, parameters: Mapping[str, Any]) -> None:
-        """Note the step at a path of a job's plan (`model/step_path.py`)."""
+        """Note the step at a path of a job's plan (`model/job.py`)."""
         component, _, rest = path.rpartition(">")[2].partition("#")
         self.performed.append(Performed(unquote(component), unquote(rest.rpartition("/")[2]), action, dict(parameters)))
 

@@ -19,10 +19,9 @@ from launchbay.manifest.requirements import required_needs
 from launchbay.manifest.scaling import component_at, expanded, expanded_configuration
 from launchbay.manifest_tests.memory_journal import MemoryJournal
 from launchbay.manifest_tests.planting import Ground, Plant, Way
-from launchbay.model.instance import InstanceEvent, InstanceStatus, move, status_after_job
-from launchbay.model.links import Link, LinkKind
-from launchbay.model.plan import Plan
-from launchbay.model.quartz import next_due
+from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, LinkKind, move, status_after_job
+from launchbay.model.job import Plan
+from launchbay.model.schedule import next_due
 from launchbay.planning.accept import accepting_event, may_accept
 from launchbay.planning.commands import DESTROY, LAUNCH, plan_call, plan_destroy, plan_trigger
 from launchbay.runtime.feeding import feed_for

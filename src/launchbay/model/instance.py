@@ -1,6 +1,14 @@
 """The life of an application instance: its statuses, and the one table of their moves (api-decisions, "States")."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from launchbay.model.job import waiting_sentence, who_sentence
 
 
 class InstanceStatus(StrEnum):
@@ -32,7 +40,6 @@ class ImpossibleMove(ValueError):
 
 _S = InstanceStatus
 _E = InstanceEvent
-
 _MOVES: dict[tuple[InstanceStatus, InstanceEvent], InstanceStatus] = {
     (_S.REQUESTED, _E.LAUNCH_STARTED): _S.EXECUTING,
     # A worker that takes the launch over after a crash finds it started already.
@@ -84,3 +91,213 @@ def is_active(status: InstanceStatus, *, may_hold_something: bool) -> bool:
     `may_hold_something` is False when nothing it has done can have made a resource.
     """
     return status is not _S.DESTROYED and (status is not _S.FAILED or may_hold_something)
+
+
+class FormerConfiguration(msgspec.Struct, frozen=True):
+    """The manifest version, the given parameters, and where components led: `{component: [instance id, kind]}`."""
+
+    version: int
+    parameters: dict[str, Any]
+    links: dict[str, tuple[str, str]] = {}
+
+    def to_text(self) -> str:
+        """Return the stored form."""
+        return msgspec.json.encode(self).decode()
+
+
+def read_former_configuration(text: str) -> FormerConfiguration:
+    """Return it from its stored form."""
+    return _decoder.decode(text)
+
+
+_decoder = msgspec.json.Decoder(FormerConfiguration)
+
+
+class LinkKind(StrEnum):
+    """What the component leads to, and whose it is."""
+
+    OWN = "own"  # an instance, launched as a submodule, and destroyed with its parent
+    SHARED = "shared"  # a running instance from the environment's shared-instances catalog
+    SERVICE = "service"  # an instance that is offered as a service in the environment
+    SERVICE_INSTANCE = "service-instance"  # a service of the environment, of some service type; no instance
+
+
+class BoundService(msgspec.Struct, frozen=True):
+    """A service as an instance sees it: as it was at launch or at the last reconfiguration (language §8).
+
+    `secrets` are sealed; `signals` are what its type publishes of it, by `interface.pin`.
+    """
+
+    name: str
+    type_id: str
+    parameters: dict[str, Any] = {}
+    secrets: dict[str, bytes] = {}
+    signals: dict[str, Any] = {}
+
+
+class Binding(msgspec.Struct, frozen=True):
+    """How a component is connected to a service: its pins, each with the service's name for it."""
+
+    pins: dict[str, str] = {}
+    service: BoundService | None = None  # of links of the kind SERVICE_INSTANCE
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Where a component leads. Two links are equal when they lead to the same thing."""
+
+    instance_id: str  # of an instance, or of a service
+    kind: LinkKind
+    binding: Binding = field(default=Binding(), compare=False)
+
+    @property
+    def is_instance(self) -> bool:
+        """Tell whether an instance stands there."""
+        return self.kind is not LinkKind.SERVICE_INSTANCE
+
+    def key(self, pin: str) -> str | None:
+        """Return the other side's name for a pin `interface.pin` of the component, None where it has none."""
+        is_service = self.kind in {LinkKind.SERVICE, LinkKind.SERVICE_INSTANCE}
+        return self.binding.pins.get(pin) if is_service else pin
+
+    def is_same(self, other: "Link | None") -> bool:
+        """Tell whether the other link is equal and connected in the same way."""
+        return other is not None and self == other and self.binding == other.binding
+
+    def binding_text(self) -> str | None:
+        """Return the stored form of the binding, None for an empty one."""
+        return None if self.binding == Binding() else msgspec.json.encode(self.binding).decode()
+
+
+def read_link(instance_id: str, kind: str, binding: str | None) -> Link:
+    """Return a link from its stored form."""
+    return Link(instance_id, LinkKind(kind), Binding() if binding is None else _links_decoder.decode(binding))
+
+
+_links_decoder = msgspec.json.Decoder(Binding)
+
+
+class Scale(msgspec.Struct, frozen=True):
+    """`quantity` members, and the configured number that this came from or was set over."""
+
+    configured: int
+    quantity: int
+
+
+def settled(scale: Scale | None, configured: int) -> Scale:
+    """Return the scale under a configured number: a quantity that was set stays until another one is configured."""
+    return scale if scale is not None and scale.configured == configured else Scale(configured, configured)
+
+
+def scales_in(state: str) -> Mapping[str, Scale]:
+    """Return the scales by the path of the Scaler from the stored form of an instance's state."""
+    return {path: part.scale for path, part in _scale_decoder.decode(state).items() if part.scale is not None}
+
+
+class _Part(msgspec.Struct):
+    scale: Scale | None = None
+
+
+_scale_decoder = msgspec.json.Decoder(dict[str, _Part])
+
+
+class Queued(msgspec.Struct, frozen=True, array_like=True):
+    """The job has not begun: how many of the organization's jobs wait like it, and how many workers live."""
+
+    waiting: int
+    workers: int
+
+
+class Asked(msgspec.Struct, frozen=True, array_like=True):
+    """A pending approval."""
+
+    text: str
+    permission: str | None
+    role: str | None
+    needed: int
+    given: int
+
+
+class InnerJob(msgspec.Struct, frozen=True, array_like=True):
+    """A job on another instance that the running one waits for; `component` stands for that instance."""
+
+    workflow: str
+    component: str | None
+    instance_id: str
+
+
+class Launching(msgspec.Struct, frozen=True, array_like=True):
+    """A service that the launch leans on and that is being launched itself."""
+
+    component: str
+    instance_id: str
+
+
+class Due(msgspec.Struct, frozen=True, array_like=True):
+    """Something due that waits for the end of the running job. `due_at_s` is in seconds since 1970, UTC."""
+
+    kind: str
+    workflow: str
+    component: str
+    due_at_s: float
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """All that an instance's work waits for at one moment; `job` and `owner` say what runs, and for whom."""
+
+    job: str | None = None
+    owner: str | None = None
+    queued: Queued | None = None
+    approvals: list[Asked] | None = None
+    inner: list[InnerJob] | None = None
+    launching: list[Launching] | None = None
+    due: list[Due] | None = None
+
+
+def waiting_for(waits: Waits) -> str:
+    """Return the sentences, "" when nothing waits. What keeps the running job comes before what it keeps itself."""
+    sentences = [_asked(each) for each in waits.approvals or ()]
+    if waits.queued is not None:
+        sentences.append(_queued(waits.job, waits.queued))
+    sentences += [
+        f"Waits for {each.workflow!r} of {_standing_for(each.component)}instance {each.instance_id}."
+        for each in waits.inner or ()
+    ]
+    if not sentences:
+        sentences += [
+            f"Waits for the launch of the service {each.component!r}, instance {each.instance_id}."
+            for each in waits.launching or ()
+        ]
+    sentences += [_due(each, waits) for each in waits.due or ()]
+    return " ".join(sentences)
+
+
+def _asked(each: Asked) -> str:
+    who = who_sentence(permission=each.permission, role=each.role)
+    return waiting_sentence(each.text, who=who, needed=each.needed, given=each.given)
+
+
+def _queued(job: str | None, queued: Queued) -> str:
+    if queued.workers == 0:
+        return f"{job!r} waits for a worker: none has given a sign of life lately. The operator must start one."
+    others = queued.waiting - 1
+    beside = f", as {others if others < 999 else 'many'} other jobs of the organization do"
+    if others <= 1:
+        beside = ", as another job of the organization does" if others == 1 else ""
+    return f"{job!r} waits for a free place of a worker{beside}."
+
+
+def _standing_for(component: str | None) -> str:
+    return "" if component is None else f"{component!r}, "
+
+
+def _due(each: Due, waits: Waits) -> str:
+    behind = "what is due before it" if waits.job is None else f"the end of {waits.job!r}, run by {waits.owner}"
+    if each.kind == "expiry":
+        return f"Its destruction is due and waits for {behind}."
+    if each.kind == "signals":
+        return f"Changed signals of other instances wait for {behind}."
+    where = f" of {each.component!r}" if each.component else ""
+    at = datetime.fromtimestamp(each.due_at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    what = {"cron": "Scheduled", "trigger": "Triggered"}.get(each.kind, "Scheduled")
+    return f"{what} {each.workflow!r}{where}, due since {at}, waits for {behind}."

@@ -4,14 +4,13 @@ Values are JSON values; what comes out is always a fresh copy. The names of type
 """
 
 import base64
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from launchbay.limits import JSON_DEPTH
-from launchbay.model.json_text import INTEGER_MAX, INTEGER_MIN, JsonBound, parse_json
-from launchbay.model.pins import PinKind, PinType, Signature, parse_pin_type, parse_signature
 from launchbay.model.types import (
     BOOL,
     BYTES,
@@ -24,33 +23,74 @@ from launchbay.model.types import (
     MapType,
     Primitive,
     Type,
-    TypeSyntaxError,
-    parse_type,
 )
 
-__all__ = [
-    "BOOL",
-    "BYTES",
-    "DOUBLE",
-    "INT",
-    "OBJECT",
-    "STRING",
-    "UNIT",
-    "CoercionError",
-    "ListType",
-    "MapType",
-    "PinKind",
-    "PinType",
-    "Primitive",
-    "Signature",
-    "Type",
-    "TypeSyntaxError",
-    "coerce",
-    "coerce_text",
-    "parse_pin_type",
-    "parse_signature",
-    "parse_type",
-]
+INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
+_INTEGER_CHARS = 20  # "-" and 19 digits
+
+
+class JsonBound(ValueError):
+    """The text is JSON, but not such as can be kept."""
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises `JsonBound` for JSON beyond the bounds and another `ValueError` for what is none; both with a phrase.
+    """
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error.msg} at character {error.pos + 1})") from None
+    except RecursionError:
+        raise JsonBound(f"JSON that is nested deeper than {JSON_DEPTH} levels") from None
+    _check(value, JSON_DEPTH)
+    return value
+
+
+def _check(value: Any, depth: int) -> None:
+    if isinstance(value, str):
+        if "\0" in value:
+            raise JsonBound("JSON with a NUL character")
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise JsonBound("JSON with half of a surrogate pair")
+    elif isinstance(value, list | dict):
+        if depth == 0:
+            raise JsonBound(f"JSON that is nested deeper than {JSON_DEPTH} levels")
+        if isinstance(value, dict):
+            for key in value:
+                _check(key, depth)
+        for item in value.values() if isinstance(value, dict) else value:
+            _check(item, depth - 1)
+
+
+def _json_text_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise JsonBound("JSON with the same key twice in one object")
+    return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _INTEGER_CHARS or not INTEGER_MIN <= (value := int(digits)) <= INTEGER_MAX:
+        raise JsonBound("JSON with an integer beyond 64 bits")
+    return value
+
+
+def _real(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise JsonBound("JSON with a number beyond a double")
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"not JSON ({name} is no JSON value)")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_json_text_object, parse_int=_integer, parse_float=_real, parse_constant=_constant, strict=True
+)
 
 _INTEGER = re.compile(r"\s*([-+]?[0-9]+)(?:\.0*)?\s*")
 _NUMBER = re.compile(r"\s*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")

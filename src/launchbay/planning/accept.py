@@ -7,8 +7,7 @@ import msgspec
 from launchbay.ids import new_id
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceEvent, InstanceStatus, move, sources
-from launchbay.model.job import JobStatus
-from launchbay.model.plan import Plan
+from launchbay.model.job import JobStatus, Plan
 from launchbay.planning.commands import planned_steps
 from launchbay.store import jobs
 from launchbay.store.database import Connection

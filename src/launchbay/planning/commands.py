@@ -10,9 +10,9 @@ from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.manifest.outer_names import inner_name
 from launchbay.manifest.scaling import component_at
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.plan import Plan
-from launchbay.model.step_path import step_path, workflow_path
-from launchbay.model.values import CoercionError, Type, coerce, coerce_text
+from launchbay.model.job import Plan, step_path, workflow_path
+from launchbay.model.types import Type
+from launchbay.model.values import CoercionError, coerce, coerce_text
 
 LAUNCH = "launch"
 DESTROY = "destroy"

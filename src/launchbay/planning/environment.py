@@ -4,7 +4,7 @@ import msgspec
 
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.service_needs import REFERENCE_SERVICE, markers, properties, required_providers
-from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.environment import EnvironmentView
 from launchbay.store.environments import Environment
 
 

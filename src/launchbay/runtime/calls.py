@@ -7,8 +7,8 @@ from typing import Any
 from launchbay.actions.durations import parse_duration_s
 from launchbay.errors import ActionFailed
 from launchbay.manifest.graph import Component, Peer
-from launchbay.model.step_path import command_path
-from launchbay.model.values import PinKind, Signature
+from launchbay.model.job import command_path
+from launchbay.model.types import PinKind, Signature
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.declared import all_as_declared
 from launchbay.runtime.run import CommandCall

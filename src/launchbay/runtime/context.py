@@ -20,9 +20,8 @@ from launchbay.egress.http import OutgoingHttp
 from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed, Fenced, WorkflowFailed
 from launchbay.machines.contract import Errand
-from launchbay.model.approval import Question, Verdict
+from launchbay.model.job import Question, Verdict, attempt_path
 from launchbay.model.machine import CommandResult, ImageRun, Machine
-from launchbay.model.step_path import attempt_path
 from launchbay.processes.run import Programs
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands

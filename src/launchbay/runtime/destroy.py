@@ -4,8 +4,8 @@ from collections.abc import Collection
 
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
-from launchbay.model.links import Link
-from launchbay.model.step_path import workflow_path
+from launchbay.model.instance import Link
+from launchbay.model.job import workflow_path
 from launchbay.planning.commands import DESTROY
 from launchbay.runtime.kept import take_down_kept
 from launchbay.runtime.machines import release_component, release_everything

@@ -3,7 +3,7 @@
 from typing import Any
 
 from launchbay.manifest.graph import CompiledManifest, Component
-from launchbay.model.values import PinKind
+from launchbay.model.types import PinKind
 from launchbay.runtime.peers import Fed, consumed
 from launchbay.runtime.state import InstanceState
 

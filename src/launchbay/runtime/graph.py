@@ -11,7 +11,7 @@ from launchbay.manifest.scaling import (
     member_number,
     scalers,
 )
-from launchbay.model.scale import settled
+from launchbay.model.instance import settled
 from launchbay.runtime.state import InstanceState
 
 

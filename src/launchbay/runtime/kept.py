@@ -12,7 +12,7 @@ from launchbay import limits
 from launchbay.actions.contract import ActionCall, TakesDown
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.graph import Component, Workflow
-from launchbay.model.step_path import step_path, workflow_path
+from launchbay.model.job import step_path, workflow_path
 from launchbay.runtime.context import RunningStep
 from launchbay.runtime.recorded import recorded
 from launchbay.runtime.run import JobRun, KeptKey

@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import Collection
 
 from launchbay.errors import WorkflowFailed
-from launchbay.model.job import StepStatus
-from launchbay.model.step_path import component_of, segment, workflow_path
+from launchbay.model.job import StepStatus, component_of, segment, workflow_path
 from launchbay.runtime.run import JobRun
 from launchbay.runtime.signals import missing_for_launch, required_components
 from launchbay.runtime.tasks import end_all

@@ -7,8 +7,8 @@ from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import CompiledManifest, Component, Pin
 from launchbay.manifest.outer_names import outer_values
 from launchbay.manifest.scaling import template_path
-from launchbay.model.links import Link
-from launchbay.model.values import PinKind
+from launchbay.model.instance import Link
+from launchbay.model.types import PinKind
 from launchbay.runtime.declared import as_declared
 from launchbay.runtime.run import JobRun, LinkedInstance
 

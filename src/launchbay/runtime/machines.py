@@ -16,9 +16,8 @@ from launchbay.machines.contract import Errand, GivesWayIn, MachineProvider, Run
 from launchbay.machines.registry import UnknownProvider
 from launchbay.manifest.component_types import COMPUTE
 from launchbay.manifest.graph import Peer
-from launchbay.model.job import StepStatus
+from launchbay.model.job import StepStatus, workflow_path
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
-from launchbay.model.step_path import workflow_path
 from launchbay.runtime.peers import fed_values, named_peers
 from launchbay.runtime.run import JobRun
 

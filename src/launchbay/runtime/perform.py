@@ -6,7 +6,7 @@ from typing import Any
 
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.scaling import template_path
-from launchbay.model.step_path import workflow_path
+from launchbay.model.job import workflow_path
 from launchbay.runtime.calls import together
 from launchbay.runtime.components.workflow_instance import run_triggered
 from launchbay.runtime.destroy import destroy

@@ -15,10 +15,9 @@ from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.machines.registry import Providers
 from launchbay.manifest.difference import Configured
 from launchbay.manifest.graph import CompiledManifest, Component
-from launchbay.model.approval import Question, Verdict
-from launchbay.model.environment_view import EnvironmentView
-from launchbay.model.links import Link
-from launchbay.model.plan import Plan
+from launchbay.model.environment import EnvironmentView
+from launchbay.model.instance import Link
+from launchbay.model.job import Plan, Question, Verdict
 from launchbay.processes.run import Programs
 from launchbay.runtime.graph import Graph
 from launchbay.runtime.journal import Journal

@@ -1,7 +1,7 @@
 """What a job must not tell: the one place that everything feeds which opens a secret, and that all asks which writes.
 
 Whoever opens a secret for a job (a parameter of a service, the result of a command, a private key) lets the job learn
-it here. From then on no text that the job writes shows it, in no encoding (`model/disguises.py`), and in the documents
+it here. From then on no text that the job writes shows it, in no encoding (`model/redaction.py`), and in the documents
 that it leaves behind a sealed token stands in its place. Who reads such a document for another job opens the token, and
 so that job knows the secret too.
 """
@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 
 from launchbay.access.text_seal import TextSeal
-from launchbay.model import sealed_text
-from launchbay.model.disguises import SHORTEST_CHARS, Disguises, Stream
-from launchbay.model.masking import Masking
+from launchbay.model import redaction
+from launchbay.model.redaction import SHORTEST_CHARS, Disguises, Masking, Stream
 
 
 class Secrets:
@@ -48,11 +47,11 @@ class Secrets:
         """Return a JSON value in the form that may be stored: with tokens in place of what was learned."""
         if self._seal is None or not self._learned:
             return value
-        return sealed_text.each_text(value, self._sealed_text, self._sealed_number)
+        return redaction.each_text(value, self._sealed_text, self._sealed_number)
 
     def opened(self, value: Any) -> Any:
         """Return a stored JSON value as it was, and learn what it held."""
-        return value if self._seal is None else sealed_text.each_text(value, self._opened_text)
+        return value if self._seal is None else redaction.each_text(value, self._opened_text)
 
     def sealed_json(self, text: str) -> str:
         """Do the same as `sealed` with a JSON text."""
@@ -62,7 +61,7 @@ class Secrets:
 
     def opened_json(self, text: str) -> str:
         """Do the same as `opened` with a JSON text."""
-        if sealed_text.MARK not in text:
+        if redaction.MARK not in text:
             return text
         return msgspec.json.encode(self.opened(msgspec.json.decode(text))).decode()
 
@@ -71,12 +70,12 @@ class Secrets:
         return self._given()  # late: most jobs say nothing that could hold a secret
 
     def _sealed_text(self, text: str) -> str:
-        return self._learned.replaced(text, lambda secret: self._token(sealed_text.TEXT, secret))
+        return self._learned.replaced(text, lambda secret: self._token(redaction.TEXT, secret))
 
     def _sealed_number(self, number: Any) -> Any:
         text = str(number)
         is_secret = self._learned.spans(text) == [(0, len(text))]
-        return self._token(sealed_text.NUMBER, text) if is_secret else number
+        return self._token(redaction.NUMBER, text) if is_secret else number
 
     def _token(self, kind: str, text: str) -> str:
         assert self._seal is not None
@@ -86,16 +85,16 @@ class Secrets:
         return known
 
     def _opened_text(self, text: str) -> Any:
-        if sealed_text.is_token(text):
+        if redaction.is_token(text):
             kind, opened = self._open(text)
-            return msgspec.json.decode(opened) if kind == sealed_text.NUMBER else opened
-        return sealed_text.replaced(text, lambda token: self._open(token)[1])
+            return msgspec.json.decode(opened) if kind == redaction.NUMBER else opened
+        return redaction.replaced(text, lambda token: self._open(token)[1])
 
     def _open(self, token: str) -> tuple[str, str]:
         assert self._seal is not None
         opened = self._seal.open(token)
         if opened is None:
-            return sealed_text.TEXT, token
+            return redaction.TEXT, token
         kind, secret = opened
         self.learn(secret)
         self._tokens[kind + secret] = token

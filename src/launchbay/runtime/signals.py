@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launchbay.manifest.graph import Component, Target
-from launchbay.model.values import PinKind
+from launchbay.model.types import PinKind
 from launchbay.runtime.peers import consumed, fed_values, named_peers
 from launchbay.runtime.run import JobRun
 from launchbay.runtime.triggers import see

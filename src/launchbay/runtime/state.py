@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from launchbay.manifest.graph import Target
+from launchbay.model.instance import Scale
 from launchbay.model.machine import Machine, joined, without
-from launchbay.model.scale import Scale
 
 # Raised when an older program would lose something by reading the state and writing it again: a new field does that.
 STATE_VERSION = 1

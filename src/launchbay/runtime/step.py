@@ -10,9 +10,9 @@ from launchbay import limits
 from launchbay.errors import ActionFailed, ExpressionError, WorkflowFailed
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.graph import Step
-from launchbay.model.job import StepStatus
-from launchbay.model.step_path import attempt_path, step_path
-from launchbay.model.values import BOOL, INT, CoercionError, coerce
+from launchbay.model.job import StepStatus, attempt_path, step_path
+from launchbay.model.types import BOOL, INT
+from launchbay.model.values import CoercionError, coerce
 from launchbay.runtime.caller import Caller
 from launchbay.runtime.calls import call_commands, call_workflow, split_command
 from launchbay.runtime.context import RunningStep

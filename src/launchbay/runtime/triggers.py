@@ -8,7 +8,7 @@ too late for a launch is noticed as well as one that changed long after it, and 
 from collections.abc import Iterable
 
 from launchbay.manifest.graph import CompiledManifest, Component
-from launchbay.model.values import PinKind
+from launchbay.model.types import PinKind
 from launchbay.runtime.peers import Fed, consumed
 from launchbay.runtime.state import InstanceState
 

@@ -19,9 +19,8 @@ from typing import Any
 from launchbay import limits
 from launchbay.errors import ExpressionError, WorkflowFailed
 from launchbay.manifest.graph import Component, Pin, Step, Workflow
-from launchbay.model.job import StepStatus
-from launchbay.model.step_path import step_path
-from launchbay.model.values import PinKind
+from launchbay.model.job import StepStatus, step_path
+from launchbay.model.types import PinKind
 from launchbay.runtime.declared import as_declared
 from launchbay.runtime.phases import ready_steps, rounds
 from launchbay.runtime.run import JobRun

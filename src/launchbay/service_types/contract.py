@@ -23,8 +23,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from launchbay.model.pins import PinKind, PinType, Signature
-from launchbay.model.types import Type
+from launchbay.model.types import PinKind, PinType, Signature, Type
 from launchbay.store.database import Connection
 
 ENTRY_POINT_GROUP = "launchbay.services"

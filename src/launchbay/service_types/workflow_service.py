@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from launchbay.model.pins import PinType, parse_pin_type
+from launchbay.model.types import PinType, parse_pin_type
 from launchbay.service_types.contract import Passive
 
 

@@ -15,7 +15,7 @@ from launchbay.store.statements import load
 class InstanceDetail(msgspec.Struct, frozen=True):
     """One instance; documents are JSON texts. `history` holds the newest jobs, newest first (`store/instances.py`).
 
-    `waits` is what its work waits for (`model/waiting.py`); None where nothing runs or is due.
+    `waits` is what its work waits for (`model/instance.py`); None where nothing runs or is due.
     A struct, unlike other records: this is the hot read, and a frozen dataclass takes a call for each field.
     """
 

@@ -8,7 +8,7 @@ from launchbay.access.actor import Actor
 from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
-from launchbay.model.approval import ApprovalStatus, verdict_after
+from launchbay.model.job import ApprovalStatus, verdict_after
 from launchbay.store import approvals as store
 from launchbay.store.approvals import ApprovalRow, LockedRow, LookRow
 from launchbay.store.database import Connection

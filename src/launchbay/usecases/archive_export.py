@@ -14,8 +14,7 @@ from launchbay.access.permissions import Permission
 from launchbay.access.secret_key import SecretKey
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
-from launchbay.model.masking import Masking
-from launchbay.model.organization_contents import (
+from launchbay.model.archive import (
     Archive,
     ArchivedApplication,
     ArchivedRevision,
@@ -26,6 +25,7 @@ from launchbay.model.organization_contents import (
     PropertyEntry,
     with_revision_names,
 )
+from launchbay.model.redaction import Masking
 from launchbay.store import organizations as store
 from launchbay.store.organizations import StoredApplication, StoredEnvironment, StoredOrganization, StoredRevision
 from launchbay.store.users import RoleKind

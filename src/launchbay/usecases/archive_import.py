@@ -13,8 +13,7 @@ from launchbay.access.actor import Actor
 from launchbay.errors import BadRequest, FieldErrors, LaunchbayError
 from launchbay.ids import is_id, new_id
 from launchbay.manifest.policies import write_policies
-from launchbay.model.environment_offers import Marker, Property
-from launchbay.model.organization_contents import (
+from launchbay.model.archive import (
     ARCHIVE_VERSION,
     Archive,
     ArchivedApplication,
@@ -23,6 +22,7 @@ from launchbay.model.organization_contents import (
     revision_names,
     with_revision_ids,
 )
+from launchbay.model.environment import Marker, Property
 from launchbay.observe.audit import Audit
 from launchbay.service_types.contract import ParameterScope, ServiceType
 from launchbay.service_types.parameters import ServiceParameters, changed_parameters

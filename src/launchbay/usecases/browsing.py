@@ -9,7 +9,7 @@ from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.masking import Masking
+from launchbay.model.redaction import Masking
 from launchbay.store import instances as store
 from launchbay.store.applications import Application
 from launchbay.store.audit import AuditRow

@@ -13,7 +13,7 @@ from launchbay.egress.addresses import ALLOW_POLICY, policy_problem
 from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import new_id
 from launchbay.manifest.policies import read_policies, write_policies
-from launchbay.model.environment_offers import Marker, Property, checked_markers, checked_properties
+from launchbay.model.environment import Marker, Property, checked_markers, checked_properties
 from launchbay.observe.audit import Document
 from launchbay.store import environments as store
 from launchbay.store.database import Connection, refuse_duplicate

@@ -11,7 +11,7 @@ from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.clock import to_ms
 from launchbay.model.job import StepStatus
-from launchbay.model.masking import Masking
+from launchbay.model.redaction import Masking
 from launchbay.store import events as store
 from launchbay.store.events import EventRow, LogRow
 from launchbay.store.instances import InstanceRecord

@@ -11,13 +11,12 @@ from launchbay.access import resources
 from launchbay.access.actor import Actor
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, TooLarge
-from launchbay.model import sealed_text
-from launchbay.model.environment_view import read_environment_view
+from launchbay.model import redaction
+from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import InstanceStatus, is_active
-from launchbay.model.job import JobStatus
+from launchbay.model.job import JobStatus, read_plan
 from launchbay.model.machine import DRY_RUN
-from launchbay.model.masking import MASK
-from launchbay.model.plan import read_plan
+from launchbay.model.redaction import MASK
 from launchbay.planning.accept import accept
 from launchbay.planning.commands import available_workflows, plan_deletion
 from launchbay.store import instances as store
@@ -43,7 +42,7 @@ async def read_instance(desk: Desk, actor: Actor, instance_id: str) -> InstanceV
         manifest = await desk.manifests.get(connection, detail.application_id, detail.version)
     provider = desk.machines.name_for(read_environment_view(detail.environment_view).policies)
     # What workflows learned from a vault is sealed in there.
-    shown = sealed_text.replaced(detail.return_values, lambda _: MASK)
+    shown = redaction.replaced(detail.return_values, lambda _: MASK)
     detail = msgspec.structs.replace(detail, return_values=shown)
     return InstanceView(detail, available_workflows(manifest), provider == DRY_RUN)
 

@@ -16,9 +16,8 @@ from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import JobStatus
-from launchbay.model.masking import Masking
-from launchbay.model.plan import Plan, read_plan
+from launchbay.model.job import JobStatus, Plan, read_plan
+from launchbay.model.redaction import Masking
 from launchbay.planning.accept import accept, may_accept
 from launchbay.planning.commands import DESTROY, plan_run
 from launchbay.store import jobs as control

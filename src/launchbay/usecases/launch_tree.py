@@ -20,9 +20,8 @@ from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.manifest.outer_names import inner_name
-from launchbay.model.instance import InstanceStatus
-from launchbay.model.links import Link, LinkKind, read_link
-from launchbay.model.pins import PinKind
+from launchbay.model.instance import InstanceStatus, Link, LinkKind, read_link
+from launchbay.model.types import PinKind
 from launchbay.store import applications, instances
 from launchbay.store.applications import Application, Revision
 from launchbay.store.database import Connection

@@ -3,7 +3,7 @@
 import msgspec
 
 from launchbay.ids import new_id
-from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning.accept import job_columns
 from launchbay.planning.commands import plan_launch

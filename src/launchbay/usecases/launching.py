@@ -15,7 +15,7 @@ from launchbay.ids import new_id
 from launchbay.manifest.component_types import SCALER, SUBMODULE
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.environment_view import EnvironmentView
+from launchbay.model.environment import EnvironmentView
 from launchbay.planning.environment import unmet_needs, view_of
 from launchbay.service_types.shared_instances import CATALOG
 from launchbay.store import applications, instances

@@ -11,12 +11,18 @@ from launchbay.manifest.configuration import configure
 from launchbay.manifest.difference import Change, ComponentChange, Configured, difference, restarting, triggered
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import configured_quantity, expanded, expanded_configuration, scalers
-from launchbay.model.former_configuration import read_former_configuration
-from launchbay.model.instance import InstanceStatus
-from launchbay.model.links import Link, LinkKind, read_link
-from launchbay.model.masking import Masking
-from launchbay.model.scale import Scale, scales_in, settled
-from launchbay.model.step_path import workflow_path
+from launchbay.model.instance import (
+    InstanceStatus,
+    Link,
+    LinkKind,
+    Scale,
+    read_former_configuration,
+    read_link,
+    scales_in,
+    settled,
+)
+from launchbay.model.job import workflow_path
+from launchbay.model.redaction import Masking
 from launchbay.planning.commands import DESTROY, LAUNCH
 from launchbay.store import instances
 from launchbay.store.database import Connection

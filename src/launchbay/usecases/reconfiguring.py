@@ -14,10 +14,8 @@ from launchbay.access.actor import Actor
 from launchbay.access.lookup import Lookup
 from launchbay.access.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed
-from launchbay.model.environment_view import EnvironmentView
-from launchbay.model.former_configuration import FormerConfiguration
-from launchbay.model.instance import InstanceStatus
-from launchbay.model.links import LinkKind
+from launchbay.model.environment import EnvironmentView
+from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind
 from launchbay.planning.accept import accept, may_accept
 from launchbay.planning.commands import plan_reconfigure
 from launchbay.planning.environment import view_of

@@ -14,8 +14,8 @@ import msgspec
 from launchbay.access.key_ring import session_key_purpose
 from launchbay.access.secret_key import SealBroken, SecretKey
 from launchbay.access.text_seal import TextSeal
-from launchbay.model import sealed_text
-from launchbay.model.links import Binding
+from launchbay.model import redaction
+from launchbay.model.instance import Binding
 from launchbay.service_types.sealed import parameter_purpose, sign_in_purpose
 from launchbay.service_types.vault_references import kept_purpose
 from launchbay.store import keys
@@ -130,4 +130,4 @@ def _new_text(key: SecretKey, done: Resealed, name: str, row: TextRow) -> str:
         done.broken[name] += opened is None
         return token if opened is None else seal.token(*opened)
 
-    return sealed_text.replaced(row.text, renewed)
+    return redaction.replaced(row.text, renewed)

@@ -8,7 +8,7 @@ import msgspec
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.outer_names import inner_name
-from launchbay.model.links import LinkKind
+from launchbay.model.instance import LinkKind
 from launchbay.store import instances
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord

@@ -13,9 +13,8 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.service_match import Fit, OfferedPin, ServiceOffer, ServiceOffers, choose
 from launchbay.manifest.service_needs import REFERENCE_SERVICE, Shape, required_providers, service_shape
 from launchbay.manifest.v1 import ACTIONS, RESULT
-from launchbay.model.instance import InstanceStatus
-from launchbay.model.links import Binding, BoundService, Link, LinkKind
-from launchbay.model.pins import PinKind
+from launchbay.model.instance import Binding, BoundService, InstanceStatus, Link, LinkKind
+from launchbay.model.types import PinKind
 from launchbay.service_types.contract import PublishesSignals, ServiceType
 from launchbay.store import environments
 from launchbay.store.database import Connection

@@ -5,8 +5,8 @@ from typing import Any, TypedDict
 import msgspec
 
 from launchbay.clock import to_ms
+from launchbay.model.instance import Waits, waiting_for
 from launchbay.model.job import JobStatus, raise_percent
-from launchbay.model.waiting import Waits, waiting_for
 from launchbay.store.instances import JobRow, read_history
 from launchbay.usecases.instances import InstanceView
 

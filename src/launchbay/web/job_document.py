@@ -6,7 +6,7 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.model.job import StepStatus, raise_percent
-from launchbay.model.masking import Masking
+from launchbay.model.redaction import Masking
 from launchbay.store.instances import JobRow
 from launchbay.store.jobs import StepView
 from launchbay.usecases.jobs import JobInDetail

@@ -7,7 +7,7 @@ from typing import Any
 from launchbay.errors import ActionFailed
 from launchbay.manifest.component_types import ComponentType
 from launchbay.manifest.graph import Component
-from launchbay.model.step_path import step_path, workflow_path
+from launchbay.model.job import step_path, workflow_path
 from launchbay.runtime.recorded import recorded
 from launchbay.runtime.run import CommandCall, JobRun
 

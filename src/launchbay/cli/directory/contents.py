@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from launchbay.model.organization_contents import Environment, Revision
+from launchbay.model.archive import Environment, Revision
 
 _ODD = re.compile(r'[/\\:*?"<>|%\x00-\x1f]|^[. ]|[. ]$')
 

@@ -11,13 +11,7 @@ from launchbay.client import Client
 from launchbay.client.types import ApplicationDocument, RevisionDocument
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
-from launchbay.model.organization_contents import (
-    Environment,
-    PropertyEntry,
-    Revision,
-    with_revision_ids,
-    with_revision_names,
-)
+from launchbay.model.archive import Environment, PropertyEntry, Revision, with_revision_ids, with_revision_names
 
 
 @dataclass

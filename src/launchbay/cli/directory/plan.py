@@ -12,7 +12,7 @@ from launchbay.cli.directory.current import Organization
 from launchbay.cli.directory.yaml_text import yaml_text
 from launchbay.cli.failures import Missing
 from launchbay.client.types import Marker, Property, RevisionDocument
-from launchbay.model.organization_contents import Environment, Revision, revision_names
+from launchbay.model.archive import Environment, Revision, revision_names
 
 CREATE, CHANGE, DELETE = "+", "~", "-"
 

@@ -16,7 +16,7 @@ from launchbay.cli.directory.contents import (
 from launchbay.errors import InvalidManifest
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import is_null, plain
-from launchbay.model.organization_contents import Environment, Revision
+from launchbay.model.archive import Environment, Revision
 
 T = TypeVar("T")
 

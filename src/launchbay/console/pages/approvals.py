@@ -9,7 +9,7 @@ from launchbay.console.people import names_of_people
 from launchbay.console.visit import Visit, own_path
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS
-from launchbay.model.approval import who_sentence
+from launchbay.model.job import who_sentence
 from launchbay.store.approvals import ApprovalRow, ShownAnswer, read_answers
 from launchbay.usecases import approvals
 from launchbay.usecases.approvals import Given

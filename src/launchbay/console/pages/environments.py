@@ -11,8 +11,8 @@ from launchbay.console.page import Page
 from launchbay.console.visit import HOME, Visit
 from launchbay.console.wording import compact
 from launchbay.errors import BadRequest, LaunchbayError
-from launchbay.model.environment_offers import Marker, Property
-from launchbay.model.masking import is_secret_name
+from launchbay.model.environment import Marker, Property
+from launchbay.model.redaction import is_secret_name
 from launchbay.usecases import environments
 from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_environment
 from launchbay.usecases.offering import instances_offered

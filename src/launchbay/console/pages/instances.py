@@ -20,7 +20,7 @@ from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.quartz import CronError, due_times
+from launchbay.model.schedule import CronError, due_times
 from launchbay.planning.commands import DESTROY
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases.applications import list_applications, read_application

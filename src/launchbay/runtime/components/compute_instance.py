@@ -10,9 +10,9 @@ from launchbay.actions.durations import parse_duration_s
 from launchbay.actions.live_log import LiveLog
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.graph import Component
+from launchbay.model.job import step_path, workflow_path
 from launchbay.model.machine import Machine, MachineSpec, RemoteCommand
-from launchbay.model.step_path import step_path, workflow_path
-from launchbay.model.values import PinKind
+from launchbay.model.types import PinKind
 from launchbay.planning.commands import LAUNCH
 from launchbay.runtime.components.receiving import wait_for_launch
 from launchbay.runtime.machines import NETWORKS, ComponentMachines, errand, networks, provider_of

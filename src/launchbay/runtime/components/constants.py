@@ -5,7 +5,8 @@ from typing import Any
 
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
-from launchbay.model.values import CoercionError, PinKind, coerce
+from launchbay.model.types import PinKind
+from launchbay.model.values import CoercionError, coerce
 from launchbay.runtime.run import CommandCall, JobRun
 
 VALUES = "configuration.values"

@@ -9,7 +9,7 @@ from typing import Any
 
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
-from launchbay.model.values import PinKind
+from launchbay.model.types import PinKind
 from launchbay.runtime.peers import consumed
 from launchbay.runtime.run import CommandCall, JobRun
 

@@ -12,7 +12,8 @@ from launchbay import limits
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.manifest.scaling import MIN_QUANTITY, QUANTITY, least_quantity, members
-from launchbay.model.values import INT, CoercionError, coerce
+from launchbay.model.types import INT
+from launchbay.model.values import CoercionError, coerce
 from launchbay.runtime.components.receiving import wait_for_launch
 from launchbay.runtime.destroy import take_down
 from launchbay.runtime.launch import launch

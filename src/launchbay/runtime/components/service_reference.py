@@ -10,9 +10,8 @@ from launchbay import limits
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.manifest.service_needs import required_providers, service_shape
-from launchbay.model.instance import InstanceStatus
-from launchbay.model.links import Link
-from launchbay.model.values import PinKind
+from launchbay.model.instance import InstanceStatus, Link
+from launchbay.model.types import PinKind
 from launchbay.runtime.components.environment_reference import publish_environment
 from launchbay.runtime.linked import link_of, publish_linked
 from launchbay.runtime.run import CommandCall, JobRun, LinkedInstance

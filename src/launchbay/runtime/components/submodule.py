@@ -7,9 +7,8 @@ from launchbay import limits
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.component_types import LOCATOR
 from launchbay.manifest.graph import Component
-from launchbay.model.instance import InstanceStatus
-from launchbay.model.links import Link, LinkKind
-from launchbay.model.step_path import workflow_path
+from launchbay.model.instance import InstanceStatus, Link, LinkKind
+from launchbay.model.job import workflow_path
 from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE
 from launchbay.runtime.components.receiving import wait_for_providers
 from launchbay.runtime.feeding import feed_for

@@ -5,7 +5,7 @@ from typing import Any
 
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
-from launchbay.model.step_path import workflow_path
+from launchbay.model.job import workflow_path
 from launchbay.runtime.components.receiving import wait_for_launch
 from launchbay.runtime.declared import all_as_declared
 from launchbay.runtime.run import CommandCall, JobRun

@@ -95,7 +95,7 @@ SELECT u.access_stamp AS caller_stamp, u.enabled AS caller_enabled, o.access_sta
     ) ORDER BY created_at DESC), '[]')
     FROM (SELECT * FROM jobs WHERE instance_id = %(id)s ORDER BY created_at DESC LIMIT %(jobs)s) AS newest
 )::text AS history, CASE WHEN i.job_id IS NOT NULL OR i.work_waiting THEN (
-    -- What its work waits for, in the form of `model/waiting.py`.
+    -- What its work waits for, in the form of `model/instance.py`.
     SELECT json_build_object(
         'job', job.name,
         'owner', (SELECT name FROM users WHERE users.id = job.owner_id),

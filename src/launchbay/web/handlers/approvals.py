@@ -7,7 +7,7 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.limits import LIST_LIMIT_MAX
-from launchbay.model.approval import who_sentence
+from launchbay.model.job import who_sentence
 from launchbay.store.approvals import ApprovalRow, read_answers
 from launchbay.usecases import approvals
 from launchbay.usecases.approvals import Given

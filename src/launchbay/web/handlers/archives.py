@@ -6,7 +6,7 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.limits import ORGANIZATION_ARCHIVE_BYTES
-from launchbay.model.organization_contents import Archive
+from launchbay.model.archive import Archive
 from launchbay.usecases import archive_export, archive_import
 from launchbay.web.answers import Answer, Json
 from launchbay.web.call import Call

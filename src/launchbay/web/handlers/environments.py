@@ -2,7 +2,7 @@
 
 import msgspec
 
-from launchbay.model.environment_offers import Marker, Property
+from launchbay.model.environment import Marker, Property
 from launchbay.usecases import environments
 from launchbay.web.answers import YAML, Answer, Empty, Json, Yaml
 from launchbay.web.call import Call

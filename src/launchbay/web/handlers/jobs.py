@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from launchbay.model.masking import Masking
+from launchbay.model.redaction import Masking
 from launchbay.store.instances import JobRow
 from launchbay.usecases import jobs
 from launchbay.web.answers import Answer, Empty, Json, JsonList

@@ -23,7 +23,7 @@ from typing import IO, Self
 from urllib.parse import quote
 
 from launchbay.errors import CannotStart
-from launchbay.store import accounts, cluster
+from launchbay.postgres import cluster
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class EmbeddedPostgres:
         self._in_use = threading.Lock()  # `stop` does not cross a start that runs in a thread
         self._held: list[IO[bytes]] = []
         self._child: subprocess.Popen[bytes] | None = None
-        self._account = accounts.account_for(self._directory)
+        self._account = cluster.account_for(self._directory)
         self.url = ""
 
     @classmethod
@@ -166,7 +166,7 @@ class EmbeddedPostgres:
         try:
             binaries = cluster.binaries()
             if self._account is not None:
-                accounts.open_way(self._account, [binaries / "postgres", self._directory])
+                cluster.open_way(self._account, [binaries / "postgres", self._directory])
             cluster.create(self._directory, binaries, self._account)
             self._await_ready_or_gone()
             found = cluster.running(self._directory)
