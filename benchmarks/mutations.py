@@ -40,7 +40,7 @@ class Target:
 
 TARGETS = {
     "permissions": Target(
-        ("access/gate.py",),
+        ("auth/gate.py",),
         (
             ("tests/access/test_gate.py", "tests/access/test_authorization.py"),
             ("tests/api/test_explain.py",),

@@ -22,8 +22,7 @@ from benchmarks import history, machine
 from benchmarks.http_client import Client
 from benchmarks.launches import application, wait_running
 from benchmarks.server import Server, running
-from launchbay.access.key_file import KEY_BYTES
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.clock import SystemClock
 from launchbay.engine.cleaner import Cleaner
 from launchbay.engine.retention import PAUSE_S, Keeping, Retention

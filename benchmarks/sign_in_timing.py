@@ -8,10 +8,8 @@ import asyncio
 import statistics
 import time
 
-from launchbay.access.authorization import BasicCredentials
-from launchbay.access.basic import BasicAuthentication
-from launchbay.access.passwords import PARAMETERS, Passwords
-from launchbay.access.throttle import SignInThrottle
+from launchbay.auth.authentication import PARAMETERS, BasicAuthentication, BasicCredentials, Passwords
+from launchbay.auth.throttle import SignInThrottle
 from launchbay.clock import SystemClock
 from launchbay.errors import NotAuthenticated
 from launchbay.ids import new_id

@@ -29,7 +29,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from launchbay.access.actor import Actor, Method
+from launchbay.auth.permissions import Actor, Method
 from launchbay.settings import Settings
 from launchbay.web.answers import Answer, Json
 from launchbay.web.app import create_app

@@ -8,7 +8,7 @@ from generators.cli_page import cli_reference
 from generators.console_gallery import console_pages
 from generators.limits_page import limits_table
 from generators.words import ROOT, Schema
-from launchbay.access.permissions import OTHER_SPELLINGS, Permission
+from launchbay.auth.permissions import OTHER_SPELLINGS, Permission
 from launchbay.cli.exit_codes import MEANINGS
 
 REFERENCE = Path("docs/reference")

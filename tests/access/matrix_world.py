@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 import httpx
 
-from launchbay.access.permissions import Permission
+from launchbay.auth.permissions import Permission
 from launchbay.clock import SystemClock
 from launchbay.web.answers import EVENTS
 from launchbay.web.asgi import App, Message, Receive, Scope, Send

@@ -5,14 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.access.actor import Method
-from launchbay.access.authenticator import Authenticator
-from launchbay.access.basic import BasicAuthentication
-from launchbay.access.bearer import SessionTokens
-from launchbay.access.key_ring import KeyRing
-from launchbay.access.passwords import PARAMETERS, Passwords
-from launchbay.access.secret_key import read_secret_key
-from launchbay.access.throttle import SignInThrottle
+from launchbay.auth.authentication import PARAMETERS, Authenticator, BasicAuthentication, Passwords
+from launchbay.auth.permissions import Method
+from launchbay.auth.secret_key import read_secret_key
+from launchbay.auth.throttle import SignInThrottle
+from launchbay.auth.tokens import KeyRing, SessionTokens
 from launchbay.errors import NotAuthenticated
 from launchbay.store import users
 from launchbay.store.database import Database

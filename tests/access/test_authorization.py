@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.access.authorization import BasicCredentials, BearerCredentials, read_authorization
+from launchbay.auth.authentication import BasicCredentials, BearerCredentials, read_authorization
 from launchbay.errors import NotAuthenticated
 
 

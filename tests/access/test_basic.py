@@ -6,12 +6,10 @@ from base64 import b64encode
 import pytest
 from argon2 import PasswordHasher
 
-from launchbay.access.actor import Actor, Method
-from launchbay.access.authorization import BasicCredentials
-from launchbay.access.basic import BasicAuthentication
-from launchbay.access.lookup import Lookups
-from launchbay.access.passwords import PARAMETERS, Passwords
-from launchbay.access.throttle import SignInThrottle
+from launchbay.auth.authentication import PARAMETERS, BasicAuthentication, BasicCredentials, Passwords
+from launchbay.auth.lookup import Lookups
+from launchbay.auth.permissions import Actor, Method
+from launchbay.auth.throttle import SignInThrottle
 from launchbay.errors import NotAuthenticated, TooManyRequests, Unavailable
 from launchbay.limits import VERIFIED_CREDENTIALS_S
 from launchbay.store import users

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from launchbay.access.actor import Method
-from launchbay.access.bearer import SessionTokens
-from launchbay.access.key_ring import KeyRing
-from launchbay.access.lookup import Lookups
-from launchbay.access.secret_key import SealBroken, SecretKey, read_secret_key
+from launchbay.auth.lookup import Lookups
+from launchbay.auth.permissions import Method
+from launchbay.auth.secret_key import SealBroken, SecretKey, read_secret_key
+from launchbay.auth.tokens import KeyRing, SessionTokens
 from launchbay.errors import NotAuthenticated
 from launchbay.ids import new_id
 from launchbay.store import users

@@ -6,13 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.access import resources
-from launchbay.access.gate import decide, explain
-from launchbay.access.grants import EVERYTHING, NOTHING, Entry, Grants, RoleGrants
-from launchbay.access.patterns import parse_pattern
-from launchbay.access.permissions import Permission
-from launchbay.access.resources import Resource
-from launchbay.access.role_text import read_role_text
+from launchbay.auth import permissions
+from launchbay.auth.gate import EVERYTHING, NOTHING, Entry, Grants, RoleGrants, decide, explain, read_role_text
+from launchbay.auth.permissions import Permission, Resource, parse_pattern
 
 
 def holding(*texts: str) -> Grants:
@@ -20,9 +16,9 @@ def holding(*texts: str) -> Grants:
 
 
 LAUNCH = Permission.CREATE_INSTANCE
-SHOP = resources.application("shop")
-DEV = resources.environment("dev")
-PROD = resources.environment("prod")
+SHOP = permissions.application("shop")
+DEV = permissions.environment("dev")
+PROD = permissions.environment("prod")
 
 
 def test_patterns_of_different_kinds_must_all_hold() -> None:
@@ -35,7 +31,7 @@ def test_patterns_of_one_kind_are_alternatives() -> None:
     grants = holding("- CreateInstance: [/applications/x, /applications/shop, /environments/dev, /environments/prod]")
     assert decide(grants, LAUNCH, (SHOP, DEV)).allowed
     assert decide(grants, LAUNCH, (SHOP, PROD)).allowed
-    assert not decide(grants, LAUNCH, (resources.application("y"), DEV)).allowed
+    assert not decide(grants, LAUNCH, (permissions.application("y"), DEV)).allowed
 
 
 def test_a_kind_that_an_entry_does_not_mention_does_not_restrict_it() -> None:
@@ -100,11 +96,11 @@ def test_an_explanation_stays_short_however_many_entries_there_are() -> None:
 
 _NAMES = ("a", "ab", "b")
 _WORLD = [
-    *(resources.application(x) for x in _NAMES),
-    *(resources.instance(x, y) for x in _NAMES for y in _NAMES),
-    *(resources.workflow(x, y, z) for x in _NAMES for y in _NAMES for z in _NAMES),
-    *(resources.environment(x) for x in _NAMES),
-    *(resources.service(x) for x in _NAMES),
+    *(permissions.application(x) for x in _NAMES),
+    *(permissions.instance(x, y) for x in _NAMES for y in _NAMES),
+    *(permissions.workflow(x, y, z) for x in _NAMES for y in _NAMES for z in _NAMES),
+    *(permissions.environment(x) for x in _NAMES),
+    *(permissions.service(x) for x in _NAMES),
 ]
 
 
@@ -140,7 +136,7 @@ def _model_allows(grants: Grants, permission: Permission, touched: tuple[Resourc
             if entry.permission is not permission:
                 continue
             by_kind: dict[str, set[Resource]] = {}
-            for kind in resources.KINDS:
+            for kind in permissions.KINDS:
                 concerned = [p.text for p in entry.patterns if _segment_meaning(p.text[1:].split("/")[0], kind)]
                 if concerned:
                     by_kind[kind] = {r for text in concerned for r in _pattern_meaning(text) if r.kind == kind}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from launchbay.access import resources
-from launchbay.access.lookup import Lookup, Lookups
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.lookup import Lookup, Lookups
+from launchbay.auth.permissions import Permission
 from launchbay.errors import NotAllowed, NotAuthenticated, NotFound
 from launchbay.ids import new_id
 from launchbay.model.instance import InstanceStatus
@@ -271,7 +271,7 @@ async def test_a_launch_needs_application_and_environment_in_one_entry(world: Wo
         await give_role(
             connection, world.home.id, world.ann, f"- CreateInstance: [/applications/*, /environments/{new_id()}]"
         )
-        environment = resources.environment(world.home.environment)
+        environment = permissions.environment(world.home.environment)
         with pytest.raises(NotAllowed):
             await world.on(connection).application(world.home.application, Permission.CREATE_INSTANCE, environment)
         await world.on(connection).application(world.home.application, Permission.CREATE_INSTANCE)
@@ -297,7 +297,7 @@ async def test_a_member_without_roles_sees_the_organization_and_nothing_in_it(wo
     async with world.database.connection() as connection:
         lookup = world.on(connection)
         assert (await lookup.organization(world.home.id)).name == "Home"
-        assert not lookup.allows(world.home.id, READ, resources.application(world.home.application))
+        assert not lookup.allows(world.home.id, READ, permissions.application(world.home.application))
         with pytest.raises(NotAllowed, match="You need the permission ViewAudit in this organization"):
             await lookup.organization(world.home.id, Permission.VIEW_AUDIT)
         with pytest.raises(NotAllowed, match="do not belong"):
@@ -309,11 +309,11 @@ async def test_a_creation_needs_the_permission_for_the_new_object(world: World) 
         new = new_id()
         await give_role(connection, world.home.id, world.ann, f"- CreateApplication: [/applications/{new}]")
         await world.on(connection).organization(
-            world.home.id, Permission.CREATE_APPLICATION, resources.application(new)
+            world.home.id, Permission.CREATE_APPLICATION, permissions.application(new)
         )
         with pytest.raises(NotAllowed):
             await world.on(connection).organization(
-                world.home.id, Permission.CREATE_APPLICATION, resources.application(new_id())
+                world.home.id, Permission.CREATE_APPLICATION, permissions.application(new_id())
             )
 
 
@@ -324,8 +324,8 @@ async def test_rows_of_a_list_are_decided_without_queries(world: World) -> None:
         lookup = world.on(connection)
         await lookup.organization(world.home.id)
         before = connection.counts["statements"]
-        assert lookup.allows(world.home.id, READ, resources.application(world.home.application))
-        assert not lookup.allows(world.home.id, READ, resources.application(new_id()))
+        assert lookup.allows(world.home.id, READ, permissions.application(world.home.application))
+        assert not lookup.allows(world.home.id, READ, permissions.application(new_id()))
         assert connection.counts["statements"] == before
         with pytest.raises(AssertionError, match="look something"):
-            lookup.allows(world.foreign.id, READ, resources.application(new_id()))
+            lookup.allows(world.foreign.id, READ, permissions.application(new_id()))

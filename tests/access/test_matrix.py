@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.access import gate
+from launchbay.auth import gate
 from launchbay.web.endpoints import ENDPOINTS
 from tests.access import matrix_golden as golden
 from tests.access.matrix import (

@@ -1,8 +1,6 @@
 import pytest
 
-from launchbay.access.grants import EVERYTHING, NOTHING, Grants, RoleGrants
-from launchbay.access.member_rules import can_evict, can_manage_roles
-from launchbay.access.role_text import read_role_text
+from launchbay.auth.gate import EVERYTHING, NOTHING, Grants, RoleGrants, can_evict, can_manage_roles, read_role_text
 from launchbay.store.users import leaves_no_administrator
 
 

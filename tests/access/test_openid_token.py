@@ -8,8 +8,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 
-from launchbay.access.openid_metadata import ProviderMetadata
-from launchbay.access.openid_token import verified_claims
+from launchbay.auth.openid import ProviderMetadata, verified_claims
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import NotAuthenticated, Unavailable

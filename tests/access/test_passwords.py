@@ -6,7 +6,7 @@ import pytest
 from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
 
-from launchbay.access.passwords import PARAMETERS, Passwords
+from launchbay.auth.authentication import PARAMETERS, Passwords
 from launchbay.errors import BadRequest, Unavailable
 from launchbay.limits import PASSWORD_VERIFICATIONS_WAITING
 

@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.access import resources
-from launchbay.access.patterns import Pattern, PatternError, parse_pattern, segment_matches
-from launchbay.access.resources import Resource
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Pattern, PatternError, Resource, parse_pattern, segment_matches
 
-APPLICATION = resources.application("a1")
-INSTANCE = resources.instance("a1", "i1")
-WORKFLOW = resources.workflow("a1", "i1", "action.default")
+APPLICATION = permissions.application("a1")
+INSTANCE = permissions.instance("a1", "i1")
+WORKFLOW = permissions.workflow("a1", "i1", "action.default")
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,7 @@ def test_a_pattern_covers_exactly_what_the_rules_say(pattern: str, covered: set[
 
 
 def test_a_slash_in_a_workflow_name_moves_no_boundary() -> None:
-    tricky = resources.workflow("a1", "i1", "x/y")
+    tricky = permissions.workflow("a1", "i1", "x/y")
     assert not parse_pattern("/applications/a1/instances/i1/workflows/x/y").covers(tricky)
     assert parse_pattern("/applications/a1/instances/i1/workflows/x*").covers(tricky)
 

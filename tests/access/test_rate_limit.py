@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.access.rate_limit import Buckets, RateLimits
+from launchbay.auth.throttle import Buckets, RateLimits
 from launchbay.errors import TooManyRequests
 from tests.clocks import HandClock
 

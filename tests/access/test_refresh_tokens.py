@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
-from launchbay.access.refresh_tokens import Blocked, Generated, RefreshTokens, Verdict, verdict
-from launchbay.access.security_events import LoggedSecurityEvents, SecurityEvent, SecurityEventKind
-from launchbay.access.throttle import AddressThrottle
+from launchbay.auth.audit import LoggedSecurityEvents, SecurityEvent, SecurityEventKind
+from launchbay.auth.throttle import AddressThrottle
+from launchbay.auth.tokens import Blocked, Generated, RefreshTokens, Verdict, verdict
 from launchbay.errors import NotAuthenticated, NotFound, TooManyRequests
 from launchbay.store import users
 from launchbay.store import users as stored

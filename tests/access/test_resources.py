@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.access import resources
+from launchbay.auth import permissions
 from launchbay.errors import BadRequest
 
 SEGMENT = st.text(st.characters(exclude_characters="/"), min_size=1, max_size=6)
@@ -11,15 +11,15 @@ SEGMENT = st.text(st.characters(exclude_characters="/"), min_size=1, max_size=6)
 @given(SEGMENT, SEGMENT, st.text(min_size=1, max_size=8))
 def test_the_text_of_a_path_reads_back_as_the_same_path(application: str, instance: str, workflow: str) -> None:
     for resource in (
-        resources.application(application),
-        resources.instance(application, instance),
-        resources.workflow(application, instance, workflow),
-        resources.environment(application),
-        resources.service(application),
-        resources.role(application),
-        resources.user(application),
+        permissions.application(application),
+        permissions.instance(application, instance),
+        permissions.workflow(application, instance, workflow),
+        permissions.environment(application),
+        permissions.service(application),
+        permissions.role(application),
+        permissions.user(application),
     ):
-        assert resources.parse_resource(str(resource)) == resource
+        assert permissions.parse_resource(str(resource)) == resource
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_the_text_of_a_path_reads_back_as_the_same_path(application: str, instan
 )
 def test_what_names_no_object_is_refused_with_the_forms_that_do(text: str) -> None:
     with pytest.raises(BadRequest, match=r"A path is /applications/\{id\}"):
-        resources.parse_resource(text)
+        permissions.parse_resource(text)

@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.access.grants import ADMINISTRATOR_TEXT, EVERYTHING, GUEST_TEXT, Entry
-from launchbay.access.patterns import Pattern
-from launchbay.access.permissions import Permission
-from launchbay.access.role_text import read_role_text
+from launchbay.auth.gate import ADMINISTRATOR_TEXT, EVERYTHING, GUEST_TEXT, Entry, read_role_text
+from launchbay.auth.permissions import Pattern, Permission
 from launchbay.errors import BadRequest
 from launchbay.limits import ROLE_PATTERNS, ROLE_TEXT_BYTES
 

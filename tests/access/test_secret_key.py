@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from launchbay.access.key_file import KeyFile
-from launchbay.access.secret_key import SealBroken, SecretKey, read_secret_key
+from launchbay.auth.secret_key import KeyFile, SealBroken, SecretKey, read_secret_key
 from launchbay.errors import CannotStart
 
 KEY = SecretKey(b"k" * 32)

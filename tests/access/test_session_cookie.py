@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.access.session_cookie import NAME, form_token, is_form_token, sent_cookie, session_cookie
+from launchbay.auth.cookies import NAME, form_token, is_form_token, sent_cookie, session_cookie
 
 
 def test_scripts_and_other_sites_do_not_get_the_cookie() -> None:

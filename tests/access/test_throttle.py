@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.access.throttle import PER_ACCOUNT_AND_ADDRESS, PER_ADDRESS, SignInThrottle, Throttle, address_block
+from launchbay.auth.throttle import PER_ACCOUNT_AND_ADDRESS, PER_ADDRESS, SignInThrottle, Throttle, address_block
 from launchbay.errors import TooManyRequests
 from tests.clocks import HandClock
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from launchbay.access.actor import Actor, Method
-from launchbay.access.grants import ADMINISTRATOR_TEXT
+from launchbay.auth.gate import ADMINISTRATOR_TEXT
+from launchbay.auth.permissions import Actor, Method
 from launchbay.ids import new_id
 from launchbay.store import users
 from launchbay.store.database import Connection, Database

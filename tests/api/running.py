@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 from argon2 import PasswordHasher
 
-from launchbay.access.passwords import Passwords
+from launchbay.auth.authentication import Passwords
 from launchbay.bootstrap.parts import Parts, started
 from launchbay.clock import Clock
 from launchbay.ids import is_id, new_id

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.audit import Audit
+from launchbay.auth.secret_key import SecretKey
 from launchbay.limits import AUDIT_DOCUMENT_BYTES
-from launchbay.observe.audit import Audit
 from launchbay.web.endpoints import ENDPOINTS
 from tests.api.changes import CHANGES_NOTHING, MANIFEST, SCENARIOS, Stage
 from tests.api.people import PASSWORD, fresh_email, person

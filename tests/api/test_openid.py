@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from launchbay.access.secret_key import SecretKey, read_secret_key
+from launchbay.auth.secret_key import SecretKey, read_secret_key
 from launchbay.settings import SettingError, Settings
 from tests.api.identity_provider import Provider, begin, consent, identity_provider, query, sign_in
 from tests.api.pages import ORIGIN, Page, browser, get

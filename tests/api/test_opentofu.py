@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.access.secret_key import read_secret_key
+from launchbay.auth.secret_key import read_secret_key
 from launchbay.store.instances import kept_document_purpose
 from tests.actions.test_opentofu import MODULE, needs_tofu
 from tests.api.running import Api, accepted, running_api

@@ -7,8 +7,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from launchbay.access.key_file import FILE_NAME
-from launchbay.access.secret_key import read_secret_key
+from launchbay.auth.secret_key import FILE_NAME, read_secret_key
 from launchbay.errors import ActionFailed
 from launchbay.limits import VAULT_ENTRIES
 from launchbay.service_types import ssh_keys

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from launchbay.access.secret_key import read_secret_key
+from launchbay.auth.secret_key import read_secret_key
 from launchbay.bootstrap.main import main
 from launchbay.bootstrap.parts import started
 from launchbay.errors import CannotStart

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from launchbay.access.key_file import FILE_NAME, KeyFile
-from launchbay.access.secret_key import SecretKey, read_secret_key
 from launchbay.actions import registry
+from launchbay.auth.secret_key import FILE_NAME, KeyFile, SecretKey, read_secret_key
 from launchbay.bootstrap.main import main
 from launchbay.store import keys
 from launchbay.usecases.resealing import SEALED

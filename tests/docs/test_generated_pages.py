@@ -7,7 +7,7 @@ import pytest
 
 from generators.words import ROOT
 from launchbay import limits
-from launchbay.access.permissions import OTHER_SPELLINGS, Permission
+from launchbay.auth.permissions import OTHER_SPELLINGS, Permission
 from launchbay.bootstrap.main import SECTIONS
 from launchbay.cli.exit_codes import MEANINGS, ExitCode
 from launchbay.cli.verbs import nouns

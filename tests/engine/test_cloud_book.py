@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import SecretKey
 from launchbay.engine.cloud_book import PostgresCloudBook
 from launchbay.errors import ActionFailed
 from launchbay.ids import new_id

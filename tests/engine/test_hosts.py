@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from launchbay.access.key_file import KEY_BYTES
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.engine.host_pools import EnvironmentPools
 from launchbay.engine.pinned_hosts import PinnedHosts
 from launchbay.errors import ActionFailed

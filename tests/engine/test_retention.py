@@ -3,8 +3,7 @@
 import pytest
 
 from launchbay import limits
-from launchbay.access.key_file import KEY_BYTES
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.clock import SystemClock
 from launchbay.engine import retention
 from launchbay.engine.retention import Keeping, Retention

@@ -19,7 +19,7 @@ import pytest
 from prometheus_client import Counter, Gauge, Histogram
 
 import launchbay
-from launchbay.access.permissions import Permission
+from launchbay.auth.permissions import Permission
 from launchbay.bootstrap.main import main
 from launchbay.console.pages.table import PAGES
 from launchbay.settings import Settings

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.access.secret_key import SecretKey
-from launchbay.access.text_seal import TextSeal
+from launchbay.auth.secret_key import SecretKey, TextSeal
 from launchbay.model.redaction import MARK, MASK, Masking
 from launchbay.runtime.secrets import Secrets
 

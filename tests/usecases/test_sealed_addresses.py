@@ -2,8 +2,7 @@
 
 import secrets
 
-from launchbay.access.key_file import KEY_BYTES
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.ids import new_id
 from launchbay.store.database import Database
 from launchbay.usecases.sealed_addresses import opened_source, opened_webhook, seal_addresses

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from launchbay import errors
-from launchbay.access.actor import Actor, Method
+from launchbay.auth.permissions import Actor, Method
 from launchbay.web import encode
 from launchbay.web.answers import YAML, Answer, Empty, Json, JsonList, RawJson, Yaml
 from launchbay.web.app import create_app

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.engine.cloud_book import PostgresCloudBook
 from launchbay.engine.sweeper import Sweeper

@@ -1,7 +1,7 @@
 """The console, wired to the same desk as the HTTP API beside it."""
 
-from launchbay.access.rate_limit import RateLimits
 from launchbay.actions.registry import Registry
+from launchbay.auth.throttle import RateLimits
 from launchbay.console.app import create_console, is_of_console
 from launchbay.console.outside import OtherSignIn, Outside
 from launchbay.settings import Settings

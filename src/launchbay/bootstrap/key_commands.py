@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from launchbay.access.key_file import FORMER, NEXT, KeyFile, new_key
-from launchbay.access.secret_key import read_secret_key
+from launchbay.auth.secret_key import FORMER, NEXT, KeyFile, new_key, read_secret_key
 from launchbay.bootstrap.options import config_option, data_option, database_option, read_settings
 from launchbay.bootstrap.parts import prepare as prepare_database
 from launchbay.errors import CannotStart

@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import SecretKey
 from launchbay.bootstrap.answers_file import read_answers_file
 from launchbay.bootstrap.clouds import cloud_providers
 from launchbay.egress.addresses import Allowlist

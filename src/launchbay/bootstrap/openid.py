@@ -3,9 +3,8 @@
 from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
-from launchbay.access.openid import OpenIdClient, OpenIdProvider
-from launchbay.access.openid_metadata import ProviderMetadata
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.openid import OpenIdClient, OpenIdProvider, ProviderMetadata
+from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp

@@ -10,18 +10,13 @@ from functools import partial
 from argon2 import PasswordHasher
 from psycopg import AsyncConnection
 
-from launchbay.access.authenticator import Authenticator
-from launchbay.access.basic import BasicAuthentication
-from launchbay.access.bearer import SessionTokens
-from launchbay.access.key_ring import KeyRing
-from launchbay.access.lookup import Lookups
-from launchbay.access.passwords import PARAMETERS, Passwords
-from launchbay.access.rate_limit import RateLimits
-from launchbay.access.refresh_tokens import RefreshTokens
-from launchbay.access.secret_key import SealBroken, SecretKey, read_secret_key
-from launchbay.access.security_events import LoggedSecurityEvents
-from launchbay.access.throttle import AddressThrottle, SignInThrottle
 from launchbay.actions.registry import Registry
+from launchbay.auth.audit import Audit, LoggedSecurityEvents
+from launchbay.auth.authentication import PARAMETERS, Authenticator, BasicAuthentication, Passwords
+from launchbay.auth.lookup import Lookups
+from launchbay.auth.secret_key import SealBroken, SecretKey, read_secret_key
+from launchbay.auth.throttle import AddressThrottle, RateLimits, SignInThrottle
+from launchbay.auth.tokens import KeyRing, RefreshTokens, SessionTokens
 from launchbay.bootstrap.clouds import sweeper
 from launchbay.bootstrap.console import console_pages
 from launchbay.bootstrap.machines import machine_providers
@@ -49,7 +44,6 @@ from launchbay.engine.webhook_sender import LOOK_S, WebhookSender
 from launchbay.errors import CannotStart
 from launchbay.machines.dialling import CheckedReach
 from launchbay.manifest.compiler import check, compile_manifest
-from launchbay.observe.audit import Audit
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.processes.run import Programs

@@ -9,8 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from launchbay.access.same_origin import require_own_form
-from launchbay.access.session_cookie import is_form_token, sent_cookie, session_cookie
+from launchbay.auth.cookies import is_form_token, require_own_form, sent_cookie, session_cookie
 from launchbay.console import assets
 from launchbay.console.form import Form, read_form
 from launchbay.console.outside import Outside

@@ -6,8 +6,8 @@ that the act itself meets (`tests/console/test_offered_acts.py` holds every form
 
 from typing import Protocol
 
-from launchbay.access import resources
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Permission
 from launchbay.ids import new_id
 from launchbay.planning.commands import DESTROY
 from launchbay.store.approvals import ApprovalRow
@@ -51,15 +51,15 @@ class May:
 
     def create_application(self) -> bool:
         """Whether they may create applications."""
-        return self._permitted.allows(Permission.CREATE_APPLICATION, resources.application(new_id()))
+        return self._permitted.allows(Permission.CREATE_APPLICATION, permissions.application(new_id()))
 
     def edit_application(self, application_id: str) -> bool:
         """Whether they may change an application, its manifest and its revisions."""
-        return self._permitted.allows(Permission.EDIT_APPLICATION, resources.application(application_id))
+        return self._permitted.allows(Permission.EDIT_APPLICATION, permissions.application(application_id))
 
     def delete_application(self, application_id: str) -> bool:
         """Whether they may delete it."""
-        return self._permitted.allows(Permission.DELETE_APPLICATION, resources.application(application_id))
+        return self._permitted.allows(Permission.DELETE_APPLICATION, permissions.application(application_id))
 
     def launch_something(self) -> bool:
         """Whether they may launch anything at all."""
@@ -67,8 +67,8 @@ class May:
 
     def launch(self, application_id: str, environment_id: str | None = None) -> bool:
         """Whether they may launch it, anywhere or in this environment."""
-        touched = () if environment_id is None else (resources.environment(environment_id),)
-        return self._permitted.allows(Permission.CREATE_INSTANCE, resources.application(application_id), *touched)
+        touched = () if environment_id is None else (permissions.environment(environment_id),)
+        return self._permitted.allows(Permission.CREATE_INSTANCE, permissions.application(application_id), *touched)
 
     def edit_instance(self, instance: Lives) -> bool:
         """Whether they may reconfigure, extend and destroy it, and set its user data."""
@@ -94,8 +94,8 @@ class May:
         """Whether they may offer it in an environment, or withdraw it from there."""
         return self.edit_instance(instance) and self._permitted.allows(
             Permission.EDIT_ENVIRONMENT,
-            resources.environment(environment_id),
-            resources.instance(instance.application_id, instance.id),
+            permissions.environment(environment_id),
+            permissions.instance(instance.application_id, instance.id),
         )
 
     def answer(self, approval: ApprovalRow, user_id: str) -> bool:
@@ -104,51 +104,51 @@ class May:
 
     def create_environment(self) -> bool:
         """Whether they may create environments, as a copy too."""
-        return self._permitted.allows(Permission.CREATE_ENVIRONMENT, resources.environment(new_id()))
+        return self._permitted.allows(Permission.CREATE_ENVIRONMENT, permissions.environment(new_id()))
 
     def edit_environment(self, environment_id: str) -> bool:
         """Whether they may change an environment."""
-        return self._permitted.allows(Permission.EDIT_ENVIRONMENT, resources.environment(environment_id))
+        return self._permitted.allows(Permission.EDIT_ENVIRONMENT, permissions.environment(environment_id))
 
     def delete_environment(self, environment_id: str) -> bool:
         """Whether they may delete it."""
-        return self._permitted.allows(Permission.DELETE_ENVIRONMENT, resources.environment(environment_id))
+        return self._permitted.allows(Permission.DELETE_ENVIRONMENT, permissions.environment(environment_id))
 
     def offer_service(self, environment_id: str, service_id: str) -> bool:
         """Whether they may have an environment offer a service, or not any more."""
         return self._permitted.allows(
-            Permission.EDIT_ENVIRONMENT, resources.environment(environment_id), resources.service(service_id)
+            Permission.EDIT_ENVIRONMENT, permissions.environment(environment_id), permissions.service(service_id)
         )
 
     def create_service(self) -> bool:
         """Whether they may create services."""
-        return self._permitted.allows(Permission.CREATE_SERVICE, resources.service(new_id()))
+        return self._permitted.allows(Permission.CREATE_SERVICE, permissions.service(new_id()))
 
     def edit_service(self, service_id: str) -> bool:
         """Whether they may change a service, and delete it."""
-        return self._permitted.allows(Permission.EDIT_SERVICE, resources.service(service_id))
+        return self._permitted.allows(Permission.EDIT_SERVICE, permissions.service(service_id))
 
     def run_command(self, service_id: str) -> bool:
         """Whether they may run the commands of a service."""
-        return self._permitted.allows(Permission.RUN_SERVICE_COMMAND, resources.service(service_id))
+        return self._permitted.allows(Permission.RUN_SERVICE_COMMAND, permissions.service(service_id))
 
     def create_role(self) -> bool:
         """Whether they may create roles."""
-        return self._permitted.allows(Permission.MANAGE_ROLES, resources.role(new_id()))
+        return self._permitted.allows(Permission.MANAGE_ROLES, permissions.role(new_id()))
 
     def edit_role(self, role_id: str) -> bool:
         """Whether they may change a role, and delete it."""
-        return self._permitted.allows(Permission.MANAGE_ROLES, resources.role(role_id))
+        return self._permitted.allows(Permission.MANAGE_ROLES, permissions.role(role_id))
 
     def assign_role(self, user_id: str | None, role_id: str) -> bool:
         """Whether they may give a role to a user, or to a new one, and take it away."""
         return self._permitted.allows(
-            Permission.MANAGE_ROLES, resources.user(user_id or new_id()), resources.role(role_id)
+            Permission.MANAGE_ROLES, permissions.user(user_id or new_id()), permissions.role(role_id)
         )
 
     def ask_about(self, user_id: str) -> bool:
         """Whether they may ask why somebody is allowed something."""
-        return self._permitted.allows(Permission.MANAGE_ROLES, resources.user(user_id))
+        return self._permitted.allows(Permission.MANAGE_ROLES, permissions.user(user_id))
 
     def create_user(self) -> bool:
         """Whether they may add users."""
@@ -156,12 +156,12 @@ class May:
 
     def manage_user(self, user_id: str) -> bool:
         """Whether they may disable, enable and remove a user."""
-        return self._permitted.allows(Permission.MANAGE_USERS, resources.user(user_id))
+        return self._permitted.allows(Permission.MANAGE_USERS, permissions.user(user_id))
 
     def _on(self, instance: Lives, permission: Permission, workflow: str | None = None) -> bool:
         target = (
-            resources.instance(instance.application_id, instance.id)
+            permissions.instance(instance.application_id, instance.id)
             if workflow is None
-            else resources.workflow(instance.application_id, instance.id, workflow)
+            else permissions.workflow(instance.application_id, instance.id, workflow)
         )
-        return self._permitted.allows(permission, target, resources.environment(instance.environment_id))
+        return self._permitted.allows(permission, target, permissions.environment(instance.environment_id))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from launchbay.access.rate_limit import RateLimits
+from launchbay.auth.throttle import RateLimits
 from launchbay.usecases.desk import Desk
 
 

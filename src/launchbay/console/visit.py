@@ -8,8 +8,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from launchbay.access.actor import Actor
-from launchbay.access.session_cookie import form_token, sent_cookie
+from launchbay.auth.cookies import form_token, sent_cookie
+from launchbay.auth.permissions import Actor
 from launchbay.console import notices
 from launchbay.console.form import Form
 from launchbay.console.may import May

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from launchbay import limits
-from launchbay.access.permissions import permission_named
+from launchbay.auth.permissions import permission_named
 from launchbay.clock import Clock
 from launchbay.engine.journal import patiently
 from launchbay.engine.storable import storable

@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
-from launchbay.access.secret_key import SealBroken, SecretKey
+from launchbay.auth.secret_key import SealBroken, SecretKey
 from launchbay.engine.journal import patiently
 from launchbay.errors import ActionFailed, Conflict
 from launchbay.ids import new_id

@@ -7,7 +7,7 @@ step finds what it took, and the end of an instance what nobody recorded.
 from collections.abc import Mapping
 from typing import Any
 
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import SecretKey
 from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.machines.contract import Errand, Pooled
 from launchbay.service_types.contract import ServiceCall

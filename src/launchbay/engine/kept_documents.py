@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from functools import partial
 
-from launchbay.access.secret_key import SealBroken, SecretKey
 from launchbay.actions.contract import Document
+from launchbay.auth.secret_key import SealBroken, SecretKey
 from launchbay.engine.journal import patiently
 from launchbay.errors import ActionFailed, Fenced
 from launchbay.ids import new_id

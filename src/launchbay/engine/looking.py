@@ -8,8 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from launchbay.access.secret_key import SecretKey
-from launchbay.access.text_seal import TextSeal
+from launchbay.auth.secret_key import SecretKey, TextSeal
 from launchbay.engine.aftermath import Moment, aftermath
 from launchbay.engine.assembly import links_of
 from launchbay.manifest.graph import CompiledManifest

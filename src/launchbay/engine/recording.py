@@ -7,11 +7,11 @@ schedule is its owner, and stands in the entry.
 from collections.abc import Mapping
 from typing import Any
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor, Method
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth import permissions
+from launchbay.auth.audit import Audit
+from launchbay.auth.permissions import Actor, Method
+from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import to_ms
-from launchbay.observe.audit import Audit
 from launchbay.runtime.run import JobRun
 from launchbay.store.database import Connection
 from launchbay.store.jobs import DroppedRow
@@ -37,7 +37,7 @@ class Recording:
             connection,
             _actor(_DUTIES[due.kind]),
             "run_workflow",
-            str(resources.workflow(application_id, due.instance_id, due.workflow)),
+            str(permissions.workflow(application_id, due.instance_id, due.workflow)),
             organization_id=organization_id,
             after={"job": job_id, "schedule": due.id, "dueAt": to_ms(due.due_at), "owner": due.owner_id},
         )
@@ -51,7 +51,7 @@ class Recording:
             connection,
             _actor("workflows"),
             "run_service_command",
-            str(resources.service(service_id)),
+            str(permissions.service(service_id)),
             organization_id=job.organization_id,
             after={
                 "command": command,
@@ -79,7 +79,7 @@ class Recording:
             connection,
             _actor("retention"),
             "delete_instance",
-            str(resources.instance(instance.application_id, instance.id)),
+            str(permissions.instance(instance.application_id, instance.id)),
             organization_id=instance.organization_id,
             before={"name": instance.name, "status": instance.status},
         )

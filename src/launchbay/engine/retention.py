@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import structlog
 
 from launchbay import limits
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.engine.recording import Recording
 from launchbay.store import jobs

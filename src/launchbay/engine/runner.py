@@ -10,8 +10,7 @@ import msgspec
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from launchbay.access.secret_key import SecretKey
-from launchbay.access.text_seal import TextSeal
+from launchbay.auth.secret_key import SecretKey, TextSeal
 from launchbay.engine.aftermath import NOTHING_FOLLOWS, Aftermath, Moment, aftermath
 from launchbay.engine.assembly import Assembly
 from launchbay.engine.deletion import recall_superseded, release_below

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from launchbay.access.secret_key import SealBroken, SecretKey
 from launchbay.actions.contract import idempotency_key
+from launchbay.auth.audit import entered_once
+from launchbay.auth.secret_key import SealBroken, SecretKey
 from launchbay.engine.journal import patiently
 from launchbay.engine.recording import Recording
 from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.model.instance import BoundService, Link
-from launchbay.observe.entered_once import entered_once
 from launchbay.runtime.recorded import recorded
 from launchbay.runtime.run import JobRun
 from launchbay.service_types.contract import ServiceCall, ServiceType

@@ -8,7 +8,7 @@ import msgspec
 import psycopg
 import structlog
 
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.engine.looking import look
 from launchbay.engine.recording import Recording

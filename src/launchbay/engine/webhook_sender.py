@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from launchbay import limits
-from launchbay.access.secret_key import SealBroken, SecretKey
+from launchbay.auth.secret_key import SealBroken, SecretKey
 from launchbay.egress.http import OutgoingHttp, shown_url
 from launchbay.engine.recording import Recording
 from launchbay.errors import OutgoingFailed, Unavailable

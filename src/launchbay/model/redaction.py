@@ -194,7 +194,7 @@ _URL_ALPHABET = bytes.maketrans(b"+/", b"-_")
 # Secrets inside of stored texts and documents stand as tokens: sealed, and covered wherever they are shown. Pure.
 #
 # What a job learns from a vault travels on: into outputs, signals, return values, arguments. In the database a token
-# stands in its place. Who goes on with the work opens it (`access/text_seal.py`); who shows the text needs no key to
+# stands in its place. Who goes on with the work opens it (`auth/secret_key.py`); who shows the text needs no key to
 # see that something is to be covered there.
 
 MARK = "launchbay:sealed:"

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from launchbay.access.text_seal import TextSeal
+from launchbay.auth.secret_key import TextSeal
 from launchbay.model import redaction
 from launchbay.model.redaction import SHORTEST_CHARS, Disguises, Masking, Stream
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import SecretKey
 from launchbay.errors import ActionFailed
 from launchbay.service_types.sealed import ServiceSeal
 from launchbay.service_types.vault_entries import KEY_PAIR

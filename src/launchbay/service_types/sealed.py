@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import SecretKey
 from launchbay.service_types.vault_references import kept_purpose, resolved
 from launchbay.store import services as store
 from launchbay.store.database import Connection

@@ -7,7 +7,7 @@ the parameter is set, by somebody who may read that vault, and is kept with it.
 from collections.abc import Mapping
 from typing import Any
 
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import SecretKey
 from launchbay.errors import Conflict
 from launchbay.service_types.vault_entries import SECRET
 from launchbay.store import services as store

@@ -1,4 +1,4 @@
-"""The audit log (`queries/audit.sql`); `observe/audit.py` writes it."""
+"""The audit log (`queries/audit.sql`); `auth/audit.py` writes it."""
 
 from datetime import datetime
 from typing import NamedTuple

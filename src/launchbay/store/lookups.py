@@ -1,6 +1,6 @@
 """One statement per kind of object: the object together with what the caller's credentials and grants depend on.
 
-Only `access/lookup.py` uses these; who has an object has passed the gate.
+Only `auth/lookup.py` uses these; who has an object has passed the gate.
 """
 
 from typing import Any, Generic, NamedTuple, TypeVar

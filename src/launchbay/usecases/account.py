@@ -1,8 +1,8 @@
 """What callers change about their own account (api-decisions, "Beyond the reference")."""
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.authorization import BasicCredentials
+from launchbay.auth import permissions
+from launchbay.auth.authentication import BasicCredentials
+from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest, NotAuthenticated
 from launchbay.store import users
 from launchbay.usecases.desk import Desk
@@ -28,7 +28,7 @@ async def change_password(desk: Desk, actor: Actor, current: str, new: str) -> N
                 connection,
                 actor,
                 "change_password",
-                str(resources.user(caller.id)),
+                str(permissions.user(caller.id)),
                 after={"password": desk.audit.fingerprint(password_hash)},
             )
     except NotAuthenticated as error:

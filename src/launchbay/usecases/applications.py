@@ -1,8 +1,7 @@
 """Applications (reference §4, Applications; api-decisions, "Beyond the reference")."""
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest
 from launchbay.ids import NamedRow, new_id
 from launchbay.store import applications
@@ -21,7 +20,7 @@ async def list_applications(desk: Desk, actor: Actor, organization_id: str) -> l
         lookup = desk.lookups.on(connection, actor)
         organization = await lookup.organization(organization_id)
         rows = await store.of_organization(connection, organization_id=organization.id)
-    return [row for row in rows if lookup.allows(organization.id, Permission.READ, resources.application(row.id))]
+    return [row for row in rows if lookup.allows(organization.id, Permission.READ, permissions.application(row.id))]
 
 
 async def create_application(desk: Desk, actor: Actor, organization_id: str, name: str) -> str:
@@ -32,7 +31,7 @@ async def create_application(desk: Desk, actor: Actor, organization_id: str, nam
     application_id = new_id()
     async with desk.database.transaction() as connection:
         organization = await desk.lookups.on(connection, actor).organization(
-            organization_id, Permission.CREATE_APPLICATION, resources.application(application_id)
+            organization_id, Permission.CREATE_APPLICATION, permissions.application(application_id)
         )
         name = checked_name(name)
         await insert_application(connection, application_id, organization.id, name)
@@ -43,7 +42,7 @@ async def create_application(desk: Desk, actor: Actor, organization_id: str, nam
             connection,
             actor,
             "create_application",
-            str(resources.application(application_id)),
+            str(permissions.application(application_id)),
             organization_id=organization.id,
             after={"name": name},
         )
@@ -73,7 +72,7 @@ async def rename_application(desk: Desk, actor: Actor, application_id: str, name
             connection,
             actor,
             "rename_application",
-            str(resources.application(application.id)),
+            str(permissions.application(application.id)),
             organization_id=application.organization_id,
             before={"name": application.name},
             after={"name": name},
@@ -103,7 +102,7 @@ async def delete_application(desk: Desk, actor: Actor, application_id: str) -> N
             connection,
             actor,
             "delete_application",
-            str(resources.application(application.id)),
+            str(permissions.application(application.id)),
             organization_id=application.organization_id,
             before={"name": application.name},
         )

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from launchbay import limits
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.model.job import ApprovalStatus, verdict_after
 from launchbay.store import approvals as store
@@ -76,7 +75,7 @@ async def answer(desk: Desk, actor: Actor, approval_id: str, given: Given) -> Ap
                 connection,
                 actor,
                 "approve" if given.approves else "reject",
-                str(resources.workflow(record.application_id, record.id, look.workflow)),
+                str(permissions.workflow(record.application_id, record.id, look.workflow)),
                 organization_id=record.organization_id,
                 before={"approval": approval_id, "status": locked.status},
                 after={"approval": approval_id, "status": status, "comment": given.comment},
@@ -112,8 +111,8 @@ async def _look(desk: Desk, connection: Connection, actor: Actor, approval_id: s
         raise _unknown(approval_id)
     record = await lookup.instance(row.instance_id, Permission.APPROVE_INSTANCE_WORKFLOW, workflow=row.workflow)
     if row.permission is not None:
-        target = resources.workflow(record.application_id, record.id, row.workflow)
-        environment = resources.environment(record.environment_id)
+        target = permissions.workflow(record.application_id, record.id, row.workflow)
+        environment = permissions.environment(record.environment_id)
         lookup.require(record.organization_id, Permission(row.permission), target, environment)
     if row.role_id is not None and not row.holds_role:
         name = "a role that was deleted since" if row.role_name is None else f"the role {row.role_name!r}"
@@ -130,8 +129,8 @@ def may_answer(found: Permitted, row: ApprovalRow, user_id: str) -> bool:
     if row.not_by_requester and user_id in row.requesters:
         return False
     wanted = [Permission.APPROVE_INSTANCE_WORKFLOW, *([] if row.permission is None else [Permission(row.permission)])]
-    target = resources.workflow(row.application_id, row.instance_id, row.workflow)
-    return all(found.allows(permission, target, resources.environment(row.environment_id)) for permission in wanted)
+    target = permissions.workflow(row.application_id, row.instance_id, row.workflow)
+    return all(found.allows(permission, target, permissions.environment(row.environment_id)) for permission in wanted)
 
 
 def _check_open(desk: Desk, locked: LockedRow) -> None:
@@ -142,8 +141,8 @@ def _check_open(desk: Desk, locked: LockedRow) -> None:
 
 
 def _may_read(lookup: Lookup, row: ApprovalRow) -> bool:
-    target = resources.instance(row.application_id, row.instance_id)
-    return lookup.allows(row.organization_id, Permission.READ, target, resources.environment(row.environment_id))
+    target = permissions.instance(row.application_id, row.instance_id)
+    return lookup.allows(row.organization_id, Permission.READ, target, permissions.environment(row.environment_id))
 
 
 def _unknown(approval_id: str) -> NotFound:

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.secret_key import SecretKey
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
 from launchbay.model.archive import (
@@ -43,8 +42,8 @@ async def export_organization(desk: Desk, actor: Actor, organization_id: str) ->
     """
     async with desk.database.connection() as connection:
         lookup = desk.lookups.on(connection, actor)
-        organization = await lookup.organization(organization_id, Permission.MANAGE_USERS, resources.user(new_id()))
-        lookup.require(organization.id, Permission.MANAGE_ROLES, resources.role(new_id()))
+        organization = await lookup.organization(organization_id, Permission.MANAGE_USERS, permissions.user(new_id()))
+        lookup.require(organization.id, Permission.MANAGE_ROLES, permissions.role(new_id()))
         text = await store.contents(connection, organization_id=organization.id)
     if text is None:
         raise NotFound("The organization was deleted at this moment.")

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.access.actor import Actor
+from launchbay.auth.audit import Audit
+from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest, FieldErrors, LaunchbayError
 from launchbay.ids import is_id, new_id
 from launchbay.manifest.policies import write_policies
@@ -23,7 +24,6 @@ from launchbay.model.archive import (
     with_revision_ids,
 )
 from launchbay.model.environment import Marker, Property
-from launchbay.observe.audit import Audit
 from launchbay.service_types.contract import ParameterScope, ServiceType
 from launchbay.service_types.parameters import ServiceParameters, changed_parameters
 from launchbay.store import applications, services

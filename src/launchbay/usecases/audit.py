@@ -1,10 +1,9 @@
-"""Reading the audit log (promise 14). `observe/audit.py` writes it."""
+"""Reading the audit log (promise 14). `auth/audit.py` writes it."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest
 from launchbay.ids import is_id
 from launchbay.store import audit as store

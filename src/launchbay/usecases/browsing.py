@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.redaction import Masking
@@ -93,7 +92,10 @@ async def browse_instances(
             for row in found:
                 if len(rows) == count:
                     return InstancePage(rows, rows[-1].id)
-                touched = (resources.instance(row.application_id, row.id), resources.environment(row.environment_id))
+                touched = (
+                    permissions.instance(row.application_id, row.id),
+                    permissions.environment(row.environment_id),
+                )
                 if lookup.allows(organization.id, Permission.READ, *touched):
                     rows.append(row)
             if len(found) < _LOOK_ROWS:
@@ -114,8 +116,8 @@ async def read_family(desk: Desk, actor: Actor, instance_id: str) -> list[Relati
         if lookup.allows(
             record.organization_id,
             Permission.READ,
-            resources.instance(row.application_id, row.id),
-            resources.environment(row.environment_id),
+            permissions.instance(row.application_id, row.id),
+            permissions.environment(row.environment_id),
         )
     ]
 

@@ -3,17 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from launchbay.access.basic import BasicAuthentication
-from launchbay.access.bearer import SessionTokens
-from launchbay.access.lookup import Lookups
-from launchbay.access.passwords import Passwords
-from launchbay.access.refresh_tokens import RefreshTokens
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.audit import Audit
+from launchbay.auth.authentication import BasicAuthentication, Passwords
+from launchbay.auth.lookup import Lookups
+from launchbay.auth.secret_key import SecretKey
+from launchbay.auth.tokens import RefreshTokens, SessionTokens
 from launchbay.clock import Clock
 from launchbay.egress.http import OutgoingHttp
 from launchbay.machines.registry import Providers
 from launchbay.model.findings import Finding
-from launchbay.observe.audit import Audit
 from launchbay.planning.manifests import CompiledManifests
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.store.database import Database

@@ -6,15 +6,14 @@ from typing import NamedTuple
 import msgspec
 
 from launchbay import limits
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.audit import Document
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.egress.addresses import ALLOW_POLICY, policy_problem
 from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import new_id
 from launchbay.manifest.policies import read_policies, write_policies
 from launchbay.model.environment import Marker, Property, checked_markers, checked_properties
-from launchbay.observe.audit import Document
 from launchbay.store import environments as store
 from launchbay.store.database import Connection, refuse_duplicate
 from launchbay.store.environments import Environment, EnvironmentRow, OfferedService
@@ -37,7 +36,7 @@ async def list_environments(desk: Desk, actor: Actor, organization_id: str) -> l
         lookup = desk.lookups.on(connection, actor)
         organization = await lookup.organization(organization_id)
         rows = await store.of_organization(connection, organization_id=organization.id)
-    return [row for row in rows if lookup.allows(organization.id, Permission.READ, resources.environment(row.id))]
+    return [row for row in rows if lookup.allows(organization.id, Permission.READ, permissions.environment(row.id))]
 
 
 async def create_environment(desk: Desk, actor: Actor, organization_id: str, name: str) -> str:
@@ -45,7 +44,7 @@ async def create_environment(desk: Desk, actor: Actor, organization_id: str, nam
     environment_id = new_id()
     async with desk.database.transaction() as connection:
         organization = await desk.lookups.on(connection, actor).organization(
-            organization_id, Permission.CREATE_ENVIRONMENT, resources.environment(environment_id)
+            organization_id, Permission.CREATE_ENVIRONMENT, permissions.environment(environment_id)
         )
         name = checked_name(name)
         with refuse_duplicate(*_taken(name)):
@@ -81,7 +80,7 @@ async def clone_environment(desk: Desk, actor: Actor, environment_id: str, name:
     async with desk.database.transaction() as connection:
         lookup = desk.lookups.on(connection, actor)
         source = await lookup.environment(environment_id, Permission.READ)
-        lookup.require(source.organization_id, Permission.CREATE_ENVIRONMENT, resources.environment(clone_id))
+        lookup.require(source.organization_id, Permission.CREATE_ENVIRONMENT, permissions.environment(clone_id))
         if name is not None:
             candidates = [checked_name(name)]
         else:
@@ -233,8 +232,8 @@ async def replace_services(desk: Desk, actor: Actor, environment_id: str, servic
             lookup.require(
                 environment.organization_id,
                 Permission.EDIT_ENVIRONMENT,
-                resources.environment(environment.id),
-                resources.service(service_id),
+                permissions.environment(environment.id),
+                permissions.service(service_id),
             )
         await store.remove_services(connection, environment_id=environment.id, service_ids=sorted(offered - wanted))
         await store.add_services(connection, environment_id=environment.id, service_ids=sorted(wanted - offered))
@@ -265,7 +264,7 @@ async def _record(
         connection,
         actor,
         operation,
-        str(resources.environment(environment_id)),
+        str(permissions.environment(environment_id)),
         organization_id=organization_id,
         before=before,
         after=after,

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.clock import to_ms
 from launchbay.model.job import StepStatus
 from launchbay.model.redaction import Masking

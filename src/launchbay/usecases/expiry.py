@@ -2,9 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.clock import Clock, from_ms, to_ms
 from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.ids import new_id
@@ -54,7 +53,7 @@ async def set_destroy_at(desk: Desk, actor: Actor, instance_id: str, destroy_at_
             connection,
             actor,
             "set_destroy_at",
-            str(resources.instance(record.application_id, record.id)),
+            str(permissions.instance(record.application_id, record.id)),
             organization_id=record.organization_id,
             before={"destroyAt": None if locked.destroy_at is None else to_ms(locked.destroy_at)},
             after={"destroyAt": None if destroy_at is None else destroy_at_ms},

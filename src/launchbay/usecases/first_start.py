@@ -3,8 +3,8 @@
 import secrets
 from dataclasses import dataclass
 
-from launchbay.access.grants import ADMINISTRATOR_TEXT, GUEST_TEXT
-from launchbay.access.passwords import Passwords
+from launchbay.auth.authentication import Passwords
+from launchbay.auth.gate import ADMINISTRATOR_TEXT, GUEST_TEXT
 from launchbay.ids import new_id
 from launchbay.service_types.vault import SecureStore
 from launchbay.service_types.workflow_service import WorkflowService

@@ -1,9 +1,7 @@
 """The pinned keys of the hosts that workflows reach (docs/howto/machines.md, "Host keys")."""
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission
-from launchbay.access.resources import Resource
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Actor, Permission, Resource
 from launchbay.errors import NotFound
 from launchbay.ids import new_id
 from launchbay.service_types.ssh_keys import fingerprint
@@ -39,4 +37,4 @@ async def forget_host_key(desk: Desk, actor: Actor, organization_id: str, host: 
 
 def _every_environment() -> tuple[Permission, Resource]:
     """Return what it takes: a pinned key counts in all environments, so it is for those who may edit every one."""
-    return Permission.EDIT_ENVIRONMENT, resources.environment(new_id())
+    return Permission.EDIT_ENVIRONMENT, permissions.environment(new_id())

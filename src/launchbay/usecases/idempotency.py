@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from launchbay import limits
-from launchbay.access.actor import Actor
-from launchbay.access.lookup import Lookups
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.lookup import Lookups
+from launchbay.auth.permissions import Actor
+from launchbay.auth.secret_key import SecretKey
 from launchbay.errors import BadRequest
 from launchbay.store import audit as store
 from launchbay.store.database import Connection, Database

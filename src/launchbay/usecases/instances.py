@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, TooLarge
 from launchbay.model import redaction
 from launchbay.model.environment import read_environment_view
@@ -59,7 +58,7 @@ async def put_user_data(desk: Desk, actor: Actor, instance_id: str, data: Mappin
             connection,
             actor,
             "put_user_data",
-            str(resources.instance(record.application_id, record.id)),
+            str(permissions.instance(record.application_id, record.id)),
             organization_id=record.organization_id,
             before=desk.audit.fingerprints(msgspec.json.decode(record.user_data)),
             after=desk.audit.fingerprints(data),
@@ -97,7 +96,7 @@ async def delete_instance(desk: Desk, actor: Actor, instance_id: str, *, force: 
             connection,
             actor,
             "delete_instance",
-            str(resources.instance(record.application_id, record.id)),
+            str(permissions.instance(record.application_id, record.id)),
             organization_id=record.organization_id,
             before={"name": record.name, "status": locked.status, "force": force},
         )

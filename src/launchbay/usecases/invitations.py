@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor, Method
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Actor, Method
 from launchbay.errors import NotFound
 from launchbay.limits import INVITATION_LIFETIME_DAYS
 from launchbay.store import users
@@ -61,7 +61,7 @@ async def accept_invitation(desk: Desk, token: str, password: str, address: str)
             connection,
             Actor(user.id, user.email, user.name, address, Method.INVITATION),
             "accept_invitation",
-            str(resources.user(user.id)),
+            str(permissions.user(user.id)),
             after={"password": desk.audit.fingerprint(password_hash)},
         )
     return user

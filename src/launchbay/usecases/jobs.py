@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
@@ -91,7 +90,7 @@ async def cancel_job(desk: Desk, actor: Actor, instance_id: str, job_id: str) ->
             connection,
             actor,
             "cancel_job",
-            str(resources.workflow(record.application_id, record.id, job.name)),
+            str(permissions.workflow(record.application_id, record.id, job.name)),
             organization_id=record.organization_id,
             before={"job": job.id},
         )
@@ -136,7 +135,7 @@ async def resume_job(desk: Desk, actor: Actor, instance_id: str, job_id: str, pa
             connection,
             actor,
             "resume_job",
-            str(resources.workflow(record.application_id, record.id, job.name)),
+            str(permissions.workflow(record.application_id, record.id, job.name)),
             organization_id=record.organization_id,
             before={"job": job.id},
             after={"job": resumed_id, "parameters": desk.audit.fingerprints(parameters)},

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from launchbay.access import resources
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
 from launchbay.limits import SUBMODULE_INSTANCES, SUBMODULE_LEVELS
@@ -131,7 +131,7 @@ class TreePlanner:
         if self._count > SUBMODULE_INSTANCES:
             raise BadRequest(f"The launch brings more than {SUBMODULE_INSTANCES} submodules.", code="TooManySubmodules")
         application = await self._lookup.application(
-            application_id, Permission.CREATE_INSTANCE, resources.environment(self._environment.id)
+            application_id, Permission.CREATE_INSTANCE, permissions.environment(self._environment.id)
         )
         present = await self._present(node, component.path, application.id)
         version = application.latest_version if present is None else present.version

@@ -6,10 +6,9 @@ from typing import Any
 
 import msgspec
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
 from launchbay.manifest.component_types import SCALER, SUBMODULE
@@ -66,7 +65,7 @@ async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[st
             connection,
             actor,
             "launch_application",
-            str(resources.instance(application.id, root.instance_id)),
+            str(permissions.instance(application.id, root.instance_id)),
             organization_id=application.organization_id,
             after={
                 "name": root.name,
@@ -159,8 +158,8 @@ async def _environment(lookup: Lookup, application: Application, environment_id:
     lookup.require(
         application.organization_id,
         Permission.CREATE_INSTANCE,
-        resources.application(application.id),
-        resources.environment(environment.id),
+        permissions.application(application.id),
+        permissions.environment(environment.id),
     )
     return environment
 

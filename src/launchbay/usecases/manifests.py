@@ -5,9 +5,8 @@ from typing import NamedTuple, NoReturn
 import httpx
 
 from launchbay import limits
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, ManifestSourceLocked
 from launchbay.model.findings import Finding
 from launchbay.planning.manifests import unhurried
@@ -186,7 +185,7 @@ async def _append(
         connection,
         actor,
         operation,
-        str(resources.application(application.id)),
+        str(permissions.application(application.id)),
         organization_id=application.organization_id,
         before={"version": row.latest_version, "sourceUrl": application.source_url},
         after={"version": version, "sourceUrl": row.source_url},

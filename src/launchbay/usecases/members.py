@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from launchbay import limits
-from launchbay.access import member_rules, resources
-from launchbay.access.actor import Actor
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
+from launchbay.auth import gate, permissions
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.ids import new_id
 from launchbay.store import users
@@ -62,11 +61,11 @@ async def list_users(desk: Desk, actor: Actor, organization_id: str) -> list[Mem
     return [
         MemberView(
             row,
-            member_rules.can_evict(grants, row.id, administrators),
-            member_rules.can_manage_roles(grants, row.id),
+            gate.can_evict(grants, row.id, administrators),
+            gate.can_manage_roles(grants, row.id),
         )
         for row in rows
-        if lookup.allows(organization.id, Permission.READ, resources.user(row.id))
+        if lookup.allows(organization.id, Permission.READ, permissions.user(row.id))
     ]
 
 
@@ -80,9 +79,7 @@ async def read_user(desk: Desk, actor: Actor, organization_id: str, user_id: str
             raise NotFound(f"The user {user_id} has just left the organization.")
         administrators = await _administrators(connection, organization_id)
     grants = lookup.grants(organization_id)
-    return AccountView(
-        row, member_rules.can_evict(grants, row.id, administrators), member_rules.can_manage_roles(grants, row.id)
-    )
+    return AccountView(row, gate.can_evict(grants, row.id, administrators), gate.can_manage_roles(grants, row.id))
 
 
 async def create_user(
@@ -114,7 +111,7 @@ async def create_user(
         invitation = None
         if existing is not None:
             user_id = existing.id
-            lookup.require(organization_id, Permission.MANAGE_USERS, resources.user(user_id))
+            lookup.require(organization_id, Permission.MANAGE_USERS, permissions.user(user_id))
             await _add_existing(connection, organization_id, user_id, email, has_password=password is not None)
         else:
             with refuse_duplicate(f"The account {email} was made at the same moment. Send the request again.", "Taken"):
@@ -128,7 +125,7 @@ async def create_user(
             connection,
             actor,
             "create_user",
-            str(resources.user(user_id)),
+            str(permissions.user(user_id)),
             organization_id=organization_id,
             after={
                 "email": email,
@@ -168,7 +165,7 @@ async def update_user(desk: Desk, actor: Actor, organization_id: str, user_id: s
                 connection,
                 actor,
                 "update_user",
-                str(resources.user(user_id)),
+                str(permissions.user(user_id)),
                 organization_id=touched_id,
                 before={"enabled": user.enabled},
                 after={"enabled": enabled},
@@ -199,7 +196,7 @@ async def remove_user(desk: Desk, actor: Actor, organization_id: str, user_id: s
             connection,
             actor,
             "remove_user",
-            str(resources.user(user_id)),
+            str(permissions.user(user_id)),
             organization_id=organization_id,
             before={"email": user.email, "name": user.name, "roles": member.roles},
             after=None if not belongs_elsewhere else {"email": user.email, "roles": []},
@@ -209,7 +206,7 @@ async def remove_user(desk: Desk, actor: Actor, organization_id: str, user_id: s
 
 
 async def _for_new_user(lookup: Lookup, organization_id: str, user_id: str) -> None:
-    await lookup.organization(organization_id, Permission.MANAGE_USERS, resources.user(user_id))
+    await lookup.organization(organization_id, Permission.MANAGE_USERS, permissions.user(user_id))
 
 
 async def _for_whole_account(lookup: Lookup, organization_id: str, user_id: str) -> None:

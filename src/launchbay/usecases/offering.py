@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from launchbay import limits
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.model.instance import InstanceStatus
 from launchbay.store import environments as store
@@ -55,8 +54,8 @@ async def replace_offers(desk: Desk, actor: Actor, instance_id: str, environment
             lookup.require(
                 record.organization_id,
                 Permission.EDIT_ENVIRONMENT,
-                resources.environment(environment_id),
-                resources.instance(record.application_id, record.id),
+                permissions.environment(environment_id),
+                permissions.instance(record.application_id, record.id),
             )
         await store.withdraw(connection, instance_id=record.id, environment_ids=sorted(offered - wanted))
         if wanted:
@@ -65,7 +64,7 @@ async def replace_offers(desk: Desk, actor: Actor, instance_id: str, environment
             connection,
             actor,
             "replace_instance_environments",
-            str(resources.instance(record.application_id, record.id)),
+            str(permissions.instance(record.application_id, record.id)),
             organization_id=record.organization_id,
             before={"environments": sorted(offered)},
             after={"environments": sorted(wanted)},

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor, Method
-from launchbay.access.openid import Identity, OpenIdProvider
+from launchbay.auth import permissions
+from launchbay.auth.openid import Identity, OpenIdProvider
+from launchbay.auth.permissions import Actor, Method
 from launchbay.errors import Conflict, NotAllowed, NotAuthenticated
 from launchbay.ids import new_id
 from launchbay.limits import NAME_CHARS
@@ -70,7 +70,7 @@ async def _linked(desk: Desk, connection: Connection, admission: Admission, iden
         connection,
         _actor(user, address),
         "link_identity",
-        str(resources.user(user.id)),
+        str(permissions.user(user.id)),
         after={"issuer": identity.issuer, "subject": desk.audit.fingerprint(identity.subject)},
     )
     return user
@@ -97,7 +97,7 @@ async def _new_user(desk: Desk, connection: Connection, admission: Admission, id
         connection,
         _actor(user, address),
         "create_user",
-        str(resources.user(user_id)),
+        str(permissions.user(user_id)),
         organization_id=organization_id,
         after={"email": user.email, "name": name, "isNewAccount": True, "roles": list(admission.new_user_roles)},
     )

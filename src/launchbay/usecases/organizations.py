@@ -1,9 +1,8 @@
 """Organizations (reference §4, Organizations; api-decisions, "Beyond the reference")."""
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import NotAllowed
 from launchbay.ids import NamedRow, new_id
 from launchbay.store import organizations as store
@@ -56,7 +55,7 @@ async def rename_organization(desk: Desk, actor: Actor, organization_id: str, na
     """Give an organization another name; the permission is ManageUsers for all users. Raises BadRequest."""
     async with desk.database.transaction() as connection:
         organization = await desk.lookups.on(connection, actor).organization(
-            organization_id, Permission.MANAGE_USERS, resources.user(new_id())
+            organization_id, Permission.MANAGE_USERS, permissions.user(new_id())
         )
         name = checked_name(name)
         await store.rename(connection, organization_id=organization.id, name=name)

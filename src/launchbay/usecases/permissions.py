@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 
-from launchbay.access import gate, resources
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission, permission_named
-from launchbay.access.resources import Resource, parse_resource
+from launchbay.auth import gate, permissions
+from launchbay.auth.permissions import Actor, Permission, Resource, parse_resource, permission_named
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import is_id
 from launchbay.store import lookups as store
@@ -113,4 +111,4 @@ async def _environment_of(connection: Connection, resource: Resource) -> tuple[R
     )
     if found is None:
         raise NotFound(f"There is no instance {instance_id[:80]!r} of the application.")
-    return (resources.environment(found),)
+    return (permissions.environment(found),)

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
-from launchbay.access.resources import Resource
+from launchbay.auth import permissions
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Actor, Permission, Resource
 from launchbay.ids import new_id
 from launchbay.store import organizations as store
 from launchbay.store.database import Connection
@@ -52,4 +50,4 @@ async def permitted_anywhere(connection: Connection, lookup: Lookup) -> list[Per
 
 def manages_every_user(found: Permitted) -> bool:
     """Tell whether the caller may manage whoever comes: what takes this is about a whole organization."""
-    return found.allows(Permission.MANAGE_USERS, resources.user(new_id()))
+    return found.allows(Permission.MANAGE_USERS, permissions.user(new_id()))

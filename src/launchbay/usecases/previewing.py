@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from launchbay.access.actor import Actor
+from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.difference import Change, ComponentChange, Configured, difference, restarting, triggered

@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from launchbay.access.actor import Actor
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind

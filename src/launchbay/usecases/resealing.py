@@ -11,9 +11,8 @@ from functools import partial
 
 import msgspec
 
-from launchbay.access.key_ring import session_key_purpose
-from launchbay.access.secret_key import SealBroken, SecretKey
-from launchbay.access.text_seal import TextSeal
+from launchbay.auth.secret_key import SealBroken, SecretKey, TextSeal
+from launchbay.auth.tokens import session_key_purpose
 from launchbay.model import redaction
 from launchbay.model.instance import Binding
 from launchbay.service_types.sealed import parameter_purpose, sign_in_purpose

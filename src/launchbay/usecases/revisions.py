@@ -7,14 +7,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.audit import Document
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import NamedRow, new_id
 from launchbay.manifest.configuration import configure
-from launchbay.observe.audit import Document
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, Revision
 from launchbay.store.database import Connection, refuse_duplicate, refuse_vanished
@@ -185,7 +184,7 @@ async def _record(
         connection,
         actor,
         operation,
-        str(resources.application(application.id)),
+        str(permissions.application(application.id)),
         organization_id=application.organization_id,
         before=before,
         after=after,

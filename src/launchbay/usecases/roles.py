@@ -5,11 +5,10 @@ Every change holds the organization's row locked: roles, memberships and assignm
 
 from collections.abc import Iterable, Sequence
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
-from launchbay.access.role_text import read_role_text
+from launchbay.auth import permissions as auth_permissions
+from launchbay.auth.gate import read_role_text
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, NotAllowed
 from launchbay.ids import new_id
 from launchbay.store import users
@@ -29,7 +28,7 @@ async def list_roles(desk: Desk, actor: Actor, organization_id: str) -> list[Rol
         lookup = desk.lookups.on(connection, actor)
         organization = await lookup.organization(organization_id)
         rows = await store.roles_of_organization(connection, organization_id=organization.id)
-    return [row for row in rows if lookup.allows(organization.id, Permission.READ, resources.role(row.id))]
+    return [row for row in rows if lookup.allows(organization.id, Permission.READ, auth_permissions.role(row.id))]
 
 
 async def read_role(desk: Desk, actor: Actor, role_id: str) -> Role:
@@ -43,7 +42,9 @@ async def create_role(desk: Desk, actor: Actor, organization_id: str, name: str,
     role_id = new_id()
     async with desk.database.transaction() as connection:
         lookup = desk.lookups.on(connection, actor)
-        organization = await lookup.organization(organization_id, Permission.MANAGE_ROLES, resources.role(role_id))
+        organization = await lookup.organization(
+            organization_id, Permission.MANAGE_ROLES, auth_permissions.role(role_id)
+        )
         name = checked_name(name)
         read_role_text(permissions)
         with refuse_duplicate(*_taken(name)):
@@ -59,7 +60,7 @@ async def create_role(desk: Desk, actor: Actor, organization_id: str, name: str,
             connection,
             actor,
             "create_role",
-            str(resources.role(role_id)),
+            str(auth_permissions.role(role_id)),
             organization_id=organization.id,
             after={"name": name, "permissions": permissions},
         )
@@ -80,7 +81,7 @@ async def update_role(desk: Desk, actor: Actor, role_id: str, name: str, permiss
             connection,
             actor,
             "update_role",
-            str(resources.role(role.id)),
+            str(auth_permissions.role(role.id)),
             organization_id=role.organization_id,
             before={"name": role.name, "permissions": role.permissions},
             after={"name": name, "permissions": permissions},
@@ -98,7 +99,7 @@ async def delete_role(desk: Desk, actor: Actor, role_id: str) -> None:
             connection,
             actor,
             "delete_role",
-            str(resources.role(role.id)),
+            str(auth_permissions.role(role.id)),
             organization_id=role.organization_id,
             before={"name": role.name, "permissions": role.permissions},
         )
@@ -116,7 +117,7 @@ async def assign_roles(desk: Desk, actor: Actor, organization_id: str, user_id: 
             connection,
             actor,
             "assign_roles",
-            str(resources.user(user_id)),
+            str(auth_permissions.user(user_id)),
             organization_id=organization_id,
             before={"roles": before},
             after={"roles": sorted({*before, *(role.name for role in wanted)})},
@@ -140,7 +141,7 @@ async def revoke_roles(desk: Desk, actor: Actor, organization_id: str, user_id: 
             connection,
             actor,
             "revoke_roles",
-            str(resources.user(user_id)),
+            str(auth_permissions.user(user_id)),
             organization_id=organization_id,
             before={"roles": before},
             after={"roles": sorted({*before} - {role.name for role in unwanted})},
@@ -171,7 +172,9 @@ def require_assignment(lookup: Lookup, organization_id: str, user_id: str, touch
     One by one: an entry with patterns for roles, such as `ManageRoles: [/users/*, /roles/<one>]`, is about those alone.
     """
     for role in touched:
-        lookup.require(organization_id, Permission.MANAGE_ROLES, resources.user(user_id), resources.role(role.id))
+        lookup.require(
+            organization_id, Permission.MANAGE_ROLES, auth_permissions.user(user_id), auth_permissions.role(role.id)
+        )
 
 
 async def _held_by(connection: Connection, lookup: Lookup, organization_id: str, user_id: str) -> list[str]:

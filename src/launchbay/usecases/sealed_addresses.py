@@ -5,7 +5,7 @@ The whole address is sealed in the database; beside it stands what of it is show
 
 import httpx
 
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import SecretKey
 from launchbay.egress.http import shown_url
 from launchbay.store import applications, webhooks
 from launchbay.store.database import Database

@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission
+from launchbay.auth.audit import entered_once
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import FieldErrors
 from launchbay.limits import COMMAND_REPORTS
-from launchbay.observe.entered_once import entered_once
 from launchbay.service_types.contract import ServiceCall
 from launchbay.service_types.parameters import checked_arguments
 from launchbay.service_types.sealed import ServiceSeal, open_secrets

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Permission
 from launchbay.errors import Conflict, FieldErrors
 from launchbay.service_types.contract import ParameterScope, ServiceType
 from launchbay.service_types.parameters import MASK, ServiceParameters, changed_parameters

@@ -6,13 +6,12 @@ from typing import Any
 
 import msgspec
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.audit import Document
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import NamedRow, new_id
-from launchbay.observe.audit import Document
 from launchbay.service_types.contract import ServiceType
 from launchbay.service_types.parameters import MASK, ServiceParameters
 from launchbay.service_types.sealed import open_stored, seal_parameters
@@ -44,7 +43,7 @@ async def list_services(desk: Desk, actor: Actor, organization_id: str) -> list[
         lookup = desk.lookups.on(connection, actor)
         organization = await lookup.organization(organization_id)
         rows = await store.of_organization(connection, organization_id=organization.id)
-    return [row for row in rows if lookup.allows(organization.id, Permission.READ, resources.service(row.id))]
+    return [row for row in rows if lookup.allows(organization.id, Permission.READ, permissions.service(row.id))]
 
 
 async def list_zones(desk: Desk, actor: Actor, organization_id: str) -> list[NamedRow]:
@@ -79,7 +78,7 @@ async def create_service(
     async with desk.database.transaction() as connection:
         lookup = desk.lookups.on(connection, actor)
         organization = await lookup.organization(
-            organization_id, Permission.CREATE_SERVICE, resources.service(service_id)
+            organization_id, Permission.CREATE_SERVICE, permissions.service(service_id)
         )
         name = checked_name(name)
         kind = desk.service_types.find(type_id)
@@ -188,7 +187,7 @@ async def record(
         connection,
         actor,
         operation,
-        str(resources.service(service_id)),
+        str(permissions.service(service_id)),
         organization_id=organization_id,
         before=before,
         after=after,

@@ -3,9 +3,9 @@
 import secrets
 from hashlib import sha256
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor, Method
-from launchbay.access.bearer import Session
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Actor, Method
+from launchbay.auth.tokens import Session
 from launchbay.errors import NotAuthenticated, NotFound
 from launchbay.ids import is_id, new_id
 from launchbay.store import users as store
@@ -31,7 +31,7 @@ async def open_session(desk: Desk, actor: Actor) -> Session:
             address=actor.address,
             lifetime_s=desk.session_lifetime_s,
         )
-        await desk.audit.record_own(connection, actor, "open_session", str(resources.user(caller.id)))
+        await desk.audit.record_own(connection, actor, "open_session", str(permissions.user(caller.id)))
     return Session(token, desk.session_lifetime_s)
 
 
@@ -53,7 +53,7 @@ async def close_session(desk: Desk, actor: Actor, token: str) -> None:
     """End the session, wherever its token has got to."""
     async with desk.database.transaction() as connection:
         if await store.end_by_token(connection, token_hash=_hash(token)):
-            await desk.audit.record_own(connection, actor, "close_session", str(resources.user(actor.user_id)))
+            await desk.audit.record_own(connection, actor, "close_session", str(permissions.user(actor.user_id)))
 
 
 async def list_sessions(desk: Desk, actor: Actor, token: str) -> list[ConsoleSessionRow]:
@@ -69,7 +69,7 @@ async def close_other_session(desk: Desk, actor: Actor, session_id: str) -> None
         caller = await desk.lookups.on(connection, actor).caller()
         if not is_id(session_id) or not await store.end_by_id(connection, id=session_id, user_id=caller.id):
             raise NotFound("You have no such session; it may have ended.", "Look at the list of your sessions.")
-        await desk.audit.record_own(connection, actor, "close_session", str(resources.user(caller.id)))
+        await desk.audit.record_own(connection, actor, "close_session", str(permissions.user(caller.id)))
 
 
 def _hash(token: str) -> bytes:

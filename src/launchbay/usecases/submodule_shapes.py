@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, InvalidManifest, NotAllowed, NotFound
 from launchbay.ids import NamedRow
 from launchbay.limits import CONSOLE_SUBMODULES, SUBMODULE_LEVELS
@@ -162,7 +161,7 @@ class _Looker:
         if asked.revision_id is not None and asked.revision_id in self._shared:
             return replace(shape, shared_id=self._shared[asked.revision_id])
         if not self._lookup.allows(
-            self._organization_id, Permission.CREATE_INSTANCE, resources.application(application.id)
+            self._organization_id, Permission.CREATE_INSTANCE, permissions.application(application.id)
         ):
             shape = replace(shape, problem=f"You need the permission {Permission.CREATE_INSTANCE} for it too.")
         manifest = await self._desk.manifests.get(self._connection, application.id, version)

@@ -1,9 +1,8 @@
 """Refresh tokens and the session tokens that they are exchanged for (reference §5)."""
 
-from launchbay.access import resources
-from launchbay.access.actor import Actor, Method
-from launchbay.access.bearer import Session
-from launchbay.access.refresh_tokens import Blocked, Generated
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Actor, Method
+from launchbay.auth.tokens import Blocked, Generated, Session
 from launchbay.errors import BadRequest
 from launchbay.limits import REFRESH_TOKEN_LABEL_CHARS
 from launchbay.store.users import RefreshTokenRow
@@ -65,11 +64,11 @@ async def exchange_token(desk: Desk, refresh_token: str, address: str) -> Sessio
             connection,
             actor,
             "exchange_token",
-            str(resources.user(user.id)),
+            str(permissions.user(user.id)),
             after={"token": desk.audit.fingerprint(refresh_token)},
         )
     return await desk.sessions.issue(user)
 
 
 def _path(user_id: str, token_id: str) -> str:
-    return f"{resources.user(user_id)}/tokens/{token_id}"
+    return f"{permissions.user(user_id)}/tokens/{token_id}"

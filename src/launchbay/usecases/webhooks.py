@@ -7,11 +7,9 @@ from typing import Any
 import httpx
 
 from launchbay import limits
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.permissions import Permission
-from launchbay.access.resources import Resource
-from launchbay.access.secret_key import SealBroken
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Actor, Permission, Resource
+from launchbay.auth.secret_key import SealBroken
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
 from launchbay.store import webhooks as store
@@ -114,7 +112,7 @@ async def list_deliveries(
 
 def _everything() -> tuple[Permission, Resource]:
     """Return what a webhook takes: it tells of every instance, so it is for those who may manage every user."""
-    return Permission.MANAGE_USERS, resources.user(new_id())
+    return Permission.MANAGE_USERS, permissions.user(new_id())
 
 
 async def _found(desk: Desk, connection: Connection, actor: Actor, webhook_id: str) -> WebhookRow:

@@ -7,15 +7,14 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.access import resources
-from launchbay.access.actor import Actor
-from launchbay.access.lookup import Lookup
-from launchbay.access.permissions import Permission
+from launchbay.auth import permissions
+from launchbay.auth.audit import Document
+from launchbay.auth.lookup import Lookup
+from launchbay.auth.permissions import Actor, Permission
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import is_id, new_id
 from launchbay.model.instance import InstanceStatus
-from launchbay.observe.audit import Document
 from launchbay.planning.accept import accept, may_accept
 from launchbay.planning.commands import DESTROY, plan_run
 from launchbay.store import schedules as store
@@ -185,7 +184,7 @@ async def _record(
         connection,
         actor,
         operation,
-        str(resources.workflow(record.application_id, record.id, workflow)),
+        str(permissions.workflow(record.application_id, record.id, workflow)),
         organization_id=record.organization_id,
         before=before,
         after=after,

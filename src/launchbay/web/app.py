@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from launchbay.access.rate_limit import RateLimits
+from launchbay.auth.throttle import RateLimits
 from launchbay.errors import LaunchbayError, NotFound
 from launchbay.ids import is_id
 from launchbay.telemetry import metrics

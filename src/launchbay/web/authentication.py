@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from launchbay.access.actor import Actor
+from launchbay.auth.permissions import Actor
 
 
 class Authenticator(Protocol):

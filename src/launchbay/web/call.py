@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from launchbay.access.actor import Actor
+from launchbay.auth.permissions import Actor
 from launchbay.web.services import Services
 
 BodyT = TypeVar("BodyT")

@@ -1,11 +1,11 @@
-"""Pages outside the console take forms of their own alone; `access/same_origin.py` decides.
+"""Pages outside the console take forms of their own alone; `auth/cookies.py` decides.
 
 No cookie and no hidden field is needed there: these forms carry a password or a secret link themselves.
 """
 
 from typing import Any
 
-from launchbay.access.same_origin import require_own_form
+from launchbay.auth.cookies import require_own_form
 from launchbay.web.call import Call
 
 

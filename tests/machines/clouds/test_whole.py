@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.secret_key import SecretKey
 from launchbay.engine.cloud_book import PostgresCloudBook
 from launchbay.machines.clouds.cloud import Cloud
 from launchbay.machines.clouds.order import Order

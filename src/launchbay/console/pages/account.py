@@ -4,7 +4,7 @@ import dataclasses
 
 from starlette.responses import Response
 
-from launchbay.access.session_cookie import session_cookie
+from launchbay.auth.cookies import session_cookie
 from launchbay.console.page import Page
 from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, LaunchbayError, NotFound, TooManyRequests

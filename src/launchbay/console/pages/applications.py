@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from launchbay.access.permissions import Permission
+from launchbay.auth.permissions import Permission
 from launchbay.console.form import parsed_object
 from launchbay.console.graph import component_graph, component_lines
 from launchbay.console.page import Page

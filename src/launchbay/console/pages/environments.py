@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from launchbay.access.permissions import Permission
+from launchbay.auth.permissions import Permission
 from launchbay.console.page import Page
 from launchbay.console.visit import HOME, Visit
 from launchbay.console.wording import compact

@@ -4,7 +4,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from launchbay.access.permissions import Permission
+from launchbay.auth.permissions import Permission
 from launchbay.console.page import Page
 from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, LaunchbayError

@@ -2,8 +2,8 @@
 
 from starlette.responses import RedirectResponse, Response
 
-from launchbay.access.authorization import BasicCredentials
-from launchbay.access.session_cookie import session_cookie
+from launchbay.auth.authentication import BasicCredentials
+from launchbay.auth.cookies import session_cookie
 from launchbay.console.page import Page
 from launchbay.console.rendering import HEADERS
 from launchbay.console.visit import SIGN_IN, THEME_COOKIE, THEMES, Visit, own_path

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from launchbay.access.actor import Actor
-from launchbay.access.session_cookie import sent_cookie, session_cookie
+from launchbay.auth.cookies import sent_cookie, session_cookie
+from launchbay.auth.permissions import Actor
 from launchbay.errors import LaunchbayError, NotFound
 from launchbay.limits import OPENID_ATTEMPT_S
 from launchbay.usecases.openid import OpenIdSignIn, sign_in

@@ -6,8 +6,8 @@ Another way to sign in (`Services.sign_in_ways`) starts at its own address, prov
 
 import msgspec
 
-from launchbay.access.actor import Actor
-from launchbay.access.authorization import BasicCredentials
+from launchbay.auth.authentication import BasicCredentials
+from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest, LaunchbayError, NotFound
 from launchbay.limits import REFRESH_TOKEN_LABEL_CHARS
 from launchbay.usecases import invitations, tokens

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from launchbay.access.permissions import OTHER_SPELLINGS, Permission
+from launchbay.auth.permissions import OTHER_SPELLINGS, Permission
 from launchbay.usecases import permissions
 from launchbay.web.answers import Answer, Json
 from launchbay.web.call import Call

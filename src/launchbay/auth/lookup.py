@@ -17,12 +17,9 @@ organization.
 from collections.abc import Callable
 from typing import TypeVar
 
-from launchbay.access import gate, resources
-from launchbay.access.actor import Actor
-from launchbay.access.grants import Grants
-from launchbay.access.grants_cache import GrantsCache
-from launchbay.access.permissions import Permission
-from launchbay.access.resources import Resource
+from launchbay.auth import gate, permissions
+from launchbay.auth.gate import Grants, GrantsCache
+from launchbay.auth.permissions import Actor, Permission, Resource
 from launchbay.errors import NotAllowed, NotAuthenticated, NotFound
 from launchbay.ids import is_id
 from launchbay.store import lookups
@@ -88,14 +85,14 @@ class Lookup:
         """Return an application."""
         found, stamp = await self._find(lookups.application, application_id)
         grants = await self._grants_in(found.organization_id, stamp)
-        self._check(grants, permission, (resources.application(found.id), *touching))
+        self._check(grants, permission, (permissions.application(found.id), *touching))
         return found
 
     async def revision(self, revision_id: str, permission: Permission, *touching: Resource) -> Revision:
         """Return a revision; the permission is for its application."""
         found, stamp = await self._find(lookups.revision, revision_id)
         grants = await self._grants_in(found.organization_id, stamp)
-        self._check(grants, permission, (resources.application(found.application_id), *touching))
+        self._check(grants, permission, (permissions.application(found.application_id), *touching))
         return found
 
     async def environment(self, environment_id: str, permission: Permission | None, *touching: Resource) -> Environment:
@@ -106,7 +103,7 @@ class Lookup:
         found, stamp = await self._find(lookups.environment, environment_id)
         grants = await self._grants_in(found.organization_id, stamp)
         if permission is not None:
-            self._check(grants, permission, (resources.environment(found.id), *touching))
+            self._check(grants, permission, (permissions.environment(found.id), *touching))
         elif not grants.member:
             raise _foreign()
         return found
@@ -122,21 +119,21 @@ class Lookup:
         """Return a service instance."""
         found, stamp = await self._find(lookups.service, service_id)
         grants = await self._grants_in(found.organization_id, stamp)
-        self._check(grants, permission, (resources.service(found.id), *touching))
+        self._check(grants, permission, (permissions.service(found.id), *touching))
         return found
 
     async def role(self, role_id: str, permission: Permission) -> Role:
         """Return a role."""
         found, stamp = await self._find(lookups.role, role_id)
         grants = await self._grants_in(found.organization_id, stamp)
-        self._check(grants, permission, (resources.role(found.id),))
+        self._check(grants, permission, (permissions.role(found.id),))
         return found
 
     async def member(self, organization_id: str, user_id: str, permission: Permission) -> User:
         """Return a user as a member of the organization; who is no member of it is not found."""
         found, stamp = await self._find(lookups.member, user_id, organization_id=_id(organization_id))
         grants = await self._grants_in(organization_id, stamp)
-        self._check(grants, permission, (resources.user(found.id),))
+        self._check(grants, permission, (permissions.user(found.id),))
         return found
 
     async def instance(
@@ -150,18 +147,18 @@ class Lookup:
         found, stamp = await self._find(lookups.instance, instance_id)
         grants = await self._grants_in(found.organization_id, stamp)
         if workflow is None:
-            target = resources.instance(found.application_id, found.id)
+            target = permissions.instance(found.application_id, found.id)
         else:
-            target = resources.workflow(found.application_id, found.id, workflow)
-        self._check(grants, permission, (target, resources.environment(found.environment_id), *touching))
+            target = permissions.workflow(found.application_id, found.id, workflow)
+        self._check(grants, permission, (target, permissions.environment(found.environment_id), *touching))
         return found
 
     async def instance_detail(self, instance_id: str, permission: Permission, jobs: int) -> InstanceDetail:
         """Return an instance with so many of its newest jobs, all of one moment: the hot read is one query."""
         found, stamp = await self._find(lookups.instance_detail, instance_id, jobs=jobs)
         grants = await self._grants_in(found.organization_id, stamp)
-        target = resources.instance(found.application_id, found.id)
-        self._check(grants, permission, (target, resources.environment(found.environment_id)))
+        target = permissions.instance(found.application_id, found.id)
+        self._check(grants, permission, (target, permissions.environment(found.environment_id)))
         return found
 
     def allows(self, organization_id: str, permission: Permission, *touched: Resource) -> bool:

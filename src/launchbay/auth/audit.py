@@ -11,20 +11,23 @@ The operation is the endpoint's id, the object a path. Documents are small, and 
 (passwords, tokens, parameters that people give) goes through `fingerprint`, which tells same from different, no more.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
 
 import msgspec
+import structlog
 
-from launchbay.access.actor import Actor
-from launchbay.access.secret_key import SecretKey
+from launchbay.auth.permissions import Actor
+from launchbay.auth.secret_key import SecretKey
 from launchbay.ids import is_id
 from launchbay.limits import AUDIT_DOCUMENT_BYTES
 from launchbay.store import audit as store
-from launchbay.store.database import Connection
+from launchbay.store.database import Connection, Database
 
 Document = Mapping[str, Any]
-
 _PURPOSE = "audit"
 
 
@@ -95,3 +98,56 @@ class Audit:
             shown = {"bytes": len(data), "fingerprint": self._secret.fingerprint(data, _PURPOSE)}
             data = msgspec.json.encode(shown)
         return data.decode()
+
+
+_log = structlog.get_logger("launchbay.security")
+
+
+class SecurityEventKind(StrEnum):
+    """What happened."""
+
+    MANY_REFRESH_TOKENS = "many refresh tokens"
+    REFRESH_TOKENS_BLOCKED = "generation of refresh tokens blocked"
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityEvent:
+    """Something that looks like misuse; it holds no secret."""
+
+    kind: SecurityEventKind
+    user_id: str
+    detail: str
+
+
+class SecurityEvents(Protocol):
+    """Who hears of security events. Must not raise."""
+
+    def report(self, event: SecurityEvent) -> None:
+        """Take an event."""
+        ...
+
+
+class LoggedSecurityEvents:
+    """Writes every event to the log, at level warning."""
+
+    def report(self, event: SecurityEvent) -> None:
+        """Write the event."""
+        _log.warning("security event", kind=event.kind.value, user_id=event.user_id, detail=event.detail)
+
+
+def entered_once(
+    database: Database, write: Callable[[Connection], Awaitable[None]]
+) -> Callable[[], AbstractAsyncContextManager[Connection]]:
+    """Return what opens transactions; the first one that commits holds the entry that `write` makes as well."""
+    is_entered = False
+
+    @asynccontextmanager
+    async def transaction() -> AsyncIterator[Connection]:
+        nonlocal is_entered
+        async with database.transaction() as connection:
+            if not is_entered:
+                await write(connection)
+            yield connection
+        is_entered = True
+
+    return transaction

@@ -1,0 +1,261 @@
+"""Reads the `Authorization` header, strictly: what is not exactly right is refused (reference §5; RFC 7617, 6750)."""
+
+import asyncio
+import binascii
+import secrets
+import unicodedata
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from launchbay.auth.permissions import Actor, Method
+from launchbay.auth.throttle import SignInThrottle
+from launchbay.auth.tokens import SessionTokens
+from launchbay.clock import Clock
+from launchbay.errors import BadRequest, NotAuthenticated, Unavailable
+from launchbay.limits import (
+    PASSWORD_BYTES,
+    PASSWORD_VERIFICATIONS,
+    PASSWORD_VERIFICATIONS_WAITING,
+    VERIFIED_CREDENTIALS,
+    VERIFIED_CREDENTIALS_S,
+)
+from launchbay.store import users
+from launchbay.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class BasicCredentials:
+    """E-mail and password as sent; neither is shown by `repr`, so that no log and no traceback has the password."""
+
+    email: str = field(repr=False)
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class BearerCredentials:
+    """The text of a session token, not yet looked at."""
+
+    token: str = field(repr=False)
+
+
+def read_authorization(header: str | None) -> BasicCredentials | BearerCredentials:
+    """Return the credentials in the header's value; a bearer token wins over Basic.
+
+    Both may be sent, separated by a comma, which is also how two lines of one header read when joined. Raises
+    NotAuthenticated when there are none, when a scheme comes twice, or when the credentials that count are malformed.
+    """
+    if header is None or not header.strip():
+        raise NotAuthenticated("Credentials are missing.", "Send Authorization: Basic or Authorization: Bearer.")
+    if not header.isascii():
+        raise _malformed("the header holds only ASCII characters")
+    found: dict[str, str] = {}
+    # Neither base64 nor a session token can hold a comma.
+    for part in header.split(","):
+        scheme, _, credentials = part.strip(" \t").partition(" ")
+        if scheme.lower() in found:
+            raise _malformed(f"the scheme {scheme[:20]!r} is sent twice")
+        found[scheme.lower()] = credentials.strip(" ")
+    if "bearer" in found:
+        if not found["bearer"]:
+            raise _malformed("the bearer token is missing")
+        return BearerCredentials(found["bearer"])
+    if "basic" in found:
+        return _basic(found["basic"])
+    raise NotAuthenticated("The authentication scheme is not known.", "Send Authorization: Basic or Bearer.")
+
+
+def _basic(encoded: str) -> BasicCredentials:
+    try:
+        data = binascii.a2b_base64(encoded, strict_mode=True)
+        decoded = data.decode("utf-8")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise _malformed("Basic credentials are the base64 of <email>:<password> in UTF-8") from error
+    if binascii.b2a_base64(data, newline=False).decode() != encoded:
+        raise _malformed("the base64 of Basic credentials has more padding than it needs")
+    email, colon, password = decoded.partition(":")
+    if not colon or not email:
+        raise _malformed("Basic credentials are the base64 of <email>:<password>, with a colon between the two")
+    if any(character < " " or character == "\x7f" for character in decoded):
+        raise _malformed("e-mail and password hold no control characters")
+    return BasicCredentials(email, password)
+
+
+def _malformed(problem: str) -> NotAuthenticated:
+    return NotAuthenticated(f"The Authorization header is malformed: {problem}.")
+
+
+_T = TypeVar("_T")
+PARAMETERS = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+
+
+class Passwords:
+    """Hashes and verifies in a pool of two threads; beyond a bounded queue it refuses instead of falling behind."""
+
+    def __init__(self, hasher: PasswordHasher = PARAMETERS) -> None:
+        self._hasher = hasher
+        self._threads = ThreadPoolExecutor(PASSWORD_VERIFICATIONS, thread_name_prefix="password")
+        self._under_way = 0
+        # What an unknown account is verified against, so that it costs the same as a wrong password.
+        self._nobody = hasher.hash(secrets.token_hex(16))
+
+    async def hash(self, password: str) -> str:
+        """Return the text to store. Raises BadRequest for an empty or oversize password, Unavailable under overload."""
+        encoded = _encoded(password)
+        if not 0 < len(encoded) <= PASSWORD_BYTES:
+            raise BadRequest(f"A password has 1 to {PASSWORD_BYTES} bytes in UTF-8; this one has {len(encoded)}.")
+        return await self._run(lambda: self._hasher.hash(encoded))
+
+    async def verify(self, stored: str | None, password: str) -> bool:
+        """Tell whether the password belongs to the stored text.
+
+        None, for an unknown account, takes as long and is False. Raises Unavailable under overload.
+        """
+        encoded = _encoded(password)
+        if len(encoded) > PASSWORD_BYTES:
+            return False  # no stored password is so long, whosever it is
+        matches = await self._run(lambda: self._matches(stored or self._nobody, encoded))
+        return matches and stored is not None
+
+    def outdated(self, stored: str) -> bool:
+        """Tell whether the text was made with other parameters than today's; the next sign-in replaces it then."""
+        return self._hasher.check_needs_rehash(stored)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _matches(self, stored: str, encoded: bytes) -> bool:
+        try:
+            return self._hasher.verify(stored, encoded)
+        except (VerificationError, InvalidHashError):
+            return False
+
+    async def _run(self, work: Callable[[], _T]) -> _T:
+        if self._under_way >= PASSWORD_VERIFICATIONS + PASSWORD_VERIFICATIONS_WAITING:
+            raise Unavailable("Too many sign-ins are being verified.", "Try again in a moment.")
+        self._under_way += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            self._under_way -= 1
+
+
+def _encoded(password: str) -> bytes:
+    """Return the bytes that are hashed: the same for every way in which systems compose accented letters (RFC 8265)."""
+    return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
+
+
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    user_id: str
+    email: str
+    name: str
+    stamp: int
+    until_s: float
+
+
+class BasicAuthentication:
+    """Verifies Basic credentials.
+
+    What was verified is kept under a keyed hash with a key of this process, so that memory holds nothing that can be
+    tried offline. Whether it still holds is not asked here but by the lookup, which compares the stamp (`Actor.stamp`)
+    and calls `forget`. Sending the same credentials many times at once costs one verification.
+    """
+
+    def __init__(self, database: Database, passwords: Passwords, throttle: SignInThrottle, clock: Clock) -> None:
+        self._database = database
+        self._passwords = passwords
+        self._throttle = throttle
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
+        self._under_way: dict[tuple[bytes, str], asyncio.Task[_Verified]] = {}
+
+    async def authenticate(self, credentials: BasicCredentials, address: str) -> Actor:
+        """Return the caller. Raises NotAuthenticated, TooManyRequests after wrong attempts, Unavailable."""
+        key = self._key_of(credentials)
+        verified = self._verified.get(key)
+        if verified is None or verified.until_s <= self._clock.monotonic_s():
+            verified = await self._once((key, address), self._verify(key, credentials, address))
+        return Actor(verified.user_id, verified.email, verified.name, address, Method.BASIC, verified.stamp)
+
+    def forget(self, user_id: str) -> None:
+        """Drop what was verified for this user."""
+        for key in [key for key, verified in self._verified.items() if verified.user_id == user_id]:
+            del self._verified[key]
+
+    async def _once(self, key: tuple[bytes, str], verification: Coroutine[Any, Any, _Verified]) -> _Verified:
+        """Run the verification, or wait for the same one that is under way; a client that goes away ends none."""
+        task = self._under_way.get(key)
+        if task is None:
+            task = self._under_way[key] = asyncio.create_task(verification)
+            task.add_done_callback(lambda done: self._end(key, done))
+        else:
+            verification.close()
+        return await asyncio.shield(task)
+
+    def _end(self, key: tuple[bytes, str], done: "asyncio.Task[_Verified]") -> None:
+        del self._under_way[key]
+        if not done.cancelled():
+            done.exception()  # asyncio complains about an error that nobody reads, as when every client has gone away
+
+    async def _verify(self, key: bytes, credentials: BasicCredentials, address: str) -> _Verified:
+        account = credentials.email
+        self._throttle.begin(account, address)
+        try:
+            verified = await self._verified_now(credentials)
+        except NotAuthenticated:
+            raise
+        except BaseException:
+            self._throttle.undecided(account, address)
+            raise
+        self._throttle.succeeded(account, address)
+        self._verified[key] = verified
+        self._verified.move_to_end(key)
+        while len(self._verified) > VERIFIED_CREDENTIALS:
+            self._verified.popitem(last=False)
+        return verified
+
+    async def _verified_now(self, credentials: BasicCredentials) -> _Verified:
+        async with self._database.connection() as connection:
+            row = await users.credentials(connection, email=credentials.email)
+        # The connection is back in the pool while the password is verified, and everybody is: known, disabled or not.
+        stored = row.password_hash if row is not None and row.enabled else None
+        matches = await self._passwords.verify(stored, credentials.password)
+        if row is None or stored is None or not matches:
+            raise NotAuthenticated("The e-mail address or the password is wrong.", "Check both and try again.")
+        if self._passwords.outdated(stored):
+            renewed = await self._passwords.hash(credentials.password)
+            async with self._database.connection() as connection:
+                await users.renew_hash(connection, id=row.id, password_hash=renewed, old_hash=stored)
+        until_s = self._clock.monotonic_s() + VERIFIED_CREDENTIALS_S
+        return _Verified(row.id, row.email, row.name, row.access_stamp, until_s)
+
+    def _key_of(self, credentials: BasicCredentials) -> bytes:
+        text = f"{credentials.email}\0{credentials.password}"
+        return blake2b(text.encode("utf-8"), key=self._key, digest_size=32).digest()
+
+
+class Authenticator:
+    """Both schemes of the reference (§5); where both are sent, the token alone decides."""
+
+    def __init__(self, basic: BasicAuthentication, sessions: SessionTokens) -> None:
+        self._basic = basic
+        self._sessions = sessions
+
+    async def authenticate(self, headers: Mapping[str, str], client_address: str) -> Actor:
+        """Return the caller. `headers` has lower-case names, lines of one name joined with a comma.
+
+        Raises NotAuthenticated, TooManyRequests after wrong attempts, Unavailable.
+        """
+        credentials = read_authorization(headers.get("authorization"))
+        if isinstance(credentials, BearerCredentials):
+            return await self._sessions.authenticate(credentials.token, client_address)
+        return await self._basic.authenticate(credentials, client_address)

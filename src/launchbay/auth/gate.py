@@ -1,0 +1,355 @@
+"""The only decision about permissions, pure. Use cases reach it through `lookup.py` alone.
+
+An entry allows an operation when
+
+1. one of its patterns covers the first resource, the object of the operation, and
+2. for every other resource that the operation touches: one of its patterns covers it, or none of them is of that
+   resource's kind. So `CreateInstance: [/applications/*, /environments/<dev>]` launches anything, but only in that
+   environment, and `CreateInstance: [/applications/*]` launches anything anywhere.
+
+Patterns of one kind are alternatives; entries and roles are a union (api-decisions, "Within one entry").
+"""
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple, NoReturn, Protocol
+
+import structlog
+import yaml
+
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Pattern, PatternError, Permission, Resource, parse_pattern, permission_named
+from launchbay.errors import BadRequest
+from launchbay.limits import GRANTS_KEPT, ROLE_PATTERNS, ROLE_TEXT_BYTES
+from launchbay.store import users
+from launchbay.store.database import Connection
+from launchbay.store.users import HeldRole, RoleKind, leaves_no_administrator
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a role: a permission, and the patterns of what it holds for."""
+
+    permission: Permission
+    patterns: tuple[Pattern, ...]
+
+    def __str__(self) -> str:
+        return f"{self.permission}: [{', '.join(pattern.text for pattern in self.patterns)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleGrants:
+    """The entries of one role, under the role's name."""
+
+    role: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Grants:
+    """The union over all roles; without roles, nothing is allowed."""
+
+    roles: tuple[RoleGrants, ...]
+    member: bool = True  # of the organization; without membership there are no roles either
+
+    def entries_for(self, permission: Permission) -> tuple[tuple[str, Entry], ...]:
+        """Return the entries that name the permission, each with its role's name, in the order of the roles."""
+        return self._by_permission.get(permission, ())
+
+    @cached_property
+    def _by_permission(self) -> dict[Permission, tuple[tuple[str, Entry], ...]]:
+        found: dict[Permission, list[tuple[str, Entry]]] = {}
+        for role in self.roles:
+            for entry in role.entries:
+                found.setdefault(entry.permission, []).append((role.role, entry))
+        return {permission: tuple(entries) for permission, entries in found.items()}
+
+
+NOTHING = Grants((), member=False)
+_EVERYWHERE = (Pattern("/*"),)
+# Of the role of kind 'administrator': by the code, not by a stored text, so that a permission added later is included.
+EVERYTHING = tuple(Entry(permission, _EVERYWHERE) for permission in Permission)
+# The texts that the two built-in roles are created with and show.
+ADMINISTRATOR_TEXT = "".join(f"- {permission}: [/*]\n" for permission in Permission)
+GUEST_TEXT = "- Read: [/*]\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Allowed or not; when allowed, the role, its entry and the pattern for the first resource that decided."""
+
+    allowed: bool
+    role: str | None = None
+    entry: Entry | None = None
+    pattern: Pattern | None = None
+
+
+_DENIED = Decision(allowed=False)
+_REASONS_SHOWN = 10
+
+
+def decide(grants: Grants, permission: Permission, resources: tuple[Resource, ...]) -> Decision:
+    """Decide whether these grants allow an operation on the resources; the first one is the operation's object."""
+    assert resources, "an operation touches at least its object"
+    for role, entry in grants.entries_for(permission):
+        pattern = _covering(entry, resources[0])
+        if pattern is not None and _first_uncovered(entry, resources) is None:
+            return Decision(allowed=True, role=role, entry=entry, pattern=pattern)
+    return _DENIED
+
+
+def holds(grants: Grants, permission: Permission) -> bool:
+    """Tell whether the permission is held for anything at all, for operations that are about no single object."""
+    return any(entry.patterns for _, entry in grants.entries_for(permission))
+
+
+def explain(grants: Grants, permission: Permission, resources: tuple[Resource, ...]) -> tuple[Decision, str]:
+    """Return the decision together with a sentence that says what decided, or what is missing."""
+    decision = decide(grants, permission, resources)
+    if decision.allowed:
+        assert decision.pattern is not None
+        return decision, f"Role {decision.role!r} allows it by '{decision.pattern.text}' in '{decision.entry}'."
+    entries = grants.entries_for(permission)
+    if not entries:
+        held = ", ".join(repr(role.role) for role in grants.roles) or "none"
+        return decision, f"No role held names {permission}. Roles held: {held}."
+    reasons = [
+        f"role {role!r} has '{entry}', which does not cover {_first_uncovered(entry, resources)}"
+        for role, entry in entries[:_REASONS_SHOWN]
+    ]
+    if len(entries) > _REASONS_SHOWN:
+        reasons.append(f"and {len(entries) - _REASONS_SHOWN} more")
+    return decision, f"No entry covers it: {'; '.join(reasons)}."
+
+
+def _first_uncovered(entry: Entry, resources: tuple[Resource, ...]) -> Resource | None:
+    if _covering(entry, resources[0]) is None:
+        return resources[0]
+    for resource in resources[1:]:
+        mentioned = any(pattern.concerns(resource.kind) for pattern in entry.patterns)
+        if mentioned and _covering(entry, resource) is None:
+            return resource
+    return None
+
+
+def _covering(entry: Entry, resource: Resource) -> Pattern | None:
+    return next((pattern for pattern in entry.patterns if pattern.covers(resource)), None)
+
+
+def can_manage_roles(grants: Grants, user_id: str) -> bool:
+    """Tell whether who holds these grants may assign roles to the user and revoke them."""
+    return decide(grants, Permission.MANAGE_ROLES, (permissions.user(user_id),)).allowed
+
+
+def can_evict(grants: Grants, user_id: str, administrators: Collection[str]) -> bool:
+    """Tell whether who holds these grants may remove the user, who must not be the last administrator."""
+    permitted = decide(grants, Permission.MANAGE_USERS, (permissions.user(user_id),)).allowed
+    return permitted and not leaves_no_administrator(administrators, user_id)
+
+
+# Reads a role's `permissions` text: YAML holding a list of entries, each a permission name with a list of patterns.
+#
+# The text is read as events, with bounds; nothing is composed or constructed, so no document costs more than its
+# length.
+
+_FINDINGS_SHOWN = 20
+_SHAPE = "a role is a list such as '- CreateInstance: [/applications/*]'"
+
+
+def read_role_text(text: str) -> tuple[Entry, ...]:
+    """Return the entries of a role in their order; an empty text has none.
+
+    Raises BadRequest with line and column for bad YAML, another shape, an unknown permission name or a bad pattern.
+    """
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        _refuse_at_index(text, error.start, "half of a surrogate pair is not a character")
+    if size > ROLE_TEXT_BYTES:
+        raise BadRequest(f"The permissions of a role have at most {ROLE_TEXT_BYTES} bytes, these have {size}.")
+    reader = _Reader(text)
+    try:
+        entries = reader.document()
+    except yaml.MarkedYAMLError as error:
+        _refuse_syntax(text, error)
+    except yaml.reader.ReaderError:
+        found = yaml.reader.Reader.NON_PRINTABLE.search(text)
+        _refuse_at_index(text, found.start() if found else 0, "this character cannot stand in YAML text")
+    if reader.findings:
+        more = len(reader.findings) - _FINDINGS_SHOWN
+        rest = [f"There are {more} more errors like these."] if more > 0 else []
+        raise BadRequest(*reader.findings[:_FINDINGS_SHOWN], *rest, code="InvalidRole")
+    return entries
+
+
+class _Mark(Protocol):
+    """A place as PyYAML's C parser and its Python parser both give it; the numbers start at 0."""
+
+    @property
+    def line(self) -> int: ...
+
+    @property
+    def column(self) -> int: ...
+
+
+class _Reader:
+    """Goes through the events once. What is wrong in meaning is collected, what is wrong in shape is raised."""
+
+    def __init__(self, text: str) -> None:
+        self.findings: list[str] = []
+        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=yaml.CSafeLoader)
+        self._patterns = 0
+
+    def document(self) -> tuple[Entry, ...]:
+        self._next()  # the start of the stream
+        if isinstance(self._next(), yaml.StreamEndEvent):
+            return ()
+        event = self._next()
+        entries: list[Entry] = []
+        if isinstance(event, yaml.SequenceStartEvent):
+            while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+                entries += self._entry(event)
+        elif not (isinstance(event, yaml.ScalarEvent) and event.value == ""):
+            _refuse(event.start_mark, _SHAPE)
+        self._next()  # the end of the document
+        event = self._next()
+        if not isinstance(event, yaml.StreamEndEvent):
+            _refuse(event.start_mark, "a role is one YAML document, here begins another one")
+        return tuple(entries)
+
+    def _entry(self, event: yaml.Event) -> list[Entry]:
+        if not isinstance(event, yaml.MappingStartEvent):
+            _refuse(event.start_mark, f"an entry is a permission name with a list of patterns; {_SHAPE}")
+        entries = []
+        names: set[str] = set()
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            if not isinstance(event, yaml.ScalarEvent):
+                _refuse(event.start_mark, "a permission name must stand here")
+            permission = self._permission(event, names)
+            patterns = self._pattern_list(event.value)
+            if permission is not None:
+                entries.append(Entry(permission, patterns))
+        return entries
+
+    def _permission(self, event: yaml.ScalarEvent, names: set[str]) -> Permission | None:
+        if event.value in names:
+            self._find(event.start_mark, f"{event.value!r} stands twice in one entry; begin another entry with '-'")
+        names.add(event.value)
+        permission = permission_named(event.value)
+        if permission is None:
+            known = ", ".join(Permission)
+            self._find(event.start_mark, f"{event.value[:80]!r} is not a permission. Permissions: {known}")
+        return permission
+
+    def _pattern_list(self, name: str) -> tuple[Pattern, ...]:
+        event = self._next()
+        if not isinstance(event, yaml.SequenceStartEvent):
+            _refuse(
+                event.start_mark, f"{name[:80]!r} needs a list of resource path patterns, such as [/applications/*]"
+            )
+        patterns = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            if not isinstance(event, yaml.ScalarEvent):
+                _refuse(event.start_mark, "a resource path pattern is a text, such as /applications/*")
+            self._patterns += 1
+            if self._patterns > ROLE_PATTERNS:
+                _refuse(event.start_mark, f"a role has at most {ROLE_PATTERNS} patterns; the rest begins here")
+            try:
+                patterns.append(parse_pattern(event.value))
+            except PatternError as error:
+                self._find(event.start_mark, str(error))
+        return tuple(patterns)
+
+    def _next(self) -> yaml.Event:
+        event = next(self._events)
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            _refuse(event.start_mark, "anchors and aliases have no place in a role; write the patterns out")
+        if getattr(event, "tag", None) is not None:
+            _refuse(event.start_mark, "tags have no place in a role; leave out what begins with '!'")
+        return event
+
+    def _find(self, mark: _Mark | None, problem: str) -> None:
+        self.findings.append(_sentence(mark, problem))
+
+
+def _sentence(mark: _Mark | None, problem: str) -> str:
+    assert mark is not None, "the parser gives every event a place"
+    return f"Line {mark.line + 1}, column {mark.column + 1}: {problem}."
+
+
+def _refuse(mark: _Mark | None, problem: str) -> NoReturn:
+    raise BadRequest(_sentence(mark, problem), code="InvalidRole")
+
+
+def _refuse_syntax(text: str, error: yaml.MarkedYAMLError) -> NoReturn:
+    problem = error.problem or "this is not YAML"
+    mark = error.problem_mark or error.context_mark
+    # The parser may see the end of the text on a line that the text does not have.
+    if mark is None or mark.line > text.rstrip("\n").count("\n"):
+        _refuse_at_index(text, len(text.rstrip("\n")), problem)
+    _refuse(mark, problem)
+
+
+def _refuse_at_index(text: str, index: int, problem: str) -> NoReturn:
+    line = text.count("\n", 0, index) + 1
+    column = index - text.rfind("\n", 0, index)
+    raise BadRequest(f"Line {line}, column {column}: {problem}.", code="InvalidRole")
+
+
+_log = structlog.get_logger("launchbay.access")
+
+
+class _Kept(NamedTuple):
+    stamp: int
+    grants: Grants
+
+
+class GrantsCache:
+    """Answers what a user may do in an organization, with a query only when something changed."""
+
+    def __init__(self, capacity: int = GRANTS_KEPT) -> None:
+        self._capacity = capacity
+        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+
+    async def get(self, connection: Connection, user_id: str, organization_id: str, stamp: int) -> Grants:
+        """Return the grants that hold under the stamp, or under a newer one when it has been raised meanwhile."""
+        key = (user_id, organization_id)
+        kept = self._kept.get(key)
+        if kept is None or kept.stamp != stamp:
+            rows = await users.held(connection, user_id=user_id, organization_id=organization_id)
+            if not rows:
+                return NOTHING  # the organization is being deleted
+            # Grants and stamp of one snapshot belong together; the stamp given may be older already.
+            kept = self._kept[key] = _Kept(rows[0].access_stamp, _grants_of(rows))
+            while len(self._kept) > self._capacity:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return kept.grants
+
+
+def _grants_of(rows: list[HeldRole]) -> Grants:
+    if not rows[0].is_member:
+        return NOTHING
+    held = tuple(
+        RoleGrants(row.name, _entries(row.name, row.kind or "", row.permissions or ""))
+        for row in rows
+        if row.name is not None
+    )
+    return Grants(held)
+
+
+def _entries(name: str, kind: str, text: str) -> tuple[Entry, ...]:
+    if kind == RoleKind.ADMINISTRATOR:
+        return EVERYTHING
+    try:
+        return _read(text)
+    except BadRequest as error:
+        # Stored texts were checked when they came. Should one not be readable any more, it allows nothing.
+        _log.error("a stored role cannot be read and grants nothing", role=name, problem=str(error))
+        return ()
+
+
+# Many users hold the same few roles.
+_read = lru_cache(maxsize=256)(read_role_text)

@@ -1,0 +1,210 @@
+"""Every permission there is (api-decisions, "Organizations, roles, permissions")."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from launchbay.errors import BadRequest
+from launchbay.limits import ROLE_PATTERN_CHARS
+
+
+class Permission(StrEnum):
+    """What a role may allow; the value is the name in a role's text."""
+
+    READ = "Read"
+    CREATE_APPLICATION = "CreateApplication"
+    EDIT_APPLICATION = "EditApplication"
+    DELETE_APPLICATION = "DeleteApplication"
+    CREATE_INSTANCE = "CreateInstance"
+    EDIT_INSTANCE = "EditInstance"  # running `destroy` needs it too
+    DELETE_INSTANCE = "DeleteInstance"
+    RUN_INSTANCE_WORKFLOW = "RunInstanceWorkflow"
+    SCHEDULE_INSTANCE_WORKFLOW = "ScheduleInstanceWorkflow"
+    APPROVE_INSTANCE_WORKFLOW = "ApproveInstanceWorkflow"  # to answer for a step of a workflow that waits for people
+    CREATE_ENVIRONMENT = "CreateEnvironment"
+    EDIT_ENVIRONMENT = "EditEnvironment"
+    DELETE_ENVIRONMENT = "DeleteEnvironment"
+    CREATE_SERVICE = "CreateService"
+    EDIT_SERVICE = "EditService"
+    RUN_SERVICE_COMMAND = "RunServiceCommand"
+    MANAGE_ROLES = "ManageRoles"
+    MANAGE_USERS = "ManageUsers"
+    VIEW_AUDIT = "ViewAudit"
+
+
+OTHER_SPELLINGS = {"EnvironmentEdit": Permission.EDIT_ENVIRONMENT}
+_BY_NAME = {permission.value: permission for permission in Permission} | OTHER_SPELLINGS
+
+
+def permission_named(name: str) -> Permission | None:
+    """Return the permission with this name or other spelling, None when there is none; names are case-sensitive."""
+    return _BY_NAME.get(name)
+
+
+class Method(StrEnum):
+    """How the caller proved who they are."""
+
+    BASIC = "basic"
+    BEARER = "bearer"
+    EXCHANGE = "exchange"  # a refresh token, for a session token
+    INVITATION = "invitation"  # the link that sets the first password
+    OPENID = "openid"  # the OpenID Connect provider
+    CONSOLE = "console"  # a session of the console
+    ENGINE = "engine"  # no caller: a duty of the engine, in the audit log alone
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """A caller whose credentials were verified. E-mail and name are labels; every decision rests on `user_id`.
+
+    `stamp` is the user's `access_stamp` under which the credentials were verified, or None where they do not depend on
+    the password. The lookup compares it with the stored one in the query that it makes anyway, so a verification kept
+    in memory ends with the very next request after a change, without a query of its own.
+    """
+
+    user_id: str
+    email: str
+    name: str
+    address: str
+    method: Method
+    stamp: int | None = None
+
+
+# Resource paths: how a permission check names what an operation touches (api-decisions, "Resource paths").
+#
+# A path is a tuple of segments, never one string: a workflow's name may hold a slash, which must not move a boundary.
+
+KINDS = ("applications", "environments", "services", "roles", "users")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """The path of one object; the first segment is its kind."""
+
+    segments: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """The first segment."""
+        return self.segments[0]
+
+    def __str__(self) -> str:
+        return "/" + "/".join(self.segments)
+
+
+def application(application_id: str) -> Resource:
+    """Return `/applications/{id}`, which stands for the application's manifests and revisions too."""
+    return Resource(("applications", application_id))
+
+
+def instance(application_id: str, instance_id: str) -> Resource:
+    """Return `/applications/{id}/instances/{id}`."""
+    return Resource(("applications", application_id, "instances", instance_id))
+
+
+def workflow(application_id: str, instance_id: str, name: str) -> Resource:
+    """Return `/applications/{id}/instances/{id}/workflows/{name}`."""
+    return Resource(("applications", application_id, "instances", instance_id, "workflows", name))
+
+
+def environment(environment_id: str) -> Resource:
+    """Return `/environments/{id}`."""
+    return Resource(("environments", environment_id))
+
+
+def service(service_id: str) -> Resource:
+    """Return `/services/{id}`."""
+    return Resource(("services", service_id))
+
+
+def role(role_id: str) -> Resource:
+    """Return `/roles/{id}`."""
+    return Resource(("roles", role_id))
+
+
+def user(user_id: str) -> Resource:
+    """Return `/users/{id}`."""
+    return Resource(("users", user_id))
+
+
+def parse_resource(text: str) -> Resource:
+    """Return the resource that a path in text form names; a workflow's name is the whole rest, slashes included.
+
+    Raises BadRequest for a text that is the path of no kind of object.
+    """
+    segments = tuple(text.split("/", 6)[1:]) if text.startswith("/") else ()
+    inner = segments[2:5:2]
+    known = len(segments) in {2, 4, 6} and segments[0] in KINDS and all(segments)
+    if not known or inner != ("instances", "workflows")[: len(inner)] or (inner and segments[0] != "applications"):
+        raise BadRequest(
+            f"{text[:200]!r} is not a resource path.",
+            "A path is /applications/{id}, optionally followed by /instances/{id} and /workflows/{name}, "
+            "or /environments/{id}, /services/{id}, /roles/{id}, /users/{id}.",
+        )
+    return Resource(segments)
+
+
+class PatternError(ValueError):
+    """The text is not a pattern; the sentence says why."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One pattern as written, compared case-sensitively. Make it with `parse_pattern`."""
+
+    text: str
+
+    @cached_property
+    def _segments(self) -> tuple[str, ...]:
+        return tuple(self.text.split("/")[1:])
+
+    @cached_property
+    def _below(self) -> bool:
+        return self._segments[-1].strip("*") == ""
+
+    def concerns(self, kind: str) -> bool:
+        """Tell whether the pattern says anything about resources of this kind."""
+        return segment_matches(self._segments[0], kind)
+
+    def covers(self, resource: Resource) -> bool:
+        """Tell whether the resource is one of those that the pattern describes."""
+        mine, theirs = self._segments, resource.segments
+        if self._below:
+            # At least one segment has to be there for the last `*`; the ones before it are compared one by one.
+            return len(theirs) >= len(mine) and all(map(segment_matches, mine[:-1], theirs))
+        return len(theirs) == len(mine) and all(map(segment_matches, mine, theirs))
+
+
+def parse_pattern(text: str) -> Pattern:
+    """Return the pattern. Raises PatternError when it is too long, does not start with `/` or has an empty segment."""
+    if len(text) > ROLE_PATTERN_CHARS:
+        raise PatternError(
+            f"a resource path pattern has at most {ROLE_PATTERN_CHARS} characters, this one has {len(text)}"
+        )
+    if not text.startswith("/"):
+        raise PatternError(f"the resource path pattern {text!r} must start with '/', such as /applications/*")
+    if "" in text.split("/")[1:]:
+        raise PatternError(
+            f"the resource path pattern {text!r} has an empty segment; write /applications/*, for example"
+        )
+    return Pattern(text)
+
+
+def segment_matches(pattern: str, segment: str) -> bool:
+    """Match one segment; every `*` stands for any number of characters.
+
+    The pieces between the stars are found from left to right, so that no pattern takes more than linear passes:
+    a regular expression made from a pattern would backtrack without a bound.
+    """
+    if "*" not in pattern:
+        return pattern == segment
+    first, *middle, last = pattern.split("*")
+    if len(segment) < len(first) + len(last) or not segment.startswith(first) or not segment.endswith(last):
+        return False
+    position, end = len(first), len(segment) - len(last)
+    for piece in middle:
+        found = segment.find(piece, position, end)
+        if found < 0:
+            return False
+        position = found + len(piece)
+    return True

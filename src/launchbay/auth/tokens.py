@@ -1,0 +1,391 @@
+"""The keys that sign and verify session tokens, the same in every server of one database.
+
+The newest key signs. A key that has been replaced goes on verifying until everything it signed has expired, so a
+rotation ends nobody's session. A server learns of a key that another one made when it first sees a token with it, or
+within minutes; no key signs before every server could learn of it.
+"""
+
+import asyncio
+import copy
+import math
+import secrets
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any, NoReturn
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from joserfc import jws, jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import OKPKey
+from joserfc.jws import JWSRegistry
+
+from launchbay.auth.audit import SecurityEvent, SecurityEventKind, SecurityEvents
+from launchbay.auth.permissions import Actor, Method
+from launchbay.auth.secret_key import SecretKey
+from launchbay.auth.throttle import AddressThrottle
+from launchbay.clock import Clock
+from launchbay.errors import NotAuthenticated, NotFound, TooManyRequests
+from launchbay.ids import is_id, new_id
+from launchbay.limits import (
+    REFRESH_TOKEN_BLOCK_S,
+    REFRESH_TOKEN_LIFETIME_DAYS,
+    REFRESH_TOKENS_BLOCKED,
+    REFRESH_TOKENS_SUSPICIOUS,
+    SESSION_TOKEN_BYTES,
+    SESSIONS_VERIFIED,
+)
+from launchbay.store import keys, users
+from launchbay.store.database import Connection, Database
+from launchbay.store.keys import SessionKeyRow
+from launchbay.store.users import RefreshTokenRow, User
+
+ROTATED_AFTER_S = 30 * 24 * 3600.0
+_READ_AGAIN_S = 300.0
+_UNKNOWN_KEY_S = 5.0  # between readings that unknown key ids cause, whoever sends them
+_SETTLED_S = 2 * _UNKNOWN_KEY_S  # the age at which a key starts to sign, when there is another one until then
+_MARGIN_S = 3600.0  # for servers that sign with the old key a little longer, and for clocks
+_LOCK = 0x6C61_756E_6368_6B65  # any number that nothing else locks: "launchke"
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A key with its id, the `kid` of the tokens it signs."""
+
+    id: str
+    key: OKPKey
+
+
+class KeyRing:
+    """Holds the keys of one server; `lifetime_s` is how long a token lives."""
+
+    def __init__(self, database: Database, secret: SecretKey, clock: Clock, lifetime_s: int) -> None:
+        self._database = database
+        self._secret = secret
+        self._clock = clock
+        self._lifetime_s = lifetime_s
+        self._keys: dict[str, SigningKey] = {}
+        self._signing: SigningKey | None = None
+        self._read_at_s = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def signing(self) -> SigningKey:
+        """Return the key to sign with, making one when there is none or the newest is old.
+
+        Raises Unavailable, and SealBroken when the keys were sealed with another secret key.
+        """
+        if self._signing is None or self._age_s() > _READ_AGAIN_S:
+            await self._read(older_than_s=_READ_AGAIN_S)
+        assert self._signing is not None, "reading makes a key when there is none"
+        return self._signing
+
+    async def verifying(self, key_id: str) -> SigningKey | None:
+        """Return the key with this id, None when there is none. Raises as `signing` does."""
+        if key_id not in self._keys or self._age_s() > _READ_AGAIN_S:
+            limit_s = _READ_AGAIN_S if key_id in self._keys else _UNKNOWN_KEY_S
+            await self._read(older_than_s=limit_s)
+        return self._keys.get(key_id)
+
+    async def rotate(self) -> None:
+        """Make a new key, which signs within minutes; the older ones stay as long as something may need them."""
+        async with self._reading:
+            await self._refresh(new_key=True)
+
+    def _age_s(self) -> float:
+        return self._clock.monotonic_s() - self._read_at_s
+
+    async def _read(self, older_than_s: float) -> None:
+        async with self._reading:
+            if self._age_s() > older_than_s:
+                await self._refresh(new_key=False)
+
+    async def _refresh(self, *, new_key: bool) -> None:
+        async with self._database.connection() as connection:
+            rows = await keys.all_keys(connection)
+        if new_key or not rows or rows[0].age_s > ROTATED_AFTER_S or self._expired(rows):
+            rows = await self._replace(new_key=new_key)
+        # A key is opened once; opening all of them again at every reading would cost for nothing.
+        self._keys = {row.id: self._keys.get(row.id) or self._opened(row) for row in rows}
+        signing = next((row for row in rows if row.age_s >= _SETTLED_S), rows[-1])
+        self._signing = self._keys[signing.id]
+        self._read_at_s = self._clock.monotonic_s()
+
+    async def _replace(self, *, new_key: bool) -> list[SessionKeyRow]:
+        """Make a key where one is due and drop those that nothing needs, one server at a time."""
+        async with self._database.transaction() as connection:
+            await keys.lock(connection, number=_LOCK)
+            rows = await keys.all_keys(connection)
+            if new_key or not rows or rows[0].age_s > ROTATED_AFTER_S:
+                key_id = new_id()
+                private = Ed25519PrivateKey.generate().private_bytes_raw()
+                await keys.insert(connection, id=key_id, sealed=self._secret.seal(private, session_key_purpose(key_id)))
+            await keys.delete(connection, ids=self._expired(rows))
+            return await keys.all_keys(connection)
+
+    def _expired(self, rows: list[SessionKeyRow]) -> list[str]:
+        """Return the keys whose successor is older than anything they can have signed."""
+        needed_s = self._lifetime_s + _MARGIN_S
+        return [row.id for successor, row in pairwise(rows) if successor.age_s > needed_s]
+
+    def _opened(self, row: SessionKeyRow) -> SigningKey:
+        private = Ed25519PrivateKey.from_private_bytes(self._secret.open(row.sealed, session_key_purpose(row.id)))
+        pem = private.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return SigningKey(row.id, OKPKey.import_key(pem))
+
+
+def session_key_purpose(key_id: str) -> str:
+    """Return what a key that signs session tokens is sealed for."""
+    return f"session key {key_id}"
+
+
+# Session tokens: signed JWTs that say who calls, and nothing about permissions (api-decisions, "Authentication").
+#
+# `kid iss aud sub exp`, and `email` and `name` as labels. A token from an identity provider, a refresh token, or one of
+# another installation is no session token.
+
+ALGORITHM = "EdDSA"
+AUDIENCE = "launchbay"
+_LAST_SECOND = 2**53  # beyond it, numbers in JSON are not exact
+
+
+class _OnlyEdDSA(JWSRegistry):
+    """Knows one algorithm: there is nothing for `none` or for a public key taken as an HMAC secret to choose from."""
+
+    algorithms = {ALGORITHM: copy.copy(JWSRegistry.algorithms[ALGORITHM])}  # noqa: RUF012 - the library's own attribute
+
+
+# The library warns at every use that RFC 9864 prefers the name Ed25519. The keys here have no other curve.
+_OnlyEdDSA.algorithms[ALGORITHM].security_warning = None
+_REGISTRY = _OnlyEdDSA(algorithms=[ALGORITHM])
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a refresh token is exchanged for."""
+
+    token: str
+    expires_in_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    user_id: str
+    email: str
+    name: str
+    key_id: str
+    expires_at_s: int
+
+
+class SessionTokens:
+    """Issues and verifies session tokens. `issuer` names the installation, such as its base address."""
+
+    def __init__(self, keys: KeyRing, clock: Clock, issuer: str, lifetime_s: int) -> None:
+        self._keys = keys
+        self._clock = clock
+        self._issuer = issuer
+        self._lifetime_s = lifetime_s
+        self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
+
+    async def issue(self, user: User) -> Session:
+        """Return a session token for the user. Raises Unavailable."""
+        signing = await self._keys.signing()
+        now_s = math.floor(self._clock.now().timestamp())
+        claims = {
+            "iss": self._issuer,
+            "aud": AUDIENCE,
+            "sub": user.id,
+            "iat": now_s,
+            "exp": now_s + self._lifetime_s,
+            "email": user.email,
+            "name": user.name,
+        }
+        header = {"alg": ALGORITHM, "kid": signing.id}
+        return Session(jwt.encode(header, claims, signing.key, registry=_REGISTRY), self._lifetime_s)
+
+    async def authenticate(self, token: str, address: str) -> Actor:
+        """Return the caller that a session token names.
+
+        Whether the account still exists and is enabled is for the lookup to see. Raises NotAuthenticated for whatever
+        is not exactly one of our tokens, unexpired; Unavailable.
+        """
+        if len(token) > SESSION_TOKEN_BYTES or not token.isascii():
+            _refuse("is no session token")
+        digest = sha256(token.encode("ascii")).digest()
+        verified = self._verified.get(digest)
+        if verified is None:
+            verified = await self._verify(token)
+            self._verified[digest] = verified
+            while len(self._verified) > SESSIONS_VERIFIED:
+                self._verified.popitem(last=False)
+        elif await self._keys.verifying(verified.key_id) is None:
+            _refuse("was signed with a key that is no longer in use")
+        if verified.expires_at_s <= self._clock.now().timestamp():
+            self._verified.pop(digest, None)
+            _refuse("has expired")
+        return Actor(verified.user_id, verified.email, verified.name, address, Method.BEARER)
+
+    async def _verify(self, token: str) -> _Verified:
+        try:
+            header = jws.extract_compact(token.encode("ascii"), registry=_REGISTRY).headers()
+        except (JoseError, ValueError, TypeError, RecursionError):
+            _refuse("is no session token")
+        key_id = header.get("kid")
+        if header != {"alg": ALGORITHM, "typ": "JWT", "kid": key_id} or not isinstance(key_id, str):
+            _refuse("is no session token of this server")
+        signing = await self._keys.verifying(key_id)
+        if signing is None:
+            _refuse("was signed with a key that is not in use")
+        try:
+            claims = jwt.decode(token, signing.key, algorithms=[ALGORITHM], registry=_REGISTRY).claims
+        except (JoseError, ValueError, TypeError, RecursionError):
+            _refuse("has a wrong signature")
+        return self._read(claims, key_id)
+
+    def _read(self, claims: dict[str, Any], key_id: str) -> _Verified:
+        """Read the claims of a token with a good signature; even so, each must be what we issue."""
+        expires_at, user_id = claims.get("exp"), claims.get("sub")
+        if claims.get("iss") != self._issuer or claims.get("aud") != AUDIENCE:
+            _refuse("was issued by or for another server")
+        if (
+            type(expires_at) is not int
+            or expires_at > _LAST_SECOND
+            or not isinstance(user_id, str)
+            or not is_id(user_id)
+        ):
+            _refuse("names no caller or no end")
+        email, name = claims.get("email"), claims.get("name")
+        if not isinstance(email, str) or not isinstance(name, str):
+            _refuse("names no caller")
+        return _Verified(user_id, email, name, key_id, expires_at)
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise NotAuthenticated(f"The bearer token {problem}.", "Exchange the refresh token for a new session token.")
+
+
+# Refresh tokens: shown once, stored as a hash, exchanged for session tokens (reference §5).
+#
+# All methods work through the caller's connection, so that the use case that records them in the audit log does it in
+# the same transaction.
+
+_PREFIX = "lbr_"  # tells people and secret scanners what they have found
+_RANDOM_BYTES = 32
+_LONGEST = 100  # characters of what can be a token at all
+
+
+class Verdict(Enum):
+    """What the number of tokens of the last hour means for one more."""
+
+    ALLOWED = "allowed"
+    SUSPICIOUS = "allowed, and a security event"
+    BLOCKED = "refused, and a security event"
+
+
+def verdict(recent: int) -> Verdict:
+    """Judge one more token after `recent` ones within the hour (api-decisions, "Authentication")."""
+    if recent >= REFRESH_TOKENS_BLOCKED:
+        return Verdict.BLOCKED
+    return Verdict.SUSPICIOUS if recent >= REFRESH_TOKENS_SUSPICIOUS else Verdict.ALLOWED
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A new token, here and nowhere else in clear, and the row that lists show of it."""
+
+    token: str = field(repr=False)
+    row: RefreshTokenRow
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """No token, because there were too many. It is a result and no exception, so that the block itself is committed.
+
+    After the transaction: `raise blocked.error()`.
+    """
+
+    retry_after_s: int
+
+    def error(self) -> TooManyRequests:
+        """Return what the client is to see."""
+        return TooManyRequests(
+            "Too many refresh tokens were generated for this account.",
+            f"Use one that you have, or try again in {self.retry_after_s} s.",
+            retry_after_s=self.retry_after_s,
+        )
+
+
+class RefreshTokens:
+    """Generates, lists, revokes and redeems refresh tokens."""
+
+    def __init__(self, events: SecurityEvents, throttle: AddressThrottle) -> None:
+        self._events = events
+        self._throttle = throttle
+
+    async def generate(self, connection: Connection, user_id: str, label: str) -> Generated | Blocked:
+        """Make a token, in a transaction. Raises NotAuthenticated when the account is gone or disabled."""
+        if await users.lock_user(connection, user_id=user_id) is None:
+            raise NotAuthenticated("This account is disabled or does not exist any more.", "Ask an administrator.")
+        state = await users.generation_state(connection, user_id=user_id)
+        assert state is not None, "the account is locked, so it is there"
+        if state.blocked_s > 0:
+            return Blocked(state.blocked_s)
+        judged = verdict(state.recent)
+        if judged is Verdict.BLOCKED:
+            await users.block(connection, user_id=user_id, seconds=REFRESH_TOKEN_BLOCK_S)
+            self._report(SecurityEventKind.REFRESH_TOKENS_BLOCKED, user_id, state.recent)
+            return Blocked(REFRESH_TOKEN_BLOCK_S)
+        if judged is Verdict.SUSPICIOUS:
+            self._report(SecurityEventKind.MANY_REFRESH_TOKENS, user_id, state.recent + 1)
+        token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+        row = await users.refresh_tokens_insert(
+            connection,
+            id=new_id(),
+            user_id=user_id,
+            label=label,
+            token_hash=_hash(token),
+            lifetime_s=REFRESH_TOKEN_LIFETIME_DAYS * 24 * 3600,
+        )
+        assert row is not None, "an insert answers its row"
+        return Generated(token, row)
+
+    async def of_user(self, connection: Connection, user_id: str) -> list[RefreshTokenRow]:
+        """Return the user's usable tokens, the newest first; never their values."""
+        return await users.refresh_tokens_of_user(connection, user_id=user_id)
+
+    async def revoke(self, connection: Connection, user_id: str, token_id: str) -> None:
+        """End one of the user's own tokens. Raises NotFound; somebody else's token is not found either."""
+        if not is_id(token_id) or not await users.revoke(connection, id=token_id, user_id=user_id):
+            raise NotFound(
+                f"You have no refresh token {token_id[:80]!r}.", "Look its id up in the list of your tokens."
+            )
+
+    async def redeem(self, connection: Connection, token: str, address: str) -> User:
+        """Return the user that a token stands for.
+
+        Raises NotAuthenticated when it is unknown, revoked or expired, or the account is disabled (without telling
+        which: whoever guesses would learn from it), and TooManyRequests after many wrong ones from the address.
+        """
+        self._throttle.begin(address)
+        possible = token.startswith(_PREFIX) and len(token) <= _LONGEST and token.isascii()
+        try:
+            user = await users.redeem(connection, token_hash=_hash(token)) if possible else None
+        except BaseException:
+            self._throttle.withdraw(address)
+            raise
+        if user is None:
+            raise NotAuthenticated("The refresh token is not valid.", "Generate a new one at /refreshToken.")
+        self._throttle.withdraw(address)
+        return user
+
+    def _report(self, kind: SecurityEventKind, user_id: str, count: int) -> None:
+        self._events.report(SecurityEvent(kind, user_id, f"{count} refresh tokens within an hour"))
+
+
+def _hash(token: str) -> bytes:
+    """Return what is stored; a plain hash is enough for a token of 256 random bits."""
+    return sha256(token.encode("ascii")).digest()
