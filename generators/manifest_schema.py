@@ -8,8 +8,8 @@ import json
 from typing import Any
 
 from launchbay.actions.registry import Registry
-from launchbay.manifest.component_types import BUILTIN
-from launchbay.manifest.components import KNOWN_KEYS
+from launchbay.manifest.graph import BUILTIN
+from launchbay.manifest.parser import KNOWN_KEYS
 
 Schema = dict[str, Any]
 

@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-from launchbay.manifest.component_types import LOCATOR, SUBMODULE
-from launchbay.manifest.graph import CompiledManifest, Component, Pin
+from launchbay.manifest.graph import LOCATOR, SUBMODULE, CompiledManifest, Component, Pin
 from launchbay.model.types import ListType, MapType, PinKind, Type
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from launchbay.actions.registry import BUILT_IN
 from launchbay.manifest.compiler import check, compile_manifest
-from launchbay.manifest.component_types import BUILTIN as KNOWN_TYPES
+from launchbay.manifest.graph import BUILTIN as KNOWN_TYPES
 from launchbay.model.findings import Finding
 from launchbay.runtime.components.builtin import BUILTIN as LAUNCHED_TYPES
 from tests.docs.pages import DOCS, blocks

@@ -22,9 +22,7 @@ from launchbay.ids import new_id
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
-from launchbay.planning.accept import accept
-from launchbay.planning.commands import plan_launch, plan_run
-from launchbay.planning.manifests import CompiledManifests
+from launchbay.planning import CompiledManifests, accept, plan_launch, plan_run
 from launchbay.settings import Settings
 from launchbay.store.database import Connection, Database
 from tests.runtime.probes import World

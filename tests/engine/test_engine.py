@@ -15,7 +15,7 @@ from launchbay.actions.registry import Registry
 from launchbay.bootstrap import parts
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
-from launchbay.planning.commands import plan_deletion, plan_run
+from launchbay.planning import plan_deletion, plan_run
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store import jobs
 from launchbay.store.database import Connection, Database

@@ -12,8 +12,7 @@ from launchbay.engine import runner
 from launchbay.engine.engine import Engine
 from launchbay.errors import ActionFailed, Unavailable
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning.commands import plan_destroy
-from launchbay.planning.manifests import CompiledManifests
+from launchbay.planning import CompiledManifests, plan_destroy
 from launchbay.store import jobs
 from tests.engine.bay import Bay
 

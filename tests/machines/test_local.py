@@ -14,7 +14,7 @@ from launchbay.machines.registry import Providers
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.machine import ChefRun, Machine, MachineSpec, RemoteCommand
-from launchbay.planning.commands import plan_destroy, plan_launch
+from launchbay.planning import plan_destroy, plan_launch
 from tests.machines.errands import errand
 from tests.machines.hosts import Hosts
 from tests.machines.instances import PACKAGE, workflow

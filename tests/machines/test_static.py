@@ -12,7 +12,7 @@ from launchbay.machines.registry import Providers
 from launchbay.machines.static import StaticMachines
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning.commands import plan_destroy, plan_launch
+from launchbay.planning import plan_destroy, plan_launch
 from tests.machines.hosts import LOGIN, Hosts, needs_sshd, needs_sudo
 from tests.machines.instances import PACKAGE, roles, workflow
 from tests.machines.provided import Keys, Pools, parts

@@ -1,7 +1,7 @@
 """Rules of single component types."""
 
 from launchbay.manifest.compiler import check
-from launchbay.manifest.component_types import BUILTIN, ComponentType
+from launchbay.manifest.graph import BUILTIN, ComponentType
 from tests.manifest.compiling import compiled, errors, findings, message, warnings
 
 CONSTANTS = """\

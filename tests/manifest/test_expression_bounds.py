@@ -6,7 +6,8 @@ import pytest
 
 from launchbay import limits
 from launchbay.errors import ExpressionError
-from launchbay.manifest.expressions import Scope, compile_template
+from launchbay.manifest.expressions import compile_template
+from launchbay.manifest.paths import Scope
 
 
 def within_a_second(template: Any, **variables: Any) -> str:

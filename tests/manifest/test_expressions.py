@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.errors import ExpressionError
-from launchbay.manifest.expressions import MalformedExpression, Scope, compile_template, syntax_error
+from launchbay.manifest.expressions import compile_template, syntax_error
+from launchbay.manifest.paths import MalformedExpression, Scope
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
 

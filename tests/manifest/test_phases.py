@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.manifest.phases import stuck_steps
+from launchbay.manifest.workflow_rules import stuck_steps
 
 Steps = list[tuple[str, str, list[str]]]
 

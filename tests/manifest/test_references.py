@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.limits import MANIFEST_DEPTH
-from launchbay.manifest.references import BindTarget, parse_bind, parse_endpoint
+from launchbay.manifest.syntax import BindTarget, parse_bind, parse_endpoint
 
 
 def test_a_bind_names_a_component_an_interface_and_a_pin() -> None:

@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.manifest.requirements import launch_order
+from launchbay.manifest.bindings import launch_order
 
 
 def test_providers_come_first_and_the_rest_stays_in_order() -> None:

@@ -5,8 +5,15 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.manifest.service_match import Fit, OfferedPin, ServiceOffer, ServiceOffers, choose
-from launchbay.manifest.service_needs import required_providers, service_shape
+from launchbay.manifest.services import (
+    Fit,
+    OfferedPin,
+    ServiceOffer,
+    ServiceOffers,
+    choose,
+    required_providers,
+    service_shape,
+)
 from launchbay.model.instance import LinkKind
 from launchbay.model.types import PinKind
 from tests.manifest.compiling import compiled

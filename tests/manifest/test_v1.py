@@ -1,6 +1,6 @@
 from launchbay.manifest.configuration import configure
-from launchbay.manifest.expressions import Scope
 from launchbay.manifest.graph import Target
+from launchbay.manifest.paths import Scope
 from tests.manifest.compiling import compiled, errors, findings, message, warnings
 
 SHOP = """\

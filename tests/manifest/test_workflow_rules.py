@@ -1,7 +1,7 @@
 import pytest
 
-from launchbay.manifest.expressions import Scope
 from launchbay.manifest.graph import Workflow
+from launchbay.manifest.paths import Scope
 from tests.manifest.compiling import compiled, errors, findings, message, warnings, workflow_component
 
 PINS = """

@@ -4,8 +4,7 @@ import pytest
 
 from launchbay.errors import BadRequest
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning.accept import may_accept
-from launchbay.planning.commands import available_workflows, plan_destroy, plan_launch, plan_run, planned_steps
+from launchbay.planning import available_workflows, may_accept, plan_destroy, plan_launch, plan_run, planned_steps
 from tests.manifest.compiling import compiled
 
 RUNNING = InstanceStatus.RUNNING

@@ -1,7 +1,7 @@
 """What a manifest needs of an environment, and whether it gets it."""
 
+from launchbay.manifest.services import unmet_needs
 from launchbay.model.environment import EnvironmentView
-from launchbay.planning.environment import unmet_needs
 from tests.manifest.compiling import compiled
 
 NEEDY = """

@@ -6,7 +6,7 @@ import pytest
 
 from launchbay.errors import InvalidManifest
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.planning.manifests import CompiledManifests
+from launchbay.planning import CompiledManifests
 from tests.engine.bay import Bay
 from tests.manifest.compiling import compiled
 

@@ -16,13 +16,12 @@ from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import WorkflowFailed
 from launchbay.machines.registry import Providers
 from launchbay.manifest.compiler import compile_manifest
-from launchbay.manifest.configuration import configure
-from launchbay.manifest.difference import Configured
+from launchbay.manifest.configuration import Configured, configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus, Link
 from launchbay.model.job import Plan
-from launchbay.planning.commands import plan_destroy, plan_launch, plan_run
+from launchbay.planning import plan_destroy, plan_launch, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.graph import Graph
 from launchbay.runtime.perform import perform

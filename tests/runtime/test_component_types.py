@@ -9,9 +9,9 @@ import pytest
 
 from launchbay import plugins
 from launchbay.errors import CannotStart
-from launchbay.manifest.component_types import ComponentType as Definition
+from launchbay.manifest.graph import ComponentType as Definition
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning.commands import plan_launch
+from launchbay.planning import plan_launch
 from launchbay.runtime.components.builtin import BUILTIN
 from launchbay.runtime.components.constants import Constants
 from launchbay.runtime.components.registry import ENTRY_POINT_GROUP, ComponentTypes

@@ -7,7 +7,7 @@ import pytest
 
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.machine import CommandResult
-from launchbay.planning.commands import plan_launch, plan_run
+from launchbay.planning import plan_launch, plan_run
 from tests.machines.instances import answer, dry, on_lab, roles
 from tests.machines.lab import Lab
 from tests.runtime.cutting import Case, check_records

@@ -8,7 +8,7 @@ from typing import Any
 from launchbay.actions.contract import Action, ActionCall, ActionParameter, Document, TakesDown
 from launchbay.errors import ActionFailed
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning.commands import plan_destroy
+from launchbay.planning import plan_destroy
 from launchbay.runtime.run import JobRun, KeptKey
 from tests.runtime.journals import Crashed, Disk
 from tests.runtime.probes import World

@@ -4,7 +4,7 @@ import pytest
 
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
-from launchbay.planning.commands import plan_destroy, plan_launch
+from launchbay.planning import plan_destroy, plan_launch
 from tests.machines.instances import answer, dry, on_lab, roles, workflow
 from tests.machines.lab import Lab
 from tests.runtime.cutting import Case, check_records

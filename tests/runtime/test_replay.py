@@ -9,10 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from launchbay.manifest.configuration import configure
-from launchbay.manifest.difference import Configured
+from launchbay.manifest.configuration import Configured, configure
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning.commands import plan_launch, plan_reconfigure, plan_run, plan_trigger
+from launchbay.planning import plan_launch, plan_reconfigure, plan_run, plan_trigger
 from tests.runtime.cutting import Case, check_records, cut_everywhere
 from tests.runtime.generated import applications
 from tests.runtime.running import Instance, instance

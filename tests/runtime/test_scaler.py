@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning.commands import plan_launch, plan_run
+from launchbay.planning import plan_launch, plan_run
 from tests.machines.instances import dry, on_lab, roles
 from tests.machines.lab import Lab
 from tests.runtime.cutting import Case, check_records

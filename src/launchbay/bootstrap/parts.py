@@ -44,7 +44,7 @@ from launchbay.engine.webhook_sender import LOOK_S, WebhookSender
 from launchbay.errors import CannotStart
 from launchbay.machines.dialling import CheckedReach
 from launchbay.manifest.compiler import check, compile_manifest
-from launchbay.planning.manifests import CompiledManifests
+from launchbay.planning import CompiledManifests
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.processes.run import Programs
 from launchbay.runtime.components.registry import ComponentTypes

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launchbay.manifest.component_types import SERVICE, SUBMODULE
-from launchbay.manifest.graph import ApplicationPin, CompiledManifest, Component
+from launchbay.manifest.graph import SERVICE, SUBMODULE, ApplicationPin, CompiledManifest, Component
 from launchbay.store.instances import RelativeRow
 
 APPLICATION = "application:"  # no component has a colon in its name

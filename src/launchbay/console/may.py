@@ -9,7 +9,7 @@ from typing import Protocol
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.ids import new_id
-from launchbay.planning.commands import DESTROY
+from launchbay.planning import DESTROY
 from launchbay.store.approvals import ApprovalRow
 from launchbay.usecases.approvals import may_answer
 from launchbay.usecases.permitted import Permitted, manages_every_user

@@ -5,14 +5,13 @@ from functools import partial
 import msgspec
 
 from launchbay.engine.journal import PostgresJournal, patiently
-from launchbay.manifest.configuration import configure
-from launchbay.manifest.difference import Configured
+from launchbay.manifest.configuration import Configured, configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import expanded, expanded_configuration
 from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import Link, read_former_configuration, read_link
 from launchbay.model.job import read_plan
-from launchbay.planning.manifests import CompiledManifests
+from launchbay.planning import CompiledManifests
 from launchbay.runtime.graph import Graph, existing
 from launchbay.runtime.run import JobRun, OtherInstances, Surroundings
 from launchbay.runtime.state import InstanceState

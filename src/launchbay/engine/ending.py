@@ -17,8 +17,7 @@ from launchbay.errors import BadRequest, Fenced
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, status_after_job
 from launchbay.model.job import JobStatus, Plan
-from launchbay.planning.accept import accept
-from launchbay.planning.commands import plan_trigger
+from launchbay.planning import accept, plan_trigger
 from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import jobs, schedules
 from launchbay.store.database import Connection, Database

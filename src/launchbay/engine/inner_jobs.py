@@ -18,14 +18,21 @@ from launchbay import limits
 from launchbay.engine.journal import patiently
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import BadRequest, Fenced, WorkflowFailed
+from launchbay.manifest.bindings import required_needs
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.manifest.outer_names import outer_names
-from launchbay.manifest.requirements import required_needs
+from launchbay.manifest.v1 import outer_names
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, move
 from launchbay.model.job import JobStatus, Plan
-from launchbay.planning.accept import accepting_event, job_columns, may_accept
-from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE, plan_call
-from launchbay.planning.manifests import CompiledManifests
+from launchbay.planning import (
+    DESTROY,
+    LAUNCH,
+    RECONFIGURE,
+    CompiledManifests,
+    accepting_event,
+    job_columns,
+    may_accept,
+    plan_call,
+)
 from launchbay.runtime.run import JobRun, LinkedInstance
 from launchbay.runtime.slot import rest
 from launchbay.store import jobs

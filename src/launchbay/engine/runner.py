@@ -24,7 +24,7 @@ from launchbay.errors import Conflict, Fenced, LaunchbayError, WorkflowFailed
 from launchbay.model.instance import InstanceEvent, InstanceStatus, move
 from launchbay.model.job import PLAN_VERSION, Plan, StepStatus, read_plan
 from launchbay.model.redaction import Masking
-from launchbay.planning.manifests import CompiledManifests
+from launchbay.planning import CompiledManifests
 from launchbay.runtime.journal import StepRecord
 from launchbay.runtime.machines import release_everything, stop_commands
 from launchbay.runtime.perform import perform

@@ -18,9 +18,7 @@ from launchbay.manifest.scaling import component_at
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
 from launchbay.model.schedule import next_due
-from launchbay.planning.accept import accept
-from launchbay.planning.commands import plan_destroy, plan_run, plan_trigger
-from launchbay.planning.manifests import CompiledManifests
+from launchbay.planning import CompiledManifests, accept, plan_destroy, plan_run, plan_trigger
 from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import schedules
 from launchbay.store.database import Connection, Database

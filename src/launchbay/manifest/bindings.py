@@ -1,16 +1,37 @@
 """Finds out which interfaces each binding connects (manifest-language §3, "Bindings")."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
-from launchbay.manifest.component_types import is_workflow_service
-from launchbay.manifest.graph import Peer, Target
+from launchbay.manifest.graph import HTTP_ENDPOINT, ApplicationPin, CompiledManifest, Peer, Target, is_workflow_service
 from launchbay.manifest.layout import Face, FacePin, Layout, absolute
-from launchbay.manifest.references import Endpoint
-from launchbay.manifest.syntax import BindingSyntax, ComponentSyntax
-from launchbay.manifest.type_match import difference
+from launchbay.manifest.syntax import BindingSyntax, ComponentSyntax, Endpoint
 from launchbay.model.findings import Findings, few
-from launchbay.model.types import PinKind
+from launchbay.model.types import PinKind, PinType, Type
+
+
+def difference(need: PinType, offer: PinType) -> str | None:
+    """Return a phrase with the first difference between what is needed and what is offered, or None.
+
+    Arguments and results match by name, not order; results that the needing end does not ask for make no difference.
+    """
+    if need.signature is None or offer.signature is None:
+        return None if need.value_type == offer.value_type else f"{need.value_type} and {offer.value_type}"
+    return _first("argument", need.signature.arguments, offer.signature.arguments) or _first(
+        "result", need.signature.results, offer.signature.results
+    )
+
+
+def _first(what: str, needed: Mapping[str, Type], offered: Mapping[str, Type]) -> str | None:
+    for name, needed_type in needed.items():
+        offered_type = offered.get(name)
+        if offered_type is None:
+            return f"the {what} '{name}' exists on one side only"
+        if offered_type != needed_type:
+            return f"the {what} '{name}' is {needed_type} on one side and {offered_type} on the other"
+    return None
+
 
 Peers: TypeAlias = Mapping[str, Mapping[str, list[Peer]]]  # leaf path → interface with needs → peers in binding order
 
@@ -164,3 +185,112 @@ def _lacking(first: _Side, second: _Side) -> str:
             if lacking:
                 return f" '{needing.path}#{interface}' needs {', '.join(lacking[:5])}, which '{offering.path}' lacks."
     return " Neither side needs anything."
+
+
+# `cobalt.common.HttpEndpoint` relays what it is bound to: whoever reads it reads the source (manifest-language §4).
+#
+# The relay is resolved in the graph, so a changed source is seen at once and nothing has to pass it on.
+
+
+class Relays:
+    """The signals that are relayed, each with the signal at the end of the way."""
+
+    def __init__(self, layout: Layout, peers: Peers) -> None:
+        self._steps: dict[Target, Target] = {}
+        for path, leaf in layout.leaves.items():
+            if leaf.type != HTTP_ENDPOINT:
+                continue
+            sources: dict[str, Target] = {}
+            for pin in leaf.pins.values():
+                if pin.type.kind is PinKind.CONSUME_SIGNAL:
+                    for peer in peers.get(path, {}).get(pin.interface, ()):
+                        if pin.name in peer.pins:
+                            sources.setdefault(pin.name, peer.pins[pin.name])
+            for key, pin in leaf.pins.items():
+                if pin.type.kind is PinKind.PUBLISH_SIGNAL and pin.name in sources:
+                    self._steps[Target(path, key)] = sources[pin.name]
+
+    def source(self, target: Target) -> Target:
+        """Return where a signal comes from; it is the signal itself where endpoints only relay each other."""
+        seen = {target}
+        found = target
+        while found in self._steps:
+            found = self._steps[found]
+            if found in seen:
+                return target
+            seen.add(found)
+        return found
+
+    def peers(self, peers: Peers) -> Peers:
+        """Return the peers with their signals taken from the sources."""
+        if not self._steps:
+            return peers
+        return {
+            path: {
+                interface: [
+                    replace(peer, pins={name: self.source(target) for name, target in peer.pins.items()})
+                    for peer in found
+                ]
+                for interface, found in interfaces.items()
+            }
+            for path, interfaces in peers.items()
+        }
+
+    def pins(self, pins: Mapping[str, ApplicationPin]) -> Mapping[str, ApplicationPin]:
+        """Return the application's pins with their signals taken from the sources."""
+        return {
+            name: replace(pin, targets=tuple(self.source(target) for target in pin.targets))
+            for name, pin in pins.items()
+        }
+
+
+def providers(path: str, required: Sequence[str], peers: Peers) -> list[str]:
+    """Return the leaf components that fill the required interfaces of the component at `path`, each once."""
+    own = peers.get(path, {})
+    found = {
+        target.component: None
+        for interface in required
+        for peer in own.get(interface, ())
+        for target in peer.pins.values()
+    }
+    return list(found)
+
+
+def launch_order(needed: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str]]:
+    """Return all components with their providers before them, otherwise in the given order, and one cycle or nothing.
+
+    `needed` maps every component to those that must run before it. A cycle is returned as the components along it, the
+    first one repeated at the end; the order is then not complete.
+    """
+    order: list[str] = []
+    done: set[str] = set()
+    for start in needed:
+        way: dict[str, int] = {}  # components that wait for one further on, with the next provider to look at
+        component: str | None = start
+        while component is not None and component not in done:
+            position = way.setdefault(component, 0)
+            if position < len(needed[component]):
+                way[component] = position + 1
+                following = needed[component][position]
+                if following in way:
+                    names = list(way)
+                    return order, [*names[names.index(following) :], following]
+                component = following if following not in done else component
+                continue
+            del way[component]
+            done.add(component)
+            order.append(component)
+            component = next(reversed(way), None)
+    return order, []
+
+
+def required_needs(manifest: CompiledManifest) -> frozenset[str]:
+    """Return the keys of the application's needs for signals that a component of it requires (language §3)."""
+    return frozenset(
+        need.key
+        for need in manifest.needs.values()
+        if need.type.kind is PinKind.CONSUME_SIGNAL
+        and any(
+            target.pin.partition(".")[0] in manifest.components[target.component].required for target in need.targets
+        )
+    )

@@ -4,18 +4,10 @@ from collections.abc import Collection, Mapping
 from itertools import chain
 
 from launchbay.manifest.bindings import Peers
-from launchbay.manifest.component_types import (
-    CONSTANTS,
-    LOCATOR,
-    SERVICE,
-    SUBMODULE,
-    ComponentType,
-    is_workflow_service,
-)
+from launchbay.manifest.graph import CONSTANTS, LOCATOR, SERVICE, SUBMODULE, ComponentType, is_workflow_service
 from launchbay.manifest.layout import Layout, Leaf, find_pin
-from launchbay.manifest.shapes import children_of
 from launchbay.manifest.syntax import ComponentSyntax
-from launchbay.manifest.tree import plain
+from launchbay.manifest.tree import children_of, plain
 from launchbay.model.findings import Findings, Hints
 from launchbay.model.types import PinKind
 from launchbay.model.values import CoercionError, coerce

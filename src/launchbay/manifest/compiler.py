@@ -4,29 +4,261 @@ reader (bytes → tree) → document (tree → typed manifest) → composites (b
 rules → graph. Pure: no input, no output, no clock; what comes out is immutable and may be kept by manifest version.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from launchbay.errors import InvalidManifest
-from launchbay.manifest.application_pins import application_pins, required_parameters
-from launchbay.manifest.bindings import Connector, Peers
+from launchbay.manifest.bindings import Connector, Peers, Relays, launch_order, providers
 from launchbay.manifest.checker import ComponentChecker
-from launchbay.manifest.component_types import BUILTIN, WORKFLOW_INSTANCE, ComponentType
-from launchbay.manifest.composites import lay_out
-from launchbay.manifest.defaults import configuration_pins
-from launchbay.manifest.document import read_document
-from launchbay.manifest.graph import CompiledManifest, Component, ConfigurationPin
-from launchbay.manifest.layout import Layout, Leaf
+from launchbay.manifest.expressions import Templates
+from launchbay.manifest.graph import (
+    BUILTIN,
+    SUBMODULE,
+    WORKFLOW_INSTANCE,
+    ApplicationPin,
+    CompiledManifest,
+    Component,
+    ComponentType,
+    ConfigurationPin,
+    Step,
+    Workflow,
+    WorkflowParameter,
+)
+from launchbay.manifest.layout import Layout, Leaf, find_pin, lay_out
+from launchbay.manifest.parser import read_component
 from launchbay.manifest.reader import read
-from launchbay.manifest.relays import Relays
-from launchbay.manifest.requirements import launch_order, providers
-from launchbay.manifest.scope_rules import ScopeRules, always_configured
-from launchbay.manifest.syntax import ManifestSyntax
-from launchbay.manifest.templates import Templates
-from launchbay.manifest.tree import plain
-from launchbay.manifest.workflow_compiler import compile_workflows
-from launchbay.manifest.workflow_rules import WorkflowRules
+from launchbay.manifest.syntax import ManifestSyntax, ParameterSyntax, StepSyntax, WorkflowSyntax
+from launchbay.manifest.tree import MappingNode, Node, ScalarNode, kind_of, plain
+from launchbay.manifest.v1 import read_workflow_manifest
+from launchbay.manifest.workflow_rules import IMPLICIT_PHASE, ScopeRules, WorkflowRules, always_configured
 from launchbay.model.findings import Finding, Findings, Hints
+from launchbay.model.types import STRING, PinKind, Type
+from launchbay.model.values import CoercionError, coerce
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationPins:
+    """The application's pins by API name, sorted by what they do for the caller."""
+
+    parameters: dict[str, ApplicationPin] = field(default_factory=dict)
+    results: dict[str, ApplicationPin] = field(default_factory=dict)
+    commands: dict[str, ApplicationPin] = field(default_factory=dict)
+    needs: dict[str, ApplicationPin] = field(default_factory=dict)
+
+    def of(self, kind: PinKind) -> dict[str, ApplicationPin]:
+        """Return the pins that a pin of this kind belongs to."""
+        if kind.is_need:
+            return self.needs
+        if kind is PinKind.CONFIGURATION:
+            return self.parameters
+        return self.commands if kind.is_command else self.results
+
+    def parameter_by_target(self) -> Mapping[tuple[str, str], str]:
+        """Return the first parameter that is bound to each (component path, `interface.pin`)."""
+        found: dict[tuple[str, str], str] = {}
+        for name, pin in self.parameters.items():
+            for target in pin.targets:
+                found.setdefault((target.component, target.pin), name)
+        return found
+
+    def needed_targets(self) -> frozenset[tuple[str, str]]:
+        """Return (component path, `interface.pin`) of everything that a need of the application stands for."""
+        return frozenset((target.component, target.pin) for pin in self.needs.values() for target in pin.targets)
+
+
+def application_pins(layout: Layout, *, plain_names: bool) -> ApplicationPins:
+    """Return the application's pins by `interface.pin`, or, for workflow manifests, by `plain_names`."""
+    found = ApplicationPins()
+    for interface, pins in layout.faces[""].items():
+        for name, pin in pins.items():
+            key = name if plain_names else f"{interface}.{name}"
+            found.of(pin.type.kind)[key] = ApplicationPin(key, pin.type, pin.targets, pin.label, pin.suggestions)
+    return found
+
+
+def required_parameters(
+    parameters: Mapping[str, ApplicationPin],
+    layout: Layout,
+    configuration: Mapping[str, Mapping[str, ConfigurationPin]],
+) -> tuple[str, ...]:
+    """Return the parameters without which some component has no value.
+
+    A pin of a submodule makes no parameter required: its own manifest may have a default, and is asked at launch.
+    """
+    return tuple(
+        name
+        for name, pin in parameters.items()
+        if any(
+            not configuration[target.component][target.pin].has_default
+            for target in pin.targets
+            if layout.leaves[target.component].type != SUBMODULE
+        )
+    )
+
+
+def configuration_pins(
+    layout: Layout, parameters: Mapping[tuple[str, str], str], findings: Findings
+) -> Mapping[str, Mapping[str, ConfigurationPin]]:
+    """Return every configuration pin by component path and `interface.pin`.
+
+    `parameters` maps (component path, `interface.pin`) to the application pin that is bound to it. A default that does
+    not fit the pin's type is a warning here and refused by `configure`, since another value may be given.
+    """
+    outer = _outer_defaults(layout)
+    return {path: dict(_pins_of(leaf, outer, parameters, findings)) for path, leaf in layout.leaves.items()}
+
+
+def _outer_defaults(layout: Layout) -> Mapping[tuple[str, str], Sequence[Node]]:
+    """Return what the application and the composites configure for each pin, the outermost first."""
+    found: dict[tuple[str, str], list[Node]] = {}
+    for path, composite in layout.composites.items():
+        face = layout.faces[path]
+        for key, node in composite.configuration.items():
+            pin = find_pin(face, key)
+            for target in () if pin is None else pin.targets:
+                found.setdefault((target.component, target.pin), []).append(node)
+    return found
+
+
+def _pins_of(
+    leaf: Leaf,
+    outer: Mapping[tuple[str, str], Sequence[Node]],
+    parameters: Mapping[tuple[str, str], str],
+    findings: Findings,
+) -> Iterator[tuple[str, ConfigurationPin]]:
+    path = leaf.syntax.path
+    for key, pin in leaf.pins.items():
+        if pin.type.kind is not PinKind.CONFIGURATION:
+            continue
+        has_default, default = False, None
+        for node in (*outer.get((path, key), ()), leaf.syntax.configuration.get(key)):
+            if node is not None and not has_default:
+                has_default, default = _coerced(node, pin.type.value_type, f"{leaf.syntax.title}: '{key}'", findings)
+        if not has_default:
+            has_default, default = _parameter_default(leaf, pin.name, pin.type.value_type)
+        yield key, ConfigurationPin(path, key, pin.type.value_type, parameters.get((path, key)), has_default, default)
+
+
+def _coerced(node: Node, value_type: Type, what: str, findings: Findings) -> tuple[bool, Any]:
+    """Return whether the node gives the pin a value, and that value; null gives none where it does not fit."""
+    value = plain(node)
+    if (
+        value_type == STRING
+        and isinstance(node, ScalarNode)
+        and isinstance(value, int | float)
+        and value not in (True, False)
+    ):
+        value = node.text  # `1.10` for a string is "1.10"
+    try:
+        return True, coerce(value_type, value)
+    except CoercionError as error:
+        if value is None:
+            return False, None
+        findings.warning("ValueOfWrongType", f"{what} cannot have its default: {error}", node)
+        return True, value
+
+
+def _parameter_default(leaf: Leaf, name: str, value_type: Type) -> tuple[bool, Any]:
+    """Return the default of the parameter of `launch` that has the pin's name; others count only in their workflows."""
+    launch = leaf.syntax.workflows.workflows.get("launch") if leaf.type == WORKFLOW_INSTANCE else None
+    parameter = None if launch is None else launch.parameters.get(name)
+    if parameter is None or not parameter.has_default:
+        return False, None
+    try:
+        return True, coerce(value_type, parameter.default)
+    except CoercionError:
+        # The workflow itself still sees the default as it stands, for parameters have no strict type.
+        return False, None
+
+
+_ROOTS = ("application", "root")
+
+
+def read_document(document: Node, findings: Findings) -> ManifestSyntax | None:
+    """Return the typed manifest; None, with one error, where the document is no map."""
+    if not isinstance(document, MappingNode):
+        message = f"A manifest must be a map, but it is {kind_of(document)}. Start with `application:` or `launch:`."
+        findings.error("UnexpectedKind", message, document)
+        return None
+    roots = [key for key in _ROOTS if key in document]
+    if not roots:
+        return read_workflow_manifest(document, findings)
+    for key in document.children:
+        if key in _ROOTS and key != roots[0]:
+            message = f"The manifest has both '{roots[0]}' and '{key}', which mean the same; keep one of them."
+            findings.error("DuplicateKey", message, document.place_of(key))
+        elif key != roots[0]:
+            message = f"The key '{key}' beside '{roots[0]}' is unknown and ignored."
+            findings.warning("UnknownKey", message, document.place_of(key))
+    return ManifestSyntax(read_component("", document.children[roots[0]], findings), is_component_manifest=True)
+
+
+def compile_workflows(
+    workflows: Mapping[str, WorkflowSyntax], title: str, templates: Templates
+) -> Mapping[str, Workflow]:
+    """Return runnable workflows by name; expressions that are malformed become findings."""
+    return {name: _workflow(workflow, title, templates) for name, workflow in workflows.items()}
+
+
+def _workflow(syntax: WorkflowSyntax, title: str, templates: Templates) -> Workflow:
+    where = f"{title}: workflow '{syntax.name}'"
+    implied = _implied(syntax.steps)
+    return Workflow(
+        syntax.name,
+        {name: _parameter(parameter) for name, parameter in syntax.parameters.items()},
+        tuple(_step(step, _preceding(step, implied), where, templates) for step in syntax.steps),
+        {
+            name: templates.of(entry.value, f"{where}: the return value '{name}'")
+            for name, entry in syntax.returns.items()
+        },
+    )
+
+
+def _parameter(syntax: ParameterSyntax) -> WorkflowParameter:
+    return WorkflowParameter(
+        syntax.name, syntax.type, syntax.has_default, _default(syntax), syntax.description, syntax.suggestions
+    )
+
+
+def _default(syntax: ParameterSyntax) -> Any:
+    """Return the default as its type where that loses nothing (language §3, Types)."""
+    if syntax.type is None or syntax.default is None:
+        return syntax.default
+    try:
+        return coerce(syntax.type, syntax.default)
+    except CoercionError:
+        return syntax.default
+
+
+def _implied(steps: Sequence[StepSyntax]) -> tuple[str, ...]:
+    """Return the phases that the implicit phase stands for: itself where a step declares it, else names of steps."""
+    if any((step.phase or step.name) == IMPLICIT_PHASE for step in steps):
+        return (IMPLICIT_PHASE,)
+    return tuple(step.name for step in steps if step.phase is None and not step.preceding_phases)
+
+
+def _preceding(step: StepSyntax, implied: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the step's preceding phases, with the implicit one written out."""
+    phases = tuple(phase.text for phase in step.preceding_phases)
+    if IMPLICIT_PHASE not in phases:
+        return phases
+    return (*(phase for phase in phases if phase != IMPLICIT_PHASE), *implied)
+
+
+def _step(syntax: StepSyntax, preceding: tuple[str, ...], where: str, templates: Templates) -> Step:
+    what = f"{where}: step '{syntax.name}'"
+    return Step(
+        syntax.name,
+        "" if syntax.action is None else syntax.action.text,
+        syntax.phase or syntax.name,
+        preceding,
+        templates.of_map(syntax.parameters, what),
+        syntax.outputs,
+        None if syntax.retry_count is None else templates.of(syntax.retry_count, what),
+        None if syntax.ignore_fail is None else templates.of(syntax.ignore_fail, what),
+        syntax.line,
+    )
 
 
 def compile_manifest(

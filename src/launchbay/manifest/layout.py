@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
 
-from launchbay.limits import NAME_CHARS
-from launchbay.manifest.graph import Pin, Target
-from launchbay.manifest.syntax import ComponentSyntax
-from launchbay.model.types import PinType
+from launchbay.limits import MANIFEST_BOUND_PINS, NAME_CHARS
+from launchbay.manifest.graph import SCALER, ComponentType, Pin, Target
+from launchbay.manifest.syntax import WILDCARD, BoundPin, ComponentSyntax, TypedPin
+from launchbay.model.findings import Findings, Place, few
+from launchbay.model.types import PinKind, PinType, parse_pin_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +69,203 @@ def _splits(key: str) -> Iterator[tuple[str, str]]:
     while dot >= 0:
         yield key[:dot], key[dot + 1 :]
         dot = key.find(".", dot + 1)
+
+
+def lay_out(application: ComponentSyntax, types: Mapping[str, ComponentType], findings: Findings) -> Layout:
+    """Return the layout of a manifest; what cannot be resolved becomes a finding and is left out."""
+    builder = _Builder(types, findings)
+    builder.composite(application, None)
+    return builder.layout
+
+
+@lru_cache(maxsize=256)
+def _builtin_type(text: str) -> PinType:
+    return parse_pin_type(text)
+
+
+class _Builder:
+    """Walks the tree from the inside out, since a composite's pins need the faces of what it holds."""
+
+    def __init__(self, types: Mapping[str, ComponentType], findings: Findings) -> None:
+        self.layout = Layout()
+        self._types = types
+        self._findings = findings
+        self._builtin: dict[str, tuple[Pin, ...]] = {}
+        self._bound_pins = 0
+        self._is_full = False  # the bound on bound pins is reached: nothing more is resolved
+
+    def composite(self, syntax: ComponentSyntax, scaler: str | None) -> None:
+        self.layout.composites[syntax.path] = syntax
+        for inner in syntax.components.values():
+            self._component(inner, scaler)
+        self.layout.faces[syntax.path] = self._composite_face(syntax)
+
+    def _component(self, syntax: ComponentSyntax, scaler: str | None) -> None:
+        if syntax.type is None:
+            self.composite(syntax, scaler)
+            return
+        component_type = self._types.get(syntax.type.text, ComponentType(syntax.type.text))
+        if component_type.is_composite:
+            self._typed_composite(syntax, component_type, scaler)
+            return
+        if syntax.components or syntax.bindings:
+            message = f"{syntax.title} has the type '{syntax.type.text}', which holds no components and bindings."
+            self._findings.error("UnexpectedComponents", f"{message} Remove its type, or what is inside.", syntax)
+        self._leaf(syntax, component_type, scaler)
+
+    def _typed_composite(self, syntax: ComponentSyntax, component_type: ComponentType, scaler: str | None) -> None:
+        if scaler is not None and component_type.name == SCALER:
+            message = f"{syntax.title} is a {SCALER} inside the {SCALER} '{scaler}'; use only one of them."
+            self._findings.error("NestedScaler", message, syntax)
+        if not syntax.components:
+            message = f"{syntax.title} has no inner component; add one under `components`."
+            self._findings.error("MissingComponents", message, syntax)
+        self._leaf(syntax, component_type, scaler)
+        own = self.layout.faces[syntax.path]
+        self.composite(syntax, syntax.path if component_type.name == SCALER else scaler)
+        bound = self.layout.faces[syntax.path]
+        self.layout.faces[syntax.path] = {
+            interface: {**own.get(interface, {}), **bound.get(interface, {})} for interface in {**own, **bound}
+        }
+
+    def _leaf(self, syntax: ComponentSyntax, component_type: ComponentType, scaler: str | None) -> None:
+        pins: dict[str, Pin] = {}
+        face: dict[str, dict[str, FacePin]] = {}
+        for interface, declared in syntax.interfaces.items():
+            face[interface] = {}
+            for name, pin in declared.items():
+                if isinstance(pin, TypedPin):
+                    _add(face, pins, syntax.path, Pin(interface, name, pin.type, pin.label, pin.suggestions))
+                elif not component_type.is_composite:
+                    message = (
+                        f"{syntax.title}: the pin '{interface}.{name}' is bound, but the component holds no others;"
+                        " give it a type such as configuration(string)."
+                    )
+                    self._findings.error("UnexpectedBind", message, pin)
+        for interface in component_type.interfaces:
+            face.setdefault(interface, {})
+        for builtin in self._builtin_pins(component_type):
+            if builtin.key not in pins:
+                _add(face, pins, syntax.path, builtin)
+        own = frozenset(interface for interface in component_type.interfaces if interface not in syntax.interfaces)
+        self.layout.leaves[syntax.path] = Leaf(syntax, component_type.name, pins, own, scaler)
+        self.layout.faces[syntax.path] = face
+
+    def _builtin_pins(self, component_type: ComponentType) -> tuple[Pin, ...]:
+        """Return the built-in pins of a type, which all components of the type share."""
+        if component_type.name not in self._builtin:
+            self._builtin[component_type.name] = tuple(
+                Pin(interface, name, _builtin_type(text))
+                for interface, pins in component_type.interfaces.items()
+                for name, text in pins.items()
+            )
+        return self._builtin[component_type.name]
+
+    def _composite_face(self, syntax: ComponentSyntax) -> Face:
+        face: dict[str, Mapping[str, FacePin]] = {}
+        for interface, declared in syntax.interfaces.items():
+            pins: dict[str, FacePin] = {}
+            for name, pin in declared.items():
+                where = f"{syntax.title}: the pin '{interface}.{name}'"
+                if isinstance(pin, TypedPin):
+                    if syntax.type is None:
+                        message = f"{where} must be bound to a component's pin; write bind(component#interface.pin)."
+                        self._findings.error("MissingBind", message, pin)
+                elif name != WILDCARD:
+                    bound = self._named_pin(syntax, pin, where)
+                    if bound is not None:
+                        pins[name] = bound
+            wildcard = declared.get(WILDCARD)
+            if isinstance(wildcard, BoundPin):
+                where = f"{syntax.title}: the pin '{interface}.{WILDCARD}'"
+                for name, bound in self._wildcard_pins(syntax, wildcard, where).items():
+                    pins.setdefault(name, bound)
+            face[interface] = pins
+        return face
+
+    def _named_pin(self, composite: ComponentSyntax, pin: BoundPin, where: str) -> FacePin | None:
+        found: list[FacePin] = []
+        for target in pin.targets:
+            face = self._face(composite, target.component, where, pin)
+            if face is None:
+                continue
+            if target.wildcard_interface is not None:
+                message = f"{where} is one pin and cannot be bound to '{target}'; name it '*', or name one pin."
+                self._findings.error("WildcardBind", message, pin)
+                continue
+            there = find_pin(face, target.pin)
+            if there is None:
+                message = f"{where} is bound to '{target}', but '{target.component}' has no pin '{target.pin}'."
+                self._findings.error("UnknownPin", f"{message}{_known(face, target.pin)}", pin)
+                continue
+            found.append(there)
+        return self._join(found, where, pin)
+
+    def _wildcard_pins(self, composite: ComponentSyntax, pin: BoundPin, where: str) -> Mapping[str, FacePin]:
+        found: dict[str, list[FacePin]] = {}
+        for target in () if self._is_full else pin.targets:
+            face = self._face(composite, target.component, where, pin)
+            if face is None:
+                continue
+            interface = target.wildcard_interface
+            if interface is None:
+                message = f"{where} stands for all pins, but '{target}' is one; write '{target.component}#interface.*'."
+                self._findings.error("WildcardBind", message, pin)
+                continue
+            if interface not in face:
+                message = f"{where} is bound to '{target}', but '{target.component}' has no interface '{interface}'."
+                self._findings.error("UnknownInterface", f"{message} It has {few(face)}.", pin)
+                continue
+            for name, there in face[interface].items():
+                found.setdefault(name, []).append(there)
+        joined = ((name, self._join(pins, f"{where} ('{name}')", pin)) for name, pins in found.items())
+        return {name: face_pin for name, face_pin in joined if face_pin is not None}
+
+    def _face(self, composite: ComponentSyntax, component: str, where: str, place: Place) -> Face | None:
+        face = self.layout.faces.get(absolute(composite, component))
+        if face is None:
+            message = f"{where} is bound to the component '{component}', which does not exist."
+            self._findings.error("UnknownComponent", f"{message} Components here: {few(composite.components)}.", place)
+        return face
+
+    def _join(self, found: list[FacePin], where: str, place: Place) -> FacePin | None:
+        """Return what several targets make together; None where there is none or the bound on bound pins is reached."""
+        if not found:
+            return None
+        first = found[0]
+        self._bound_pins += sum(len(pin.targets) for pin in found)
+        if self._bound_pins > MANIFEST_BOUND_PINS:
+            if not self._is_full:
+                message = f"{where} takes the number of bound pins beyond {MANIFEST_BOUND_PINS}; bind fewer pins."
+                self._findings.error("TooManyPins", message, place)
+            self._is_full = True
+            return None
+        if len(found) == 1:
+            return first
+        if any(pin.type.kind is not PinKind.CONFIGURATION for pin in found):
+            message = f"{where} has several targets, which only configuration pins can have; keep one of them."
+            self._findings.error("SeveralTargets", message, place)
+            return first
+        for other in found[1:]:
+            if other.type != first.type:
+                message = f"{where} binds pins of different types, {first.type} and {other.type}."
+                self._findings.warning("DifferentTypes", message, place)
+        targets = dict.fromkeys(target for pin in found for target in pin.targets)
+        labels = [pin.label for pin in found if pin.label is not None]
+        suggestions = [pin.suggestions for pin in found if pin.suggestions is not None]
+        return FacePin(
+            first.type, tuple(targets), labels[0] if labels else None, suggestions[0] if suggestions else None
+        )
+
+
+def _add(face: dict[str, dict[str, FacePin]], pins: dict[str, Pin], path: str, pin: Pin) -> None:
+    key = pin.key
+    pins[key] = pin
+    face[pin.interface][pin.name] = FacePin(pin.type, (Target(path, key),), pin.label, pin.suggestions)
+
+
+def _known(face: Face, wanted: str) -> str:
+    """Return a sentence with pins that could be meant: those of the same interface, or all."""
+    interface = wanted.partition(".")[0]
+    keys = (f"{name}.{pin}" for name in ([interface] if interface in face else face) for pin in face[name])
+    return f" It has {few(keys)}."

@@ -8,6 +8,8 @@ Merge keys (`<<`) are not YAML 1.2, but common: the maps they name are read in f
 keys win. Their content counts against the bounds like that of any alias.
 """
 
+import math
+import re
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import yaml
@@ -23,10 +25,176 @@ from yaml.events import (
 )
 
 from launchbay import limits
-from launchbay.manifest.scalars import SCALAR_TAGS, TAG_PREFIX, resolve, resolve_tagged
-from launchbay.manifest.source import Spot, decode, syntax_finding
+from launchbay.limits import KIB, MANIFEST_BYTES
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, ScalarValue, SequenceNode, kind_of
-from launchbay.model.findings import Finding, Findings, Place
+from launchbay.model.findings import Finding, Findings, Place, refuse
+
+# Scalars of the YAML 1.2 core schema (manifest-language §1): what a plain text means, and what a tag makes of a text.
+#
+# Where the core schema would change what the author wrote, or JSON could not carry it, this one is stricter: numbers
+# with a leading zero (`012`) are strings; `.inf`, `.nan`, floats beyond a double and integers beyond 64 bits are
+# errors.
+
+_CONSTANTS: dict[str, ScalarValue] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_NUMBER_STARTS = frozenset("+-.0123456789")
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_OCTAL = re.compile(r"0o[0-7]+")
+_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_INTEGER_DIGITS = 20  # sign and digits of the longest 64-bit integer
+TAG_PREFIX = "tag:yaml.org,2002:"
+SCALAR_TAGS = frozenset(TAG_PREFIX + name for name in ("str", "int", "float", "bool", "null"))
+
+
+def resolve(text: str) -> ScalarValue:
+    """Return the value of a plain scalar. Raises `ValueError` with a sentence for a number that JSON cannot carry."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text[0] not in _NUMBER_STARTS:
+        return text
+    number = _number(text)
+    return text if number is None else number
+
+
+def resolve_tagged(text: str, tag: str) -> ScalarValue:
+    """Return the value of a scalar with one of `SCALAR_TAGS`. Raises `ValueError` where the text does not fit it."""
+    name = tag.removeprefix(TAG_PREFIX)
+    if name == "str":
+        return text
+    value = resolve(text)
+    fits = {
+        "null": value is None,
+        "bool": isinstance(value, bool),
+        "int": isinstance(value, int) and not isinstance(value, bool),
+        "float": isinstance(value, (int, float)) and not isinstance(value, bool),
+    }[name]
+    if not fits:
+        raise ValueError(f"The text {text[:40]!r} is no value of the tag '!!{name}'.")
+    return float(value) if name == "float" and isinstance(value, int) else value
+
+
+def _number(text: str) -> int | float | None:
+    """Return the number that the text is, None where it is none."""
+    if _INTEGER.fullmatch(text):
+        return _bounded(int(text) if len(text) <= _INTEGER_DIGITS else None, text)
+    if _FLOAT.fullmatch(text):
+        value = float(text)
+        return value if math.isfinite(value) else _beyond(text, "is beyond the range of a double")
+    if _OCTAL.fullmatch(text):
+        return _bounded(int(text, 0), text)
+    if _HEXADECIMAL.fullmatch(text):
+        return _bounded(int(text, 0), text)
+    if _NOT_FINITE.fullmatch(text):
+        return _beyond(text, "is not a number that JSON can carry")
+    return None
+
+
+def _bounded(value: int | None, text: str) -> int:
+    if value is None or not -(2**63) <= value < 2**63:
+        return _beyond(text, "does not fit in 64 bits")
+    return value
+
+
+def _beyond(text: str, why: str) -> int:
+    shown = text if len(text) <= 40 else f"{text[:40]}…"
+    raise ValueError(f"The number {shown} {why}. Put it in quotes if it is meant as text.")
+
+
+_ALLOWED_BYTES = bytes([0x09, 0x0A, 0x0D, *range(0x20, 0x7F), *range(0x80, 0x100)])
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_BYTE_ORDER_MARKS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"), (b"\0\0\xfe\xff", "UTF-32"))
+_TAG_DIRECTIVE = re.compile(r"^%TAG", re.MULTILINE)
+_TAG_DIRECTIVES = 16  # libyaml compares each one with all others
+_SURROGATE_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+
+
+class Spot(NamedTuple):
+    """A place of its own, both numbers starting at 1."""
+
+    line: int
+    column: int
+
+
+def decode(data: bytes) -> str:
+    """Return the text without a byte order mark. Raises `InvalidManifest` on size, encoding, a forbidden character."""
+    if len(data) > MANIFEST_BYTES:
+        message = f"The manifest has {len(data)} bytes; at most {MANIFEST_BYTES // KIB} KiB are read. Make it shorter."
+        _source_refuse("ManifestTooLarge", message, Spot(1, 1))
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            _source_refuse("NotUtf8", f"The manifest is {encoding}. Save it as UTF-8.", Spot(1, 1))
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        spot = spot_at(data[: error.start].decode("utf-8"))
+        _source_refuse(
+            "NotUtf8", f"The byte 0x{data[error.start]:02x} is not valid UTF-8. Save the manifest as UTF-8.", spot
+        )
+    text = text.removeprefix("\ufeff")
+    if not text.isascii() or data.translate(None, _ALLOWED_BYTES):
+        forbidden = _FORBIDDEN.search(text)
+        if forbidden:
+            message = f"The character U+{ord(forbidden[0]):04X} must not stand in a manifest. Remove it."
+            _source_refuse("ForbiddenCharacter", message, spot_at(text[: forbidden.start()]))
+    if len(_TAG_DIRECTIVE.findall(text)) > _TAG_DIRECTIVES:
+        _source_refuse("TooManyDirectives", f"More than {_TAG_DIRECTIVES} %TAG directives. Remove them.", Spot(1, 1))
+    return _join_surrogates(text)
+
+
+def spot_at(before: str) -> Spot:
+    """Return the place right after this text."""
+    lines = before.replace("\r\n", "\n").replace("\r", "\n")
+    return Spot(lines.count("\n") + 1, len(lines) - lines.rfind("\n"))
+
+
+def syntax_finding(error: yaml.YAMLError, text: str) -> Finding:
+    """Return PyYAML's error as a finding, with what to do about the frequent ones."""
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return Finding("error", "YamlSyntax", f"This is not YAML: {error}.", 1, 1)
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    message = f"This is not YAML: {error.problem}"
+    if error.context:
+        message += f" {error.context}"
+        if error.context_mark and error.context_mark.line + 1 != line:
+            message += f" that starts in line {error.context_mark.line + 1}"
+    return Finding(
+        "error", "YamlSyntax", f"{message}.{_remedy(text[mark.index : mark.index + 1] if mark else '')}", line, column
+    )
+
+
+def _remedy(character: str) -> str:
+    if character == "\t":
+        return " A tab cannot indent YAML. Use spaces."
+    if character and character in "@`%":
+        return f" Put a text that starts with {character} in quotes."
+    return ""
+
+
+def _join_surrogates(text: str) -> str:
+    """Write the escaped surrogate pairs of a JSON document as one YAML escape each, as libyaml wants them.
+
+    JSON is recognized by its first character; in it every text is double-quoted. Columns after such a pair are two
+    less than in the source.
+    """
+    if "\\u" not in text or text.lstrip()[:1] not in ("{", "["):
+        return text
+    return _SURROGATE_PAIR.sub(_joined, text)
+
+
+def _joined(pair: re.Match[str]) -> str:
+    code = 0x10000 + ((int(pair[2], 16) & 0x3FF) << 10) + (int(pair[3], 16) & 0x3FF)
+    return f"{pair[1]}\\U{code:08X}"
+
+
+def _source_refuse(code: str, message: str, place: Place) -> NoReturn:
+    refuse(Finding("error", code, message, place.line, place.column))
+
 
 _MAPPING_TAGS = frozenset((None, "!", f"{TAG_PREFIX}map"))
 _SEQUENCE_TAGS = frozenset((None, "!", f"{TAG_PREFIX}seq"))

@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from launchbay import limits
-from launchbay.manifest.component_types import SCALER
-from launchbay.manifest.graph import ApplicationPin, CompiledManifest, Component, ConfigurationPin, Peer, Target
+from launchbay.manifest.graph import SCALER, ApplicationPin, CompiledManifest, Component, ConfigurationPin, Peer, Target
 
 QUANTITY = "configuration.quantity"
 MIN_QUANTITY = "configuration.minQuantity"

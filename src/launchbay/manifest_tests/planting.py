@@ -6,16 +6,14 @@ from typing import Any
 
 from launchbay.errors import BadRequest
 from launchbay.limits import SUBMODULE_LEVELS
-from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.configuration import configure
-from launchbay.manifest.graph import CompiledManifest
-from launchbay.manifest.outer_names import inner_name
-from launchbay.manifest.service_needs import REFERENCE_SERVICE, Shape, required_providers, service_shape
+from launchbay.manifest.graph import LOCATOR, SUBMODULE, CompiledManifest
+from launchbay.manifest.services import REFERENCE_SERVICE, Shape, required_providers, service_shape, unmet_needs
+from launchbay.manifest.v1 import inner_name
 from launchbay.manifest_tests.suite import Services
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import Binding, BoundService, Link, LinkKind
 from launchbay.model.types import PinKind
-from launchbay.planning.environment import unmet_needs
 
 Way = tuple[str, ...]  # component by component from the instance of the test
 

@@ -14,7 +14,7 @@ from launchbay.errors import ActionFailed
 from launchbay.machines.answers import Answers
 from launchbay.machines.contract import Errand
 from launchbay.machines.dry_run import DryRun
-from launchbay.manifest.component_types import COMPUTE
+from launchbay.manifest.graph import COMPUTE
 from launchbay.model.machine import CommandResult, Machine, MachineSpec, RemoteCommand
 
 ADDRESSES_OF_ONE = 16  # between the first addresses of two instances of a test

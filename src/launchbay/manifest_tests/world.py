@@ -12,18 +12,16 @@ from typing import Any
 
 from launchbay.engine.aftermath import Moment, Pending, aftermath
 from launchbay.errors import BadRequest, WorkflowFailed
-from launchbay.manifest.configuration import configure
-from launchbay.manifest.difference import Configured
-from launchbay.manifest.outer_names import outer_names
-from launchbay.manifest.requirements import required_needs
+from launchbay.manifest.bindings import required_needs
+from launchbay.manifest.configuration import Configured, configure
 from launchbay.manifest.scaling import component_at, expanded, expanded_configuration
+from launchbay.manifest.v1 import outer_names
 from launchbay.manifest_tests.memory_journal import MemoryJournal
 from launchbay.manifest_tests.planting import Ground, Plant, Way
 from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, LinkKind, move, status_after_job
 from launchbay.model.job import Plan
 from launchbay.model.schedule import next_due
-from launchbay.planning.accept import accepting_event, may_accept
-from launchbay.planning.commands import DESTROY, LAUNCH, plan_call, plan_destroy, plan_trigger
+from launchbay.planning import DESTROY, LAUNCH, accepting_event, may_accept, plan_call, plan_destroy, plan_trigger
 from launchbay.runtime.feeding import feed_for
 from launchbay.runtime.graph import Graph, existing
 from launchbay.runtime.linked import linked_signals

@@ -6,7 +6,7 @@ from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.model.instance import Link
 from launchbay.model.job import workflow_path
-from launchbay.planning.commands import DESTROY
+from launchbay.planning import DESTROY
 from launchbay.runtime.kept import take_down_kept
 from launchbay.runtime.machines import release_component, release_everything
 from launchbay.runtime.run import JobRun

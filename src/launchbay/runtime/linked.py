@@ -5,8 +5,8 @@ from typing import Any
 
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import CompiledManifest, Component, Pin
-from launchbay.manifest.outer_names import outer_values
 from launchbay.manifest.scaling import template_path
+from launchbay.manifest.v1 import outer_values
 from launchbay.model.instance import Link
 from launchbay.model.types import PinKind
 from launchbay.runtime.declared import as_declared

@@ -14,8 +14,7 @@ from launchbay.actions.contract import idempotency_key
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import Errand, GivesWayIn, MachineProvider, RunsImages
 from launchbay.machines.registry import UnknownProvider
-from launchbay.manifest.component_types import COMPUTE
-from launchbay.manifest.graph import Peer
+from launchbay.manifest.graph import COMPUTE, Peer
 from launchbay.model.job import StepStatus, workflow_path
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
 from launchbay.runtime.peers import fed_values, named_peers

@@ -7,7 +7,7 @@ that the changed pins trigger. Components that stay keep their signals and varia
 from dataclasses import dataclass, replace
 
 from launchbay.errors import WorkflowFailed
-from launchbay.manifest.difference import Change, ComponentChange, Configured, difference, restarting, triggered
+from launchbay.manifest.configuration import Change, ComponentChange, Configured, difference, restarting, triggered
 from launchbay.runtime.components.workflow_instance import run_triggered
 from launchbay.runtime.destroy import destroy_left_behind, take_down
 from launchbay.runtime.graph import Graph

@@ -13,7 +13,7 @@ from launchbay.egress.http import OutgoingHttp
 from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.machines.registry import Providers
-from launchbay.manifest.difference import Configured
+from launchbay.manifest.configuration import Configured
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import Link

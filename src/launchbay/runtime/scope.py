@@ -3,15 +3,15 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from launchbay.manifest.expressions import Scope
 from launchbay.manifest.graph import Workflow
+from launchbay.manifest.paths import Scope
 
 
 class WorkflowScope:
     """One workflow run's variables. Later sources win: parameter defaults, configuration pins by bare name, values
     returned by earlier workflows of the component, arguments, step outputs.
 
-    Pins that are `always_configured` are not hidden by returned values (`manifest/scope_rules.py`).
+    Pins that are `always_configured` are not hidden by returned values (`manifest/workflow_rules.py`).
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from launchbay.clock import Clock
 from launchbay.egress.http import OutgoingHttp
 from launchbay.machines.registry import Providers
 from launchbay.model.findings import Finding
-from launchbay.planning.manifests import CompiledManifests
+from launchbay.planning import CompiledManifests
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.store.database import Database
 from launchbay.store.events import EventFeed

@@ -16,8 +16,7 @@ from launchbay.model.instance import InstanceStatus, is_active
 from launchbay.model.job import JobStatus, read_plan
 from launchbay.model.machine import DRY_RUN
 from launchbay.model.redaction import MASK
-from launchbay.planning.accept import accept
-from launchbay.planning.commands import available_workflows, plan_deletion
+from launchbay.planning import accept, available_workflows, plan_deletion
 from launchbay.store import instances as store
 from launchbay.store import jobs
 from launchbay.store.database import Connection

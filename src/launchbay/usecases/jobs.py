@@ -17,8 +17,7 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus, Plan, read_plan
 from launchbay.model.redaction import Masking
-from launchbay.planning.accept import accept, may_accept
-from launchbay.planning.commands import DESTROY, plan_run
+from launchbay.planning import DESTROY, accept, may_accept, plan_run
 from launchbay.store import jobs as control
 from launchbay.store import jobs as views
 from launchbay.store.database import Connection

@@ -16,10 +16,9 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
 from launchbay.limits import SUBMODULE_INSTANCES, SUBMODULE_LEVELS
-from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.configuration import configure
-from launchbay.manifest.graph import CompiledManifest, Component
-from launchbay.manifest.outer_names import inner_name
+from launchbay.manifest.graph import LOCATOR, SUBMODULE, CompiledManifest, Component
+from launchbay.manifest.v1 import inner_name
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, read_link
 from launchbay.model.types import PinKind
 from launchbay.store import applications, instances

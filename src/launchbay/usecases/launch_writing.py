@@ -5,8 +5,7 @@ import msgspec
 from launchbay.ids import new_id
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning.accept import job_columns
-from launchbay.planning.commands import plan_launch
+from launchbay.planning import job_columns, plan_launch
 from launchbay.store import instances, jobs
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment

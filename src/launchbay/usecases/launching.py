@@ -11,11 +11,11 @@ from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
-from launchbay.manifest.component_types import SCALER, SUBMODULE
 from launchbay.manifest.configuration import configure
-from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.graph import SCALER, SUBMODULE, CompiledManifest
+from launchbay.manifest.services import unmet_needs
 from launchbay.model.environment import EnvironmentView
-from launchbay.planning.environment import unmet_needs, view_of
+from launchbay.planning import view_of
 from launchbay.service_types.shared_instances import CATALOG
 from launchbay.store import applications, instances
 from launchbay.store.applications import Application

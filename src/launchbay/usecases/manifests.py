@@ -9,7 +9,7 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, ManifestSourceLocked
 from launchbay.model.findings import Finding
-from launchbay.planning.manifests import unhurried
+from launchbay.planning import unhurried
 from launchbay.store import applications
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, ChangeableRow, VersionRow

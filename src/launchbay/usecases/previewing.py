@@ -7,8 +7,15 @@ import msgspec
 
 from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest
-from launchbay.manifest.configuration import configure
-from launchbay.manifest.difference import Change, ComponentChange, Configured, difference, restarting, triggered
+from launchbay.manifest.configuration import (
+    Change,
+    ComponentChange,
+    Configured,
+    configure,
+    difference,
+    restarting,
+    triggered,
+)
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import configured_quantity, expanded, expanded_configuration, scalers
 from launchbay.model.instance import (
@@ -23,7 +30,7 @@ from launchbay.model.instance import (
 )
 from launchbay.model.job import workflow_path
 from launchbay.model.redaction import Masking
-from launchbay.planning.commands import DESTROY, LAUNCH
+from launchbay.planning import DESTROY, LAUNCH
 from launchbay.store import instances
 from launchbay.store.database import Connection
 from launchbay.usecases.desk import Desk

@@ -15,9 +15,7 @@ from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind
-from launchbay.planning.accept import accept, may_accept
-from launchbay.planning.commands import plan_reconfigure
-from launchbay.planning.environment import view_of
+from launchbay.planning import accept, may_accept, plan_reconfigure, view_of
 from launchbay.store import applications, environments, instances
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord

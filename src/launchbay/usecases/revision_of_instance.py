@@ -7,7 +7,7 @@ import msgspec
 
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.manifest.outer_names import inner_name
+from launchbay.manifest.v1 import inner_name
 from launchbay.model.instance import LinkKind
 from launchbay.store import instances
 from launchbay.store.database import Connection

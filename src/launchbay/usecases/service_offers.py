@@ -10,8 +10,17 @@ import msgspec
 
 from launchbay.errors import BadRequest, Conflict, InvalidManifest
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.manifest.service_match import Fit, OfferedPin, ServiceOffer, ServiceOffers, choose
-from launchbay.manifest.service_needs import REFERENCE_SERVICE, Shape, required_providers, service_shape
+from launchbay.manifest.services import (
+    REFERENCE_SERVICE,
+    Fit,
+    OfferedPin,
+    ServiceOffer,
+    ServiceOffers,
+    Shape,
+    choose,
+    required_providers,
+    service_shape,
+)
 from launchbay.manifest.v1 import ACTIONS, RESULT
 from launchbay.model.instance import Binding, BoundService, InstanceStatus, Link, LinkKind
 from launchbay.model.types import PinKind

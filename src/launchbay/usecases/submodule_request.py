@@ -6,8 +6,7 @@ from typing import Any
 
 from launchbay.errors import BadRequest
 from launchbay.limits import SUBMODULE_LEVELS
-from launchbay.manifest.component_types import SUBMODULE
-from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.graph import SUBMODULE, CompiledManifest
 
 _FIELDS = ("revisionId", "manifestVersion", "parameters", "submodules")
 

@@ -16,10 +16,9 @@ from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, InvalidManifest, NotAllowed, NotFound
 from launchbay.ids import NamedRow
 from launchbay.limits import CONSOLE_SUBMODULES, SUBMODULE_LEVELS
-from launchbay.manifest.component_types import LOCATOR, SUBMODULE
 from launchbay.manifest.configuration import configure
-from launchbay.manifest.graph import CompiledManifest
-from launchbay.manifest.outer_names import inner_name
+from launchbay.manifest.graph import LOCATOR, SUBMODULE, CompiledManifest
+from launchbay.manifest.v1 import inner_name
 from launchbay.store import applications
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection

@@ -15,8 +15,7 @@ from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import is_id, new_id
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning.accept import accept, may_accept
-from launchbay.planning.commands import DESTROY, plan_run
+from launchbay.planning import DESTROY, accept, may_accept, plan_run
 from launchbay.store import schedules as store
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord

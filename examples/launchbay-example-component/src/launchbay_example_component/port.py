@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launchbay.errors import ActionFailed
-from launchbay.manifest.component_types import ComponentType
-from launchbay.manifest.graph import Component
+from launchbay.manifest.graph import Component, ComponentType
 from launchbay.model.job import step_path, workflow_path
 from launchbay.runtime.recorded import recorded
 from launchbay.runtime.run import CommandCall, JobRun

@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 
-from launchbay.manifest.scalars import resolve
+from launchbay.manifest.reader import resolve
 
 
 class _Dumper(yaml.SafeDumper):

@@ -14,7 +14,7 @@ from launchbay.console.parameter_fields import filled, texts, with_errors, workf
 from launchbay.console.user_data import kept
 from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
-from launchbay.planning.commands import DESTROY
+from launchbay.planning import DESTROY
 from launchbay.usecases import expiry, instances, offering, workflows
 from launchbay.usecases.browsing import read_instance_record
 

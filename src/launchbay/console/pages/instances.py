@@ -21,7 +21,7 @@ from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.schedule import CronError, due_times
-from launchbay.planning.commands import DESTROY
+from launchbay.planning import DESTROY
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases.applications import list_applications, read_application
 from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_environment, read_log_tail

@@ -13,7 +13,7 @@ from launchbay.manifest.graph import Component
 from launchbay.model.job import step_path, workflow_path
 from launchbay.model.machine import Machine, MachineSpec, RemoteCommand
 from launchbay.model.types import PinKind
-from launchbay.planning.commands import LAUNCH
+from launchbay.planning import LAUNCH
 from launchbay.runtime.components.receiving import wait_for_launch
 from launchbay.runtime.machines import NETWORKS, ComponentMachines, errand, networks, provider_of
 from launchbay.runtime.recorded import recorded

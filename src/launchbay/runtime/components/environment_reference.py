@@ -2,7 +2,7 @@
 
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
-from launchbay.manifest.service_needs import markers, properties
+from launchbay.manifest.services import markers, properties
 from launchbay.model.values import CoercionError, coerce
 from launchbay.runtime.run import JobRun
 

@@ -1,6 +1,6 @@
 """`cobalt.common.HttpEndpoint`: relays a `url` (manifest-language §4).
 
-What it is bound to is read past it (`manifest/relays.py`). So there is something to do only for one that is bound to
+What it is bound to is read past it (`manifest/bindings.py`). So there is something to do only for one that is bound to
 nothing in its application: it publishes its configured value, or what a parent instance gives.
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from launchbay import limits
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
-from launchbay.planning.commands import LAUNCH
+from launchbay.planning import LAUNCH
 from launchbay.runtime.run import CommandCall, JobRun
 from launchbay.runtime.signals import required_components
 

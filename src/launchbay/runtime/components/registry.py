@@ -10,8 +10,8 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from launchbay.manifest.component_types import BUILTIN as DEFINITIONS
-from launchbay.manifest.component_types import ComponentType as Definition
+from launchbay.manifest.graph import BUILTIN as DEFINITIONS
+from launchbay.manifest.graph import ComponentType as Definition
 from launchbay.plugins import BUILT_IN, by_name, packaged
 from launchbay.runtime.components.builtin import BUILTIN
 from launchbay.runtime.run import ComponentType
@@ -61,7 +61,7 @@ def _checked(kind: Any) -> PackagedType:
     """Return the object. Raises TypeError with a sentence where it does not keep the contract."""
     definition = getattr(kind, "definition", None)
     if not isinstance(definition, Definition) or not definition.name:
-        raise TypeError("its 'definition' is no launchbay.manifest.component_types.ComponentType with a name")
+        raise TypeError("its 'definition' is no launchbay.manifest.graph.ComponentType with a name")
     if definition.is_composite:
         raise TypeError("its 'definition' is of a composite, which only this program has")
     for attribute in _ASYNC:

@@ -9,7 +9,7 @@ from typing import Any
 from launchbay import limits
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
-from launchbay.manifest.service_needs import required_providers, service_shape
+from launchbay.manifest.services import required_providers, service_shape
 from launchbay.model.instance import InstanceStatus, Link
 from launchbay.model.types import PinKind
 from launchbay.runtime.components.environment_reference import publish_environment

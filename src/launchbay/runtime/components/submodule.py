@@ -5,11 +5,10 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.errors import WorkflowFailed
-from launchbay.manifest.component_types import LOCATOR
-from launchbay.manifest.graph import Component
+from launchbay.manifest.graph import LOCATOR, Component
 from launchbay.model.instance import InstanceStatus, Link, LinkKind
 from launchbay.model.job import workflow_path
-from launchbay.planning.commands import DESTROY, LAUNCH, RECONFIGURE
+from launchbay.planning import DESTROY, LAUNCH, RECONFIGURE
 from launchbay.runtime.components.receiving import wait_for_providers
 from launchbay.runtime.feeding import feed_for
 from launchbay.runtime.linked import publish_linked

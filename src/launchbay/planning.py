@@ -1,18 +1,31 @@
-"""Which workflows an instance offers, and what a call of one means (api-decisions, "States"). Pure."""
+"""How work is accepted: the compiled manifest, the frozen plan, and the one transaction that promises the job.
 
-from collections.abc import Mapping
-from typing import Any
+The request side and the engine's stager both accept work, and must do so in the same way; they share this layer because
+they may not import each other.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
-from launchbay.errors import BadRequest
+from launchbay.errors import BadRequest, Conflict
+from launchbay.ids import new_id
+from launchbay.limits import KIB
 from launchbay.manifest.graph import CompiledManifest, Component
-from launchbay.manifest.outer_names import inner_name
 from launchbay.manifest.scaling import component_at
-from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import Plan, step_path, workflow_path
+from launchbay.manifest.v1 import inner_name
+from launchbay.model.environment import EnvironmentView
+from launchbay.model.instance import InstanceEvent, InstanceStatus, move, sources
+from launchbay.model.job import JobStatus, Plan, step_path, workflow_path
 from launchbay.model.types import Type
 from launchbay.model.values import CoercionError, coerce, coerce_text
+from launchbay.store import applications, jobs
+from launchbay.store.database import Connection
+from launchbay.store.environments import Environment
+from launchbay.telemetry.tracing import trace_parent
 
 LAUNCH = "launch"
 DESTROY = "destroy"
@@ -171,3 +184,96 @@ def _declared_types(component: Component, pin: str) -> dict[str, Type | None]:
     if signature is not None:
         types.update(signature.arguments)
     return types
+
+
+def accepting_event(plan: Plan) -> InstanceEvent:
+    """Return what accepting the plan means for the instance."""
+    return InstanceEvent.DESTROY_ACCEPTED if plan.kind == "destroy" else InstanceEvent.WORK_ACCEPTED
+
+
+def may_accept(plan: Plan) -> bool:
+    """Tell whether an instance in the plan's prior status can take it."""
+    return InstanceStatus(plan.prior_status) in sources(accepting_event(plan))
+
+
+async def accept(
+    connection: Connection, instance_id: str, owner_id: str, plan: Plan, manifest: CompiledManifest
+) -> str | None:
+    """Claim the instance for a job and return the job's id; None when another job or status came first.
+
+    Linearizable: the conditional UPDATE decides, with the unique index on jobs under way (architecture, rule 6).
+    """
+    job_id = new_id()
+    queued = await jobs.accept_work(
+        connection,
+        instance_id=instance_id,
+        job_id=job_id,
+        name=plan.workflow,
+        owner_id=owner_id,
+        prior_status=plan.prior_status,
+        status=move(InstanceStatus(plan.prior_status), accepting_event(plan)),
+        **job_columns(plan, manifest),
+    )
+    return None if queued is None else job_id
+
+
+def traced(plan: Plan) -> Plan:
+    """Return the plan with the trace that the running code belongs to."""
+    parent = trace_parent.get()
+    return msgspec.structs.replace(plan, trace=parent) if parent else plan
+
+
+def job_columns(plan: Plan, manifest: CompiledManifest) -> dict[str, Any]:
+    """Return the columns of a new job that follow from its plan."""
+    return {
+        "job_status": JobStatus.EXECUTING.value,
+        "plan": traced(plan).to_text(),
+        "steps": msgspec.json.encode(planned_steps(manifest, plan)).decode(),
+    }
+
+
+def view_of(environment: Environment) -> EnvironmentView:
+    """Return what the environment offers now, to be kept with the instance."""
+    offered = msgspec.json.decode(environment.properties)
+    return EnvironmentView(
+        policies=msgspec.json.decode(environment.policies),
+        markers=[marker["name"] for marker in msgspec.json.decode(environment.markers)],
+        properties={entry["name"]: entry["value"] for entry in offered},
+    )
+
+
+KEPT = 256  # a compiled manifest of 500 lines takes about 1 MB
+INLINE_CHARS = 16 * KIB  # takes a few milliseconds
+T = TypeVar("T")
+
+
+class CompiledManifests:
+    """The most recently used compiled manifests of a process."""
+
+    def __init__(self, compile_manifest: Callable[[bytes], CompiledManifest], kept: int = KEPT) -> None:
+        self._compile = compile_manifest
+        self._kept = kept
+        self._by_version: OrderedDict[tuple[str, int], CompiledManifest] = OrderedDict()
+
+    async def get(self, connection: Connection, application_id: str, version: int) -> CompiledManifest:
+        """Return a stored manifest version, compiled.
+
+        Raises InvalidManifest for one that this program does not accept any more. The version exists: callers have
+        looked it up together with the application, and only its deletion meanwhile is Conflict.
+        """
+        key = (application_id, version)
+        compiled = self._by_version.get(key)
+        if compiled is None:
+            content = await applications.content(connection, application_id=application_id, version=version)
+            if content is None:
+                raise Conflict("The application was deleted at the same moment.")
+            compiled = self._by_version[key] = await unhurried(self._compile, content)
+            if len(self._by_version) > self._kept:
+                self._by_version.popitem(last=False)
+        self._by_version.move_to_end(key)
+        return compiled
+
+
+async def unhurried(read: Callable[[bytes], T], text: str) -> T:
+    """Return what `read` makes of a manifest text; a long one is read in a thread, so that nobody else waits for it."""
+    return read(text.encode()) if len(text) <= INLINE_CHARS else await asyncio.to_thread(read, text.encode())

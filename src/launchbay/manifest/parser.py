@@ -1,26 +1,50 @@
-"""Reads workflows, steps, parameters, returns and triggers of a `workflow.Instance` (manifest-language §5)."""
+"""Reads interfaces and their pins, in the short form (a type or a bind) and the map form (manifest-language §3)."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from launchbay.manifest.shapes import children_of, entries_of, is_absent, is_name, names_of, text_or_none
 from launchbay.manifest.syntax import (
+    WILDCARD,
+    BindingSyntax,
+    BoundPin,
+    ComponentSyntax,
+    Endpoint,
+    Interfaces,
     Named,
     ParameterSyntax,
+    PinSyntax,
     ReturnSyntax,
     StepSyntax,
+    TypedPin,
     WorkflowsSyntax,
     WorkflowSyntax,
+    parse_bind,
+    parse_endpoint,
 )
-from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, kind_of, plain
+from launchbay.manifest.tree import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    children_of,
+    entries_of,
+    is_absent,
+    is_name,
+    is_null,
+    items_of,
+    kind_of,
+    names_of,
+    plain,
+    text_or_none,
+)
 from launchbay.model.findings import Findings, Place
-from launchbay.model.types import Type, parse_type
+from launchbay.model.types import Type, parse_pin_type, parse_type
 
 WORKFLOW_KEYS = frozenset({"parameters", "steps", "return"})
 WORKFLOW_CONFIGURATION = frozenset(
     {"configuration.workflows", "configuration.triggers", "configuration.schedule", "configuration.propagateStatus"}
 )
-
 _WORKFLOW_NOTES = frozenset({"description", "name"})
 _STEP_KEYS = frozenset({"action", "phase", "precedingPhases", "parameters", "output"})
 _STEP_NOTES = frozenset({"description", "name"})
@@ -198,3 +222,162 @@ def _named(node: ScalarNode) -> Named:
 
 def _key_place(node: Node, key: str) -> Place:
     return node.place_of(key) if isinstance(node, MappingNode) else node
+
+
+_PIN_KEYS = frozenset({"type", "name", "suggestions", "arguments", "results", "description"})
+# The same types stand in manifest after manifest, and a `PinType` is immutable: each text is parsed once.
+_parse = lru_cache(maxsize=4096)(parse_pin_type)
+
+
+def read_interfaces(node: Node | None, title: str, findings: Findings) -> Interfaces:
+    """Return interface → pin name → pin; pins that cannot be read become findings and are left out."""
+    interfaces: dict[str, Mapping[str, PinSyntax]] = {}
+    for interface, child in children_of(node, f"{title}: 'interfaces'", findings).items():
+        if not is_name(interface, f"{title}: 'interfaces'", child, findings):
+            continue
+        pins: dict[str, PinSyntax] = {}
+        for name, pin_node in children_of(child, f"{title}: interface '{interface}'", findings).items():
+            if is_name(name, f"{title}: interface '{interface}'", pin_node, findings):
+                pin = _read_pin(name, pin_node, f"{title}: the pin '{interface}.{name}'", findings)
+                if pin is not None:
+                    pins[name] = pin
+        interfaces[interface] = pins
+    return interfaces
+
+
+def _read_pin(name: str, node: Node, what: str, findings: Findings) -> PinSyntax | None:
+    if isinstance(node, ScalarNode) and node.value is not None:
+        return _pin(name, node, node, None, None, what, findings)
+    if not isinstance(node, MappingNode):
+        message = f"{what} must be a type, a bind or a map with a `type`, but it is {kind_of(node)}."
+        findings.error("MalformedPin", message, node)
+        return None
+    for key in node.children:
+        if key not in _PIN_KEYS:
+            message = f"{what}: the key '{key}' is unknown and ignored; known are type, name and suggestions."
+            findings.warning("UnknownKey", message, node.place_of(key))
+    type_node = node.get("type")
+    if type_node is None or is_absent(type_node):
+        findings.error("MalformedPin", f"{what} has no `type`; write one such as configuration(string).", node)
+        return None
+    label = text_or_none(node.get("name"), f"{what}: 'name'", findings)
+    return _pin(name, node, type_node, label, node.get("suggestions"), what, findings)
+
+
+def _pin(
+    name: str, node: Node, type_node: Node, label: str | None, suggestions: Node | None, what: str, findings: Findings
+) -> PinSyntax | None:
+    text = text_or_none(type_node, f"{what}: 'type'", findings)
+    if text is None:
+        return None
+    try:
+        if text.lstrip().startswith("bind"):
+            return BoundPin(name, parse_bind(text), node.line, node.column)
+        pin_type = _parse(text)
+    except ValueError as error:
+        cut = text.count("(") > text.count(")")
+        hint = " Between { and } a text with a comma must stand in quotes." if cut else ""
+        findings.error("MalformedPin", f"{what}: {error}{hint}", type_node)
+        return None
+    if name == WILDCARD:
+        findings.error("MalformedPin", f"{what} can only be a bind, such as bind(component#interface.*).", type_node)
+        return None
+    return TypedPin(name, pin_type, label, read_suggestions(suggestions, what, findings), node.line, node.column)
+
+
+WORKFLOW_INSTANCE = "workflow.Instance"
+KNOWN_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings")
+_NO_WORKFLOWS = WorkflowsSyntax()
+
+
+def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax:
+    """Return the component at `path` with everything inside it; "" is the application."""
+    title = f"Component '{path}'" if path else "Application"
+    parts = children_of(node, title, findings)
+    for key in parts:
+        if key not in KNOWN_KEYS:
+            message = f"{title}: the key '{key}' is unknown and ignored; known are {', '.join(KNOWN_KEYS)}."
+            findings.warning("UnknownKey", message, _components_key_place(node, key))
+    type_name = _read_type(parts, title, findings)
+    configuration = children_of(parts.get("configuration"), f"{title}: 'configuration'", findings)
+    workflows = _NO_WORKFLOWS
+    if type_name is not None and type_name.text == WORKFLOW_INSTANCE:
+        workflows = read_workflows(configuration, title, findings)
+        configuration = {key: child for key, child in configuration.items() if key not in WORKFLOW_CONFIGURATION}
+    return ComponentSyntax(
+        path,
+        type_name,
+        read_interfaces(parts.get("interfaces"), title, findings),
+        configuration,
+        tuple(
+            Named(name.text, name.line, name.column)
+            for name in names_of(parts.get("required"), f"{title}: 'required'", findings)
+        ),
+        _read_components(path, parts.get("components"), title, findings),
+        tuple(_read_bindings(parts.get("bindings"), title, findings)),
+        workflows,
+        node.line,
+        node.column,
+    )
+
+
+def _read_type(parts: Mapping[str, Node], title: str, findings: Findings) -> Named | None:
+    node = parts.get("type")
+    text = text_or_none(node, f"{title}: 'type'", findings)
+    return None if node is None or text is None else Named(text, node.line, node.column)
+
+
+def _read_components(path: str, node: Node | None, title: str, findings: Findings) -> Mapping[str, ComponentSyntax]:
+    components: dict[str, ComponentSyntax] = {}
+    for name, child in children_of(node, f"{title}: 'components'", findings).items():
+        place = _components_key_place(node, name)
+        inner = f"{path}.{name}" if path else name
+        if not is_name(name, f"{title}: 'components'", place, findings):
+            continue
+        if name != name.strip() or any(mark in name for mark in ".#,()"):
+            message = f"{title}: '{name}' cannot name a component; use a name without dots, '#', ',' and brackets."
+            findings.error("BadName", message, place)
+        elif is_null(child):
+            message = f"Component '{inner}' is empty; give it a type, or remove it."
+            findings.error("NullComponent", message, place)
+        elif not isinstance(child, MappingNode):
+            message = f"Component '{inner}' must be a map, but it is {kind_of(child)}."
+            findings.error("UnexpectedKind", message, child)
+        elif is_absent(child.get("type")) and is_absent(child.get("components")):
+            message = f"Component '{inner}' has neither a type nor components; give it one of them."
+            findings.error("MissingType", message, place)
+        else:
+            components[name] = read_component(inner, child, findings)
+    return components
+
+
+def _read_bindings(node: Node | None, title: str, findings: Findings) -> list[BindingSyntax]:
+    bindings: list[BindingSyntax] = []
+    for item in items_of(node, f"{title}: 'bindings'", findings):
+        ends = item.children if isinstance(item, SequenceNode) else ()
+        if len(ends) != 2 or not all(isinstance(end, ScalarNode) for end in ends):
+            message = f"{title}: a binding must be a list of two components, [a, b], but it is {_shown(item)}."
+            findings.error("MalformedBinding", message, item)
+            continue
+        first, second = (_read_endpoint(end, title, findings) for end in ends)
+        if first is not None and second is not None:
+            bindings.append(BindingSyntax(first, second, item.line, item.column))
+    return bindings
+
+
+def _read_endpoint(node: Node, title: str, findings: Findings) -> Endpoint | None:
+    text = text_or_none(node, f"{title}: an end of a binding", findings)
+    try:
+        return parse_endpoint(text or "", node.line, node.column)
+    except ValueError as error:
+        findings.error("MalformedBinding", f"{title}: {error}", node)
+        return None
+
+
+def _shown(node: Node) -> str:
+    return f"a list of {len(node.children)}" if isinstance(node, SequenceNode) else kind_of(node)
+
+
+def _components_key_place(node: Node | None, key: str) -> Place:
+    assert isinstance(node, MappingNode)  # the key came out of this map
+    return node.place_of(key)
