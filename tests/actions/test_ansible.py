@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.actions.ansible import Ansible
-from launchbay.actions.ansible_events import AnsibleEvents
+from launchbay.actions.ansible import Ansible, AnsibleEvents
 from launchbay.actions.contract import ActionCall
 from launchbay.errors import ActionFailed
 from launchbay.machines.ssh import Ssh

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.actions.container_run import ContainerRun
+from launchbay.actions.execution import ContainerRun
 from launchbay.errors import ActionFailed
 from launchbay.model.machine import CommandResult
 from tests.actions.contexts import RecordingContext, run

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay import limits
-from launchbay.actions.foreign_data import parsed_json, storable_text
+from launchbay.actions.output import parsed_json, storable_text
 
 ANY_TEXT = st.text(st.characters())  # lone surrogates and NUL too
 JSON_DATA = st.recursive(

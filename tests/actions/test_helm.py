@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from launchbay.actions.contract import ActionCall
-from launchbay.actions.helm import Helm
-from launchbay.actions.helm_chart import fetch_chart
+from launchbay.actions.helm import Helm, fetch_chart
 from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
 from launchbay.processes.run import Programs

@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from launchbay.actions.contract import ActionCall
-from launchbay.actions.kube_ready import NeverReady, waits_for
-from launchbay.actions.kubernetes_apply import KubernetesApply
+from launchbay.actions.kubernetes import KubernetesApply, NeverReady, waits_for
 from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
 from tests.actions.contexts import RecordingContext, run

@@ -3,7 +3,7 @@
 import pytest
 
 from launchbay import limits
-from launchbay.actions.live_log import LiveLog
+from launchbay.actions.output import LiveLog
 from tests.actions.contexts import SteppedClock
 
 

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from launchbay.actions.contract import ActionCall
-from launchbay.actions.opentofu import OpenTofu
-from launchbay.actions.tofu_module import KeptModule, read_module
-from launchbay.actions.tofu_state import StateKeeper
+from launchbay.actions.opentofu import KeptModule, OpenTofu, StateKeeper, read_module
 from launchbay.errors import ActionFailed
 from launchbay.processes.run import Programs
 from tests.actions.contexts import KeptInMemory, RecordingContext, run
@@ -246,7 +244,7 @@ async def test_the_state_is_kept_while_the_program_works(tmp_path: Path) -> None
 async def test_a_look_that_is_still_writing_does_not_stand_in_the_way_of_the_last_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launchbay.actions.tofu_state.LOOK_S", 0.001)
+    monkeypatch.setattr("launchbay.actions.opentofu.LOOK_S", 0.001)
     begun = asyncio.Event()
 
     class Slow(KeptInMemory):

@@ -4,12 +4,16 @@ from typing import Any
 
 import pytest
 
-from launchbay.actions.commands import CommandCall
+from launchbay.actions.builtin import (
+    LOGGING_ACTIONS,
+    CommandCall,
+    GetEnvironmentProperties,
+    GetInstanceContext,
+    GetSignals,
+    WaitPeers,
+    WithoutEffect,
+)
 from launchbay.actions.contract import idempotency_key
-from launchbay.actions.instance_context import GetInstanceContext
-from launchbay.actions.logging_family import LOGGING_ACTIONS, WithoutEffect
-from launchbay.actions.peers import WaitPeers
-from launchbay.actions.signals import GetEnvironmentProperties, GetSignals
 from launchbay.errors import ActionFailed
 from tests.actions.contexts import RecordingContext, Signals, run
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay import limits
-from launchbay.actions.serialize import Serialize
+from launchbay.actions.builtin import Serialize
 from launchbay.errors import ActionFailed
 from tests.actions.contexts import run
 

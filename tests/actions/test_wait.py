@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.actions.wait import Wait
+from launchbay.actions.builtin import Wait
 from launchbay.errors import ActionFailed
 from tests.actions.contexts import START, RecordingContext, SteppedClock, run
 

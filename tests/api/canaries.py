@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from launchbay.service_types import ssh_keys
+from launchbay.service_types import key_pairs
 from tests.api.running import BUSY, JSON, Caller, accepted, basic
 from tests.api.vaults import TYPE as VAULT
 from tests.outgoing.loopback import LoopbackServer
@@ -250,7 +250,7 @@ class Planter:
         """Private keys of the vault, made there, brought there and refused."""
         rows = accepted(await self.admin.get(f"{self.organization}/services"))
         [vault] = [row["id"] for row in rows if row["typeId"] == VAULT]
-        own = ssh_keys.generate("ed25519", None, "own").private
+        own = key_pairs.generate("ed25519", None, "own").private
         self.canaries.caught("private key that was brought", own.splitlines()[3])
         taken = {"arguments": {"name": "own", "privateKey": own}}
         self.shown(await self.admin.post(f"services/{vault}/import-keypair", taken))

@@ -10,9 +10,8 @@ import pytest
 from launchbay.auth.secret_key import FILE_NAME, read_secret_key
 from launchbay.errors import ActionFailed
 from launchbay.limits import VAULT_ENTRIES
-from launchbay.service_types import ssh_keys
-from launchbay.service_types.key_pairs import POLICY, KeyPairs
-from launchbay.service_types.ssh_keys import KeyPair
+from launchbay.service_types import key_pairs
+from launchbay.service_types.key_pairs import POLICY, KeyPair, KeyPairs
 from tests.api.running import UNKNOWN, Api, accepted
 from tests.api.vaults import made_vault, told
 
@@ -26,7 +25,7 @@ async def test_a_made_key_pair_comes_back_by_its_name_and_by_its_id(api: Api) ->
     assert (made["name"], made["algorithm"]) == ("web", "ed25519")
     for name in ("web", made["id"]):
         private = (await told(api, vault, "get-keypair", id=name))["privateKey"]
-        assert ssh_keys.read(private, "web").public == made["publicKey"]
+        assert key_pairs.read(private, "web").public == made["publicKey"]
         assert await told(api, vault, "get-public-key", id=name) == made
     listed = (await told(api, vault, "list-keypairs"))["keypairs"]
     assert [{name: entry[name] for name in MADE_FIELDS} for entry in listed] == [made]
@@ -46,16 +45,16 @@ async def test_the_intermediate_result_of_get_keypair_is_the_public_half(api: Ap
 
 async def test_a_private_key_is_taken_in(api: Api) -> None:
     vault = await made_vault(api)
-    own = ssh_keys.generate("ed25519", None, "own")
+    own = key_pairs.generate("ed25519", None, "own")
     taken = await told(api, vault, "import-keypair", name="own", privateKey=own.private)
     assert taken["publicKey"] == own.public
     private = (await told(api, vault, "get-keypair", id="own"))["privateKey"]
-    assert ssh_keys.read(private, "own") == KeyPair("ed25519", ANY, own.public)
+    assert key_pairs.read(private, "own") == KeyPair("ed25519", ANY, own.public)
 
 
 async def test_private_keys_are_sealed_in_the_database_and_absent_from_the_audit_log(api: Api) -> None:
     vault = await made_vault(api)
-    own = ssh_keys.generate("ed25519", None, "own")
+    own = key_pairs.generate("ed25519", None, "own")
     await told(api, vault, "import-keypair", name="own", privateKey=own.private)
     private = (await told(api, vault, "get-keypair", id="own"))["privateKey"]
     async with api.database.connection() as connection:
@@ -140,7 +139,7 @@ async def given(api: Api, name: str, *, organization: str = "", policy: str = ""
     errand = Behalf(organization or api.organization, api.environment, policies)
     private = await keys.private_key(errand, name)
     assert errand.learned == [private]
-    public = ssh_keys.read(private, "x").public
+    public = key_pairs.read(private, "x").public
     assert (await keys.public_key(errand, name)).split()[:2] == public.split()[:2]
     return public.split()[1]
 

@@ -12,7 +12,7 @@ from launchbay.errors import ActionFailed
 from launchbay.ids import new_id
 from launchbay.machines.clouds.account import CloudAccount, Place
 from launchbay.machines.contract import Errand
-from launchbay.service_types.sealed import seal_parameters
+from launchbay.service_types.secrets import seal_parameters
 from tests.engine.bay import Bay
 from tests.machines.errands import errand
 

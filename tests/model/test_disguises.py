@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.model.redaction import Disguises, Stream
-from launchbay.service_types import ssh_keys
+from launchbay.service_types import key_pairs
 
 MASK = "********"
 SECRET = "pa$$/wörd \"+ \\ 'it's? & <42>"
@@ -81,7 +81,7 @@ def test_a_text_without_the_secret_stays(text: str, secret: str) -> None:
 @pytest.mark.parametrize("width", [60, 64, 76, 100])
 @pytest.mark.parametrize("before", ["", "x", "some words before it "])
 def test_a_private_key_that_is_encoded_and_wrapped_leaves_no_line(width: int, before: str) -> None:
-    key = ssh_keys.generate("ed25519", None, "x").private
+    key = key_pairs.generate("ed25519", None, "x").private
     encoded = base64.b64encode((before + key).encode()).decode()
     lines = [encoded[place : place + width] for place in range(0, len(encoded), width)]
     disguises = Disguises([key])
@@ -92,7 +92,7 @@ def test_a_private_key_that_is_encoded_and_wrapped_leaves_no_line(width: int, be
 
 
 def test_each_long_line_of_a_secret_is_one_too() -> None:
-    key = ssh_keys.generate("rsa", 2048, "x").private
+    key = key_pairs.generate("rsa", 2048, "x").private
     disguises = Disguises([key])
     for line in key.splitlines():
         if len(line) >= 12:

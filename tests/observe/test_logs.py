@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from structlog.contextvars import get_contextvars
 
+from launchbay.actions.builtin import Wait
 from launchbay.actions.contract import ActionCall
-from launchbay.actions.wait import Wait
 from tests.api.running import Api
 
 SCRIPT = """

@@ -4,8 +4,13 @@ from typing import Any
 import pytest
 
 from launchbay.errors import FieldErrors
-from launchbay.service_types.contract import ParameterScope
-from launchbay.service_types.parameters import MASK, ServiceParameters, changed_parameters, checked_arguments
+from launchbay.service_types.contract import (
+    MASK,
+    ParameterScope,
+    ServiceParameters,
+    changed_parameters,
+    checked_arguments,
+)
 from tests.service_types.samples import Oracle
 
 ORACLE = Oracle()

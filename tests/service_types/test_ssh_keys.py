@@ -7,8 +7,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448
 
-from launchbay.service_types import ssh_keys
-from launchbay.service_types.ssh_keys import BadKey, KeyPair
+from launchbay.service_types import key_pairs
+from launchbay.service_types.key_pairs import BadKey, KeyPair
 
 PEM = serialization.Encoding.PEM
 PKCS8 = serialization.PrivateFormat.PKCS8
@@ -30,10 +30,10 @@ def file_of(pair: KeyPair, tmp_path: Path) -> str:
 def test_openssh_reads_what_was_made_and_finds_the_same_public_key(
     tmp_path: Path, algorithm: str, bits: int | None, shown: str
 ) -> None:
-    pair = ssh_keys.generate(algorithm, bits, "web key")
+    pair = key_pairs.generate(algorithm, bits, "web key")
     path = file_of(pair, tmp_path)
     assert keygen("-y", "-f", path).split()[:2] == pair.public.split()[:2]
-    assert keygen("-l", "-f", path).split()[:2] == [shown, ssh_keys.fingerprint(pair.public)]
+    assert keygen("-l", "-f", path).split()[:2] == [shown, key_pairs.fingerprint(pair.public)]
     assert pair.algorithm == algorithm
     assert pair.public.split()[2:] == ["web-key"]
 
@@ -42,10 +42,10 @@ def test_openssh_reads_what_was_made_and_finds_the_same_public_key(
 def test_what_openssh_made_is_read(tmp_path: Path, kind: tuple[str, ...]) -> None:
     path = tmp_path / "made"
     keygen("-q", "-t", *kind, "-N", "", "-C", "", "-f", str(path))
-    pair = ssh_keys.read(path.read_text(), "x")
+    pair = key_pairs.read(path.read_text(), "x")
     assert pair.algorithm == kind[0]
     assert pair.public.split()[:2] == path.with_suffix(".pub").read_text().split()[:2]
-    assert ssh_keys.read(pair.private, "x").public == pair.public
+    assert key_pairs.read(pair.private, "x").public == pair.public
 
 
 @pytest.mark.parametrize("format_", ["RFC4716", "PKCS8", "PEM"])
@@ -53,17 +53,17 @@ def test_a_key_with_a_passphrase_is_refused_with_the_way_to_take_it_off(tmp_path
     path = tmp_path / "made"
     keygen("-q", "-t", "rsa", "-m", format_, "-N", "opensesame", "-f", str(path))
     with pytest.raises(BadKey, match="takes a passphrase off"):
-        ssh_keys.read(path.read_text(), "x")
+        key_pairs.read(path.read_text(), "x")
     keygen("-q", "-p", "-P", "opensesame", "-N", "", "-f", str(path))
-    assert ssh_keys.read(path.read_text(), "x").algorithm == "rsa"
+    assert key_pairs.read(path.read_text(), "x").algorithm == "rsa"
 
 
 def test_a_comment_cannot_add_a_line_to_authorized_keys() -> None:
-    assert ssh_keys.generate("ed25519", None, "a\nssh-rsa AAAA b").public.count("\n") == 0
+    assert key_pairs.generate("ed25519", None, "a\nssh-rsa AAAA b").public.count("\n") == 0
 
 
 def test_a_key_pair_does_not_show_its_private_half() -> None:
-    assert "PRIVATE" not in repr(ssh_keys.generate("ed25519", None, "x"))
+    assert "PRIVATE" not in repr(key_pairs.generate("ed25519", None, "x"))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_key_pair_does_not_show_its_private_half() -> None:
 )
 def test_weak_and_unknown_kinds_are_not_made(algorithm: str, bits: int | None, says: str) -> None:
     with pytest.raises(BadKey, match=says):
-        ssh_keys.generate(algorithm, bits, "x")
+        key_pairs.generate(algorithm, bits, "x")
 
 
 @pytest.mark.parametrize(
@@ -96,5 +96,5 @@ def test_weak_and_unknown_kinds_are_not_made(algorithm: str, bits: int | None, s
 )
 def test_what_is_no_usable_key_is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(BadKey) as caught:
-        ssh_keys.read(text, "x")
+        key_pairs.read(text, "x")
     assert "secret" not in str(caught.value)

@@ -1,25 +1,266 @@
 """`opentofu`: infrastructure as modules describe it (docs/decisions/0061-state-of-opentofu.md)."""
 
 import asyncio
+import io
+import json
 import os
 import re
-from collections.abc import Mapping
-from pathlib import Path
+import tarfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionParameter
-from launchbay.actions.live_log import LiveLog
-from launchbay.actions.parameters import optional_duration_s, optional_text, wrong_parameter
-from launchbay.actions.reports import Reports
-from launchbay.actions.tofu_events import TofuEvents
-from launchbay.actions.tofu_module import STATE, KeptModule, given_module, read_module
-from launchbay.actions.tofu_state import StateKeeper
+from launchbay.actions.contract import ActionCall, ActionParameter, Documents
+from launchbay.actions.output import LiveLog, Reports
+from launchbay.actions.parameters import optional_duration_s, optional_mapping, optional_text, text_of, wrong_parameter
+from launchbay.egress.archives import unpack, unpack_fetched
 from launchbay.errors import ActionFailed
 from launchbay.model.redaction import is_secret_name
-from launchbay.processes.run import Command, Ended, Line, run_program, workplace
+from launchbay.processes.run import Command, Ended, Line, run_program, workplace, write_private
+
+_TOFU_EVENTS_TOLD_CHARS = 1_000
+_ERRORS_TOLD = 10
+_CHANGES = ("add", "change", "remove")
+
+
+class TofuEvents:
+    """Takes the lines of one command. `changes` is the last summary: how much is added, changed, removed."""
+
+    def __init__(
+        self, log: Callable[[str], None], progress: Callable[[int], None], covered: Callable[[str], str] = str
+    ) -> None:
+        self._log = log
+        self._progress = progress
+        self._covered = covered  # what is cut, before it is
+        self._planned = self._done = 0
+        self.changes: dict[str, int] = {}
+        self.errors: list[str] = []
+
+    def take(self, line: str) -> None:
+        """Take one line."""
+        try:
+            event = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeError):
+            event = None
+        if not isinstance(event, dict):
+            if line.strip():
+                self._log(line.rstrip())
+            return
+        message = event.get("@message")
+        if isinstance(message, str) and message.strip():
+            self._log(message.strip())
+        self._take(event)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        match event.get("type"):
+            case "planned_change":
+                self._planned += 1
+            case "apply_complete" | "apply_errored":
+                self._done += 1
+                self._progress(int(100 * self._done / max(self._planned, self._done)))
+            case "change_summary":
+                changes = event.get("changes")
+                if isinstance(changes, dict):
+                    self.changes = {name: changes[name] for name in _CHANGES if isinstance(changes.get(name), int)}
+            case "diagnostic":
+                self._diagnose(event.get("diagnostic"))
+
+    def _diagnose(self, told: object) -> None:
+        if not isinstance(told, dict) or told.get("severity") != "error" or len(self.errors) >= _ERRORS_TOLD:
+            return
+        texts = [str(told.get(name) or "").strip() for name in ("summary", "detail")]
+        where = told.get("address")
+        text = self._covered(": ".join(text for text in texts if text))[:_TOFU_EVENTS_TOLD_CHARS]
+        self.errors.append(f"{where}: {text}" if isinstance(where, str) and where else text)
+
+
+STATE = "terraform.tfstate"
+_MAIN = "main.tf"
+_VARIABLES = "launchbay.auto.tfvars.json"
+_BACKEND = "launchbay_override.tf.json"
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
+_TOFU_MODULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OWN_NAMES = frozenset(("PATH", "HOME", "TMPDIR", "LANG", "TF_DATA_DIR", "TF_CLI_CONFIG_FILE"))
+_ENVIRONMENT = "a map from names such as AWS_ACCESS_KEY_ID to texts"
+
+
+class KeptModule(msgspec.Struct, frozen=True):
+    """`archive` is the module, a tar.gz; `state` the text of OpenTofu's own document, empty before the first one."""
+
+    archive: bytes
+    variables: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+    state: str = ""
+
+    def encoded(self) -> bytes:
+        """Return the form that is kept."""
+        return msgspec.msgpack.encode(self)
+
+    def write(self, directory: Path) -> None:
+        """Put the module into a directory, ready to be initialised there."""
+        top = unpack(self.archive, directory / "unpacked")
+        top.rename(directory / "module")
+        module = directory / "module"
+        # The state belongs to the instance, whatever backend the module names.
+        backend = {"terraform": {"backend": {"local": {"path": str(directory / STATE)}}}}
+        write_private(module / _BACKEND, msgspec.json.encode(backend).decode())
+        write_private(module / _VARIABLES, msgspec.json.encode(self.variables).decode())
+        if self.state:
+            write_private(directory / STATE, self.state)
+
+
+def read_module(data: bytes) -> KeptModule:
+    """Return a module from the form that is kept."""
+    return _decoder.decode(data)
+
+
+async def given_module(call: ActionCall, directory: Path, state: str) -> KeptModule:
+    """Return the module that a step's parameters give, with a state from before. Raises ActionFailed."""
+    parameters = call.parameters
+    url = optional_text(parameters, "url", "the URL of a tar.gz")
+    module = parameters.get("module")
+    if (url is None) == (module is None):
+        raise ActionFailed("Give either 'module' or 'url', and not both.", retryable=False)
+    if url is None:
+        files = _inline(module)
+    else:
+        top = await unpack_fetched(call.context.outgoing, url, directory / "fetched")
+        files = _files_below(top / _directory(parameters))
+    variables = dict(optional_mapping(parameters, "variables", "a map from names to values"))
+    try:
+        json.dumps(variables, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise wrong_parameter("variables", f"data that JSON can hold ({error})") from error
+    return KeptModule(_packed(files), variables, _tofu_module_environment(parameters), state)
+
+
+def _inline(module: object) -> dict[str, bytes]:
+    files = {_MAIN: module} if isinstance(module, str) else module
+    expected = "the text of main.tf, or a map from names of files to their texts"
+    if not isinstance(files, Mapping) or not files:
+        raise wrong_parameter("module", expected)
+    for name, text in files.items():
+        if not isinstance(name, str) or not _FILE.fullmatch(name) or not isinstance(text, str):
+            raise wrong_parameter("module", expected)
+    return {name: text.encode("utf-8", "replace") for name, text in files.items()}
+
+
+def _directory(parameters: Mapping[str, Any]) -> str:
+    directory = optional_text(parameters, "directory", "a directory of the archive") or "."
+    path = PurePosixPath(directory)
+    if path.is_absolute() or ".." in path.parts:
+        raise wrong_parameter("directory", "a directory of the archive")
+    return str(path)
+
+
+def _files_below(top: Path) -> dict[str, bytes]:
+    files = {str(file.relative_to(top)): file.read_bytes() for file in sorted(top.rglob("*")) if file.is_file()}
+    if not any(name.endswith((".tf", ".tf.json", ".tofu")) and "/" not in name for name in files):
+        raise ActionFailed("The archive has no module there: no file that ends with .tf.", retryable=False)
+    return files
+
+
+def _packed(files: Mapping[str, bytes]) -> bytes:
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w:gz") as archive:
+        for name, content in files.items():
+            # Below a directory of its own, so that it unpacks to the same whatever is in it.
+            member = tarfile.TarInfo(f"module/{name}")
+            member.size, member.mode = len(content), 0o600
+            archive.addfile(member, io.BytesIO(content))
+    if written.tell() > limits.KEPT_MODULE_BYTES:
+        raise ActionFailed(
+            f"The module has {written.tell()} bytes, packed; at most {limits.KEPT_MODULE_BYTES} are kept.",
+            "Leave out of the archive what the module does not need.",
+            retryable=False,
+        )
+    return written.getvalue()
+
+
+def _tofu_module_environment(parameters: Mapping[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in optional_mapping(parameters, "environment", _ENVIRONMENT).items():
+        text = text_of(value)
+        if (
+            text is None
+            or not _TOFU_MODULE_NAME.fullmatch(name)
+            or "\0" in text
+            or name in _OWN_NAMES
+            or name.startswith("LD_")
+        ):
+            raise wrong_parameter(f"environment.{name}", f"{_ENVIRONMENT}; not {', '.join(sorted(_OWN_NAMES))}, LD_*")
+        found[name] = text
+    return found
+
+
+_decoder = msgspec.msgpack.Decoder(KeptModule)
+
+# Keeps the state of OpenTofu while it works: whenever the program writes its file, the file goes into the database.
+#
+# The program writes its state after every resource, so what is lost when this server dies is at most what was made
+# since the last look.
+
+LOOK_S = 0.5
+
+
+class StateKeeper:
+    """Writes one kept document, over the version that was read."""
+
+    def __init__(self, documents: Documents, name: str, module: KeptModule, version: int) -> None:
+        self._documents = documents
+        self._name = name
+        self._module = module
+        self._version = version
+        self._written: str | None = None
+        self._writing = asyncio.Lock()  # a look that is broken off goes on writing, and the last one waits for it
+
+    @asynccontextmanager
+    async def following(self, state: Path) -> AsyncIterator[None]:
+        """Keep the module before anything is made, then its state as it changes, and at the end however that comes."""
+        await self._keep(self._module.state)
+        looking = asyncio.create_task(self._look(state))
+        try:
+            yield
+        finally:
+            looking.cancel()
+            with suppress(asyncio.CancelledError):
+                await looking
+            await asyncio.shield(self._keep_file(state))
+
+    async def forget(self) -> None:
+        """Drop the document: nothing is left of what it tells."""
+        await self._documents.forget(self._name)
+
+    async def _look(self, state: Path) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await asyncio.shield(self._keep_file(state))
+
+    async def _keep_file(self, state: Path) -> None:
+        async with self._writing:
+            text = await asyncio.to_thread(_whole_state, state)
+            if text is not None and text != self._written:
+                await self._keep(text)
+
+    async def _keep(self, text: str) -> None:
+        kept = msgspec.structs.replace(self._module, state=text)
+        self._version = await self._documents.write(self._name, kept.encoded(), self._version)
+        self._written = text
+
+
+def _whole_state(state: Path) -> str | None:
+    """Return the file's text, None where there is none or it is being written just now."""
+    try:
+        text = state.read_text("utf-8")
+        msgspec.json.decode(text)
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError):
+        return None
+    return text
+
 
 _REMEDY = "The operator installs OpenTofu (tofu) or Terraform (terraform)."
 _BINARIES = ("tofu", "terraform")

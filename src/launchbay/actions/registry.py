@@ -6,24 +6,24 @@ from typing import Any
 
 from launchbay.actions.ansible import Ansible
 from launchbay.actions.approval import Approval
-from launchbay.actions.chef import Chef
-from launchbay.actions.commands import CommandCall
-from launchbay.actions.container_run import ContainerRun
+from launchbay.actions.builtin import (
+    LOGGING_ACTIONS,
+    CommandCall,
+    GetEnvironmentProperties,
+    GetInstanceContext,
+    GetSignals,
+    Serialize,
+    Wait,
+    WaitPeers,
+)
 from launchbay.actions.contract import ENTRY_POINT_GROUP, Action, ActionParameter
-from launchbay.actions.execrun import ExecRun
+from launchbay.actions.execution import Chef, ContainerRun, ExecRun
 from launchbay.actions.helm import Helm
-from launchbay.actions.instance_context import GetInstanceContext
-from launchbay.actions.kubernetes_apply import KubernetesApply
-from launchbay.actions.logging_family import LOGGING_ACTIONS
+from launchbay.actions.kubernetes import KubernetesApply
 from launchbay.actions.notify import Notify
 from launchbay.actions.opentofu import OpenTofu
-from launchbay.actions.peers import WaitPeers
-from launchbay.actions.provision import Provision
-from launchbay.actions.release import Release
+from launchbay.actions.provision import Provision, Release
 from launchbay.actions.restcall import RestCall
-from launchbay.actions.serialize import Serialize
-from launchbay.actions.signals import GetEnvironmentProperties, GetSignals
-from launchbay.actions.wait import Wait
 from launchbay.plugins import BUILT_IN as BUILT_IN_PACKAGE
 from launchbay.plugins import by_name, packaged
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter
-from launchbay.actions.foreign_data import parsed_json, storable_text
+from launchbay.actions.output import parsed_json, storable_text
 from launchbay.actions.parameters import (
     optional_duration_s,
     optional_mapping,

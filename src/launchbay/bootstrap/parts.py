@@ -49,7 +49,7 @@ from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.processes.run import Programs
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.run import RetryPacing, Surroundings
-from launchbay.service_types.cloud_account import CloudAccount
+from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
 from launchbay.store.database import Database, conninfo

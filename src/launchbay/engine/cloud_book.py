@@ -13,8 +13,8 @@ from launchbay.errors import ActionFailed, Conflict
 from launchbay.ids import new_id
 from launchbay.machines.clouds.account import GIVEN, CloudAccount, Place
 from launchbay.machines.contract import Errand
-from launchbay.service_types.cloud_account import CloudAccount as AccountType
-from launchbay.service_types.sealed import open_secrets, sign_in_purpose
+from launchbay.service_types.builtin import CloudAccount as AccountType
+from launchbay.service_types.secrets import open_secrets, sign_in_purpose
 from launchbay.store import machines as store
 from launchbay.store.database import Connection, Database
 from launchbay.store.machines import AccountRow

@@ -12,7 +12,7 @@ from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.machines.contract import Errand, Pooled
 from launchbay.service_types.contract import ServiceCall
 from launchbay.service_types.resource_pool import ResourcePool
-from launchbay.service_types.sealed import ServiceSeal
+from launchbay.service_types.secrets import ServiceSeal
 from launchbay.store import services
 from launchbay.store.database import Database
 from launchbay.store.services import OfferedOfType

@@ -13,11 +13,9 @@ from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.model.instance import BoundService, Link
 from launchbay.runtime.recorded import recorded
 from launchbay.runtime.run import JobRun
-from launchbay.service_types.contract import ServiceCall, ServiceType
-from launchbay.service_types.parameters import checked_arguments
+from launchbay.service_types.contract import ServiceCall, ServiceType, checked_arguments
 from launchbay.service_types.registry import ServiceTypes
-from launchbay.service_types.sealed import ServiceSeal, opened
-from launchbay.service_types.vault_references import is_reference, resolved
+from launchbay.service_types.secrets import ServiceSeal, is_reference, opened, resolved
 from launchbay.store import services
 from launchbay.store.database import Database
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from launchbay.actions.durations import parse_duration_s
+from launchbay.actions.parameters import parse_duration_s
 from launchbay.machines.answers import read_answers
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, kind_of, plain

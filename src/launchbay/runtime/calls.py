@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launchbay.actions.durations import parse_duration_s
+from launchbay.actions.parameters import parse_duration_s
 from launchbay.errors import ActionFailed
 from launchbay.manifest.graph import Component, Peer
 from launchbay.model.job import command_path

@@ -1,12 +1,26 @@
 """The way of machines to the key pairs in vaults: an environment may use those of the vaults that it offers."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import base64
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+
 from launchbay.auth.secret_key import SecretKey
-from launchbay.errors import ActionFailed
-from launchbay.service_types.sealed import ServiceSeal
-from launchbay.service_types.vault_entries import KEY_PAIR
+from launchbay.clock import to_ms
+from launchbay.errors import ActionFailed, Conflict, FieldErrors
+from launchbay.ids import new_id
+from launchbay.limits import PRIVATE_KEY_BYTES
+from launchbay.model.types import BOOL, INT, OBJECT, STRING, ListType
+from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand
+from launchbay.service_types.secrets import KEY_PAIR, ServiceSeal, checked_entry_name, found_entry, has_room
 from launchbay.store import services as store
 from launchbay.store.database import Database
 from launchbay.store.services import OfferedEntry
@@ -98,3 +112,245 @@ def _only_if_it_is_clear(found: Sequence[OfferedEntry], wanted: str) -> None:
             "Give the id of the key pair in place of its name.",
             retryable=False,
         )
+
+
+ED25519 = "ed25519"
+RSA = "rsa"
+ECDSA = "ecdsa"  # is read, not made
+RSA_BITS_DEFAULT = 3072
+RSA_BITS_LEAST = 2048
+RSA_BITS_MOST = 4096
+_EXPONENT = 65537
+_PrivateKey = Ed25519PrivateKey | RSAPrivateKey | EllipticCurvePrivateKey
+
+
+class BadKey(ValueError):
+    """A text is no private key that can be used, or a key of this kind cannot be made; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class KeyPair:
+    """A key pair. `private` is in OpenSSH's format without a passphrase, `public` a line of authorized_keys."""
+
+    algorithm: str
+    private: str
+    public: str
+
+
+def generate(algorithm: str, bits: int | None, comment: str) -> KeyPair:
+    """Return a new key pair. Takes seconds for long RSA keys. Raises BadKey for kinds that are not made."""
+    if algorithm == ED25519:
+        if bits is not None:
+            raise BadKey("An ed25519 key has always 256 bits; leave `bits` out.")
+        return _pair(Ed25519PrivateKey.generate(), comment)
+    if algorithm != RSA:
+        raise BadKey(f"Keys of the algorithm {algorithm[:40]!r} are not made; choose {ED25519} or {RSA}.")
+    size = RSA_BITS_DEFAULT if bits is None else bits
+    if not RSA_BITS_LEAST <= size <= RSA_BITS_MOST or size % 8:
+        raise BadKey(f"An RSA key has {RSA_BITS_LEAST} to {RSA_BITS_MOST} bits, a multiple of 8.")
+    return _pair(generate_private_key(_EXPONENT, size), comment)
+
+
+def read(text: str, comment: str) -> KeyPair:
+    """Return the key pair of a private key in OpenSSH's or a PEM format. Raises BadKey without repeating the key."""
+    data = text.strip().encode() + b"\n"
+    if len(data) > PRIVATE_KEY_BYTES:
+        raise BadKey(f"A private key has at most {PRIVATE_KEY_BYTES} bytes.")
+    read_key = (
+        serialization.load_ssh_private_key
+        if b"BEGIN OPENSSH PRIVATE KEY" in data
+        else serialization.load_pem_private_key
+    )
+    try:
+        key = read_key(data, None)
+    except (TypeError, ValueError, UnsupportedAlgorithm):
+        raise BadKey(
+            "This is no private key in OpenSSH's or a PEM format, or it has a passphrase. Give the whole text, "
+            "from the line with BEGIN to the line with END; `ssh-keygen -p -N '' -f FILE` takes a passphrase off."
+        ) from None
+    if not isinstance(key, Ed25519PrivateKey | RSAPrivateKey | EllipticCurvePrivateKey):
+        raise BadKey("Keys of this algorithm are not taken; use ed25519, RSA or ECDSA.")
+    if isinstance(key, RSAPrivateKey) and not RSA_BITS_LEAST <= key.key_size <= 4 * RSA_BITS_MOST:
+        raise BadKey(f"This RSA key has {key.key_size} bits; it must have {RSA_BITS_LEAST} or more.")
+    try:
+        return _pair(key, comment)
+    except (ValueError, UnsupportedAlgorithm):
+        raise BadKey("OpenSSH knows no keys of this kind.") from None
+
+
+def fingerprint(public: str) -> str:
+    """Return the fingerprint of a public key as `ssh-keygen -l` shows it."""
+    digest = hashlib.sha256(base64.b64decode(public.split()[1])).digest()
+    return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+
+def _pair(key: _PrivateKey, comment: str) -> KeyPair:
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return KeyPair(_algorithm(key), private.decode("ascii"), f"{public.decode('ascii')} {_one_word(comment)}")
+
+
+def _algorithm(key: _PrivateKey) -> str:
+    if isinstance(key, Ed25519PrivateKey):
+        return ED25519
+    return RSA if isinstance(key, RSAPrivateKey) else ECDSA
+
+
+def _one_word(comment: str) -> str:
+    """Return a comment that cannot begin another line or field of authorized_keys."""
+    return "".join(character if character.isprintable() and character != " " else "-" for character in comment)
+
+
+_INTERFACE = "keypair-store"
+_ID = CommandArgument(STRING, "The name of the key pair, or its id.", required=True)
+_NAME = CommandArgument(STRING, "What it is to be called.", required=True)
+_MADE = {"id": STRING, "name": STRING, "algorithm": STRING, "publicKey": STRING, "fingerprint": STRING}
+KEY_COMMANDS: Mapping[str, ServiceCommand] = {
+    "get-keypair": ServiceCommand(
+        _INTERFACE,
+        "Returns a private key, in OpenSSH's format; before it, its public half.",
+        arguments={"id": _ID},
+        intermediate=_MADE,
+        results={"privateKey": OBJECT},
+        secret_results=frozenset({"privateKey"}),
+    ),
+    "get-public-key": ServiceCommand(
+        _INTERFACE,
+        "Returns a public key as a line of authorized_keys.",
+        arguments={"id": _ID},
+        results=_MADE,
+        changes=False,
+    ),
+    "generate-keypair": ServiceCommand(
+        _INTERFACE,
+        "Makes a key pair; the private key stays in the vault.",
+        arguments={
+            "name": _NAME,
+            "algorithm": CommandArgument(STRING, "`ed25519`, the default, or `rsa`."),
+            "bits": CommandArgument(INT, "Of an RSA key: 2048 to 4096, 3072 if left out."),
+        },
+        results=_MADE,
+    ),
+    "import-keypair": ServiceCommand(
+        _INTERFACE,
+        "Takes a private key in: ed25519, RSA or ECDSA, in OpenSSH's or a PEM format, without a passphrase.",
+        arguments={
+            "name": _NAME,
+            "privateKey": CommandArgument(STRING, "The whole text of the private key.", required=True),
+        },
+        results=_MADE,
+    ),
+    "list-keypairs": ServiceCommand(
+        _INTERFACE,
+        "Lists the key pairs without their private keys, by name.",
+        results={"keypairs": ListType(OBJECT)},
+        changes=False,
+    ),
+    "delete-keypair": ServiceCommand(
+        _INTERFACE, "Deletes a key pair permanently.", arguments={"id": _ID}, results={"removed": BOOL}
+    ),
+}
+
+
+async def run_key_command(command: str, call: ServiceCall) -> Mapping[str, Any]:
+    """Carry out a command of `KEY_COMMANDS`. Raises FieldErrors, and Conflict where there is no such key pair."""
+    return await _WORK[command](call)
+
+
+async def _get(call: ServiceCall) -> dict[str, Any]:
+    async with call.transaction() as connection:
+        entry = await found_entry(connection, call, KEY_PAIR, call.arguments["id"])
+    call.report(_shown(entry.id, entry.name, entry.algorithm or "", entry.public_key or ""))
+    return {"privateKey": call.seal.open(entry.sealed, entry.id).decode()}
+
+
+async def _public(call: ServiceCall) -> dict[str, Any]:
+    async with call.transaction() as connection:
+        entry = await found_entry(connection, call, KEY_PAIR, call.arguments["id"])
+    return _shown(entry.id, entry.name, entry.algorithm or "", entry.public_key or "")
+
+
+async def _generate(call: ServiceCall) -> dict[str, Any]:
+    name = checked_entry_name(call.arguments["name"])
+    algorithm = call.arguments.get("algorithm", ED25519)
+    try:
+        # In a thread: a long RSA key takes seconds.
+        pair = await asyncio.to_thread(generate, algorithm, call.arguments.get("bits"), name)
+    except BadKey as error:
+        wrong = "bits" if "bits" in str(error) else "algorithm"
+        raise FieldErrors({wrong: [str(error)]}) from error
+    return await _keep(call, name, pair)
+
+
+async def _import(call: ServiceCall) -> dict[str, Any]:
+    name = checked_entry_name(call.arguments["name"])
+    try:
+        pair = read(call.arguments["privateKey"], name)
+    except BadKey as error:
+        raise FieldErrors({"privateKey": [str(error)]}) from error
+    return await _keep(call, name, pair)
+
+
+async def _keep(call: ServiceCall, name: str, pair: KeyPair) -> dict[str, Any]:
+    entry_id = new_id()
+    async with call.transaction() as connection:
+        await has_room(connection, call)
+        made = await store.vault_insert(
+            connection,
+            id=entry_id,
+            service_id=call.service_id,
+            kind=KEY_PAIR,
+            name=name,
+            sealed=call.seal.seal(pair.private.encode(), entry_id),
+            algorithm=pair.algorithm,
+            public_key=pair.public,
+        )
+        if not made:
+            raise Conflict(
+                f"The vault has a key pair {name!r} already.",
+                "Choose another name, or delete that key pair first.",
+                code="KeyPairTaken",
+            )
+    return _shown(entry_id, name, pair.algorithm, pair.public)
+
+
+async def _list(call: ServiceCall) -> dict[str, Any]:
+    async with call.transaction() as connection:
+        rows = await store.entries(connection, service_id=call.service_id, kind=KEY_PAIR)
+    return {
+        "keypairs": [
+            {
+                **_shown(row.id, row.name, row.algorithm or "", row.public_key or ""),
+                "createdAt": to_ms(row.created_at),
+            }
+            for row in rows
+        ]
+    }
+
+
+async def _delete(call: ServiceCall) -> dict[str, Any]:
+    async with call.transaction() as connection:
+        entry = await store.find(connection, service_id=call.service_id, kind=KEY_PAIR, name=call.arguments["id"])
+        return {"removed": entry is not None and await store.vault_delete(connection, id=entry.id) > 0}
+
+
+_WORK: Mapping[str, Callable[[ServiceCall], Awaitable[dict[str, Any]]]] = {
+    "get-keypair": _get,
+    "get-public-key": _public,
+    "generate-keypair": _generate,
+    "import-keypair": _import,
+    "list-keypairs": _list,
+    "delete-keypair": _delete,
+}
+
+
+def _shown(entry_id: str, name: str, algorithm: str, public: str) -> dict[str, Any]:
+    return {
+        "id": entry_id,
+        "name": name,
+        "algorithm": algorithm,
+        "publicKey": public,
+        "fingerprint": fingerprint(public),
+    }

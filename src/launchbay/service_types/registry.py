@@ -6,12 +6,9 @@ from typing import Any
 
 from launchbay.plugins import BUILT_IN as BUILT_IN_PACKAGE
 from launchbay.plugins import by_name, packaged
-from launchbay.service_types.cloud_account import CloudAccount
+from launchbay.service_types.builtin import CloudAccount, SecureStore, SharedInstances, WorkflowService
 from launchbay.service_types.contract import ENTRY_POINT_GROUP, ServiceCommand, ServiceParameter, ServiceType
 from launchbay.service_types.resource_pool import ResourcePool
-from launchbay.service_types.shared_instances import SharedInstances
-from launchbay.service_types.vault import SecureStore
-from launchbay.service_types.workflow_service import WorkflowService
 
 BUILT_IN: tuple[ServiceType, ...] = (
     WorkflowService(),

@@ -24,8 +24,7 @@ from launchbay.model.archive import (
     with_revision_ids,
 )
 from launchbay.model.environment import Marker, Property
-from launchbay.service_types.contract import ParameterScope, ServiceType
-from launchbay.service_types.parameters import ServiceParameters, changed_parameters
+from launchbay.service_types.contract import ParameterScope, ServiceParameters, ServiceType, changed_parameters
 from launchbay.store import applications, services
 from launchbay.store import users as role_store
 from launchbay.store.database import Connection

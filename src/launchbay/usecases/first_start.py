@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from launchbay.auth.authentication import Passwords
 from launchbay.auth.gate import ADMINISTRATOR_TEXT, GUEST_TEXT
 from launchbay.ids import new_id
-from launchbay.service_types.vault import SecureStore
-from launchbay.service_types.workflow_service import WorkflowService
+from launchbay.service_types.builtin import SecureStore, WorkflowService
 from launchbay.store import environments, organizations, services, users
 from launchbay.store.database import Connection, Database
 from launchbay.store.users import RoleKind

@@ -4,7 +4,7 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Actor, Permission, Resource
 from launchbay.errors import NotFound
 from launchbay.ids import new_id
-from launchbay.service_types.ssh_keys import fingerprint
+from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store import machines as store
 from launchbay.store.machines import HostKeyRow
 from launchbay.usecases.desk import Desk

@@ -16,7 +16,7 @@ from launchbay.manifest.graph import SCALER, SUBMODULE, CompiledManifest
 from launchbay.manifest.services import unmet_needs
 from launchbay.model.environment import EnvironmentView
 from launchbay.planning import view_of
-from launchbay.service_types.shared_instances import CATALOG
+from launchbay.service_types.builtin import CATALOG
 from launchbay.store import applications, instances
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection, refuse_vanished

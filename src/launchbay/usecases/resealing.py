@@ -15,8 +15,7 @@ from launchbay.auth.secret_key import SealBroken, SecretKey, TextSeal
 from launchbay.auth.tokens import session_key_purpose
 from launchbay.model import redaction
 from launchbay.model.instance import Binding
-from launchbay.service_types.sealed import parameter_purpose, sign_in_purpose
-from launchbay.service_types.vault_references import kept_purpose
+from launchbay.service_types.secrets import kept_purpose, parameter_purpose, sign_in_purpose
 from launchbay.store import keys
 from launchbay.store import keys as store
 from launchbay.store.database import Database

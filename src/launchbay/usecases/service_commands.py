@@ -10,9 +10,8 @@ from launchbay.auth.audit import entered_once
 from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import FieldErrors
 from launchbay.limits import COMMAND_REPORTS
-from launchbay.service_types.contract import ServiceCall
-from launchbay.service_types.parameters import checked_arguments
-from launchbay.service_types.sealed import ServiceSeal, open_secrets
+from launchbay.service_types.contract import ServiceCall, checked_arguments
+from launchbay.service_types.secrets import ServiceSeal, open_secrets
 from launchbay.store.database import Connection
 from launchbay.store.services import Service
 from launchbay.usecases.desk import Desk

@@ -7,9 +7,8 @@ from typing import Any
 from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Permission
 from launchbay.errors import Conflict, FieldErrors
-from launchbay.service_types.contract import ParameterScope, ServiceType
-from launchbay.service_types.parameters import MASK, ServiceParameters, changed_parameters
-from launchbay.service_types.vault_references import SECRET_NAME, VAULT, is_reference, reference, resolved
+from launchbay.service_types.contract import MASK, ParameterScope, ServiceParameters, ServiceType, changed_parameters
+from launchbay.service_types.secrets import SECRET_NAME, VAULT, is_reference, reference, resolved
 from launchbay.store import services
 from launchbay.store.database import Connection
 from launchbay.usecases.desk import Desk

@@ -12,9 +12,8 @@ from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import NamedRow, new_id
-from launchbay.service_types.contract import ServiceType
-from launchbay.service_types.parameters import MASK, ServiceParameters
-from launchbay.service_types.sealed import open_stored, seal_parameters
+from launchbay.service_types.contract import MASK, ServiceParameters, ServiceType
+from launchbay.service_types.secrets import open_stored, seal_parameters
 from launchbay.store import machines
 from launchbay.store import services as store
 from launchbay.store.database import Connection

@@ -10,8 +10,7 @@ from launchbay.console.parameter_fields import Field, filled, values, with_error
 from launchbay.console.visit import HOME, Visit
 from launchbay.console.wording import compact, pretty
 from launchbay.errors import BadRequest, Conflict, FieldErrors, LaunchbayError
-from launchbay.service_types.contract import CommandArgument, ServiceCommand, ServiceParameter
-from launchbay.service_types.parameters import MASK
+from launchbay.service_types.contract import MASK, CommandArgument, ServiceCommand, ServiceParameter
 from launchbay.usecases import service_commands, services
 
 _PARAMETER = "parameter:"

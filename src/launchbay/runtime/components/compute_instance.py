@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from launchbay.actions.durations import parse_duration_s
-from launchbay.actions.live_log import LiveLog
+from launchbay.actions.output import LiveLog
+from launchbay.actions.parameters import parse_duration_s
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.model.job import step_path, workflow_path

@@ -3,7 +3,7 @@
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.service_types.ssh_keys import fingerprint
+from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store.machines import HostKeyRow
 from launchbay.usecases import host_keys
 from launchbay.web.answers import Answer, Empty

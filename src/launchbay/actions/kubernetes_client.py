@@ -1,0 +1,334 @@
+"""YAML from outside as data: any number of documents, within bounds, with the scalars of YAML 1.2's core schema.
+
+The text is looked at as events before anything is made of it: the loader of the library recurses in C and would die of
+deep nesting, and what aliases share would be written out later (quality.md §3).
+"""
+
+import asyncio
+import base64
+import binascii
+import re
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import httpx
+import msgspec
+import yaml
+
+from launchbay import limits
+from launchbay.actions.parameters import wrong_parameter
+from launchbay.egress.http import OutgoingAnswer, OutgoingHttp
+from launchbay.errors import ActionFailed, OutgoingFailed
+
+
+class _Loader(yaml.CSafeLoader):
+    """Without the dates, base-60 numbers, `yes` and `on` of YAML 1.1."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - the library's attribute
+
+
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", [*"~nN", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", [*"tTfF"]),
+    ("int", r"[-+]?[0-9]+|0x[0-9a-fA-F]+", [*"-+0123456789"]),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", [*"-+.0123456789"]),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), _first)
+
+
+def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    # A leading zero is no octal number in YAML 1.2.
+    text = str(loader.construct_scalar(node))
+    return int(text, 16 if "x" in text else 10)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
+
+
+def read_documents(text: str) -> list[Any]:
+    """Return the documents that are not empty. Raises ValueError with what is wrong and where."""
+    try:
+        _check(text)
+        return [document for document in yaml.load_all(text, Loader=_Loader) if document is not None]
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())[:300]) from None
+
+
+def _check(text: str) -> None:
+    depth = nodes = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        line = event.start_mark.line + 1 if event.start_mark else 0
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        nodes += isinstance(event, yaml.NodeEvent)
+        if isinstance(event, yaml.AliasEvent):
+            problem = f"line {line}: write out what the alias stands for"
+            raise ValueError(problem)  # noqa: TRY004 - it is the text that is wrong, and no type
+        if depth > limits.MANIFEST_DEPTH:
+            raise ValueError(f"line {line}: nested more than {limits.MANIFEST_DEPTH} deep")
+        if nodes > limits.KUBERNETES_NODES:
+            raise ValueError(f"line {line}: more than {limits.KUBERNETES_NODES} values")
+
+
+_EXPECTED = "a kubeconfig (its text or the map), or a map with server and token, and ca where it is needed"
+_ONE = "launchbay"
+_PROGRAMS = ("exec", "auth-provider")
+
+
+class KubeAccess(msgspec.Struct, frozen=True):
+    """An API server, and what it knows the caller by. Certificates and keys are PEM texts."""
+
+    server: str
+    token: str = ""
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """Return what to trust and to show. Raises ActionFailed for what is no certificate or key."""
+        try:
+            context = ssl.create_default_context(cadata=self.ca or None)
+            if self.certificate:
+                # The standard library reads a certificate of ours from files alone.
+                with tempfile.TemporaryDirectory(prefix="launchbay-") as directory:
+                    pair = Path(directory, "pair.pem")
+                    pair.touch(mode=0o600)
+                    pair.write_text(f"{self.certificate}\n{self.key}\n", "ascii")
+                    context.load_cert_chain(pair)
+        except (ssl.SSLError, OSError, ValueError) as error:
+            raise ActionFailed(
+                f"The certificates for {self.server} cannot be read: {error}.", retryable=False
+            ) from None
+        return context
+
+    def kubeconfig(self, address: str) -> str:
+        """Return a kubeconfig for a program that dials this address, which was checked, and still verifies the name."""
+        url = httpx.URL(self.server)
+        cluster: dict[str, Any] = {"server": str(url.copy_with(host=address))}
+        if url.scheme == "https":
+            cluster["tls-server-name"] = url.host
+        if self.ca:
+            cluster["certificate-authority-data"] = _encoded(self.ca)
+        user: dict[str, Any] = {"token": self.token} if self.token else {}
+        if self.certificate:
+            user |= {"client-certificate-data": _encoded(self.certificate), "client-key-data": _encoded(self.key)}
+        return msgspec.json.encode(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": _ONE,
+                "contexts": [{"name": _ONE, "context": {"cluster": _ONE, "user": _ONE}}],
+                "clusters": [{"name": _ONE, "cluster": cluster}],
+                "users": [{"name": _ONE, "user": user}],
+            }
+        ).decode()
+
+    def secrets(self) -> list[str]:
+        """Return what must not be shown."""
+        return [text for text in (self.token, self.key) if text]
+
+
+def read_access(value: Any) -> KubeAccess:
+    """Return the access that a parameter gives. Raises ActionFailed; nothing of the value is repeated."""
+    if isinstance(value, str):
+        try:
+            [value] = read_documents(value)
+        except ValueError as error:
+            raise wrong_parameter("cluster", f"{_EXPECTED} ({error})") from None
+    if not isinstance(value, Mapping):
+        raise wrong_parameter("cluster", _EXPECTED)
+    access = _of_kubeconfig(value) if "clusters" in value else _plain(value)
+    if not access.server.startswith(("https://", "http://")):
+        raise wrong_parameter("cluster", f"{_EXPECTED}; the server is an https:// address")
+    return access
+
+
+def _plain(value: Mapping[str, Any]) -> KubeAccess:
+    try:
+        return msgspec.convert(dict(value), KubeAccess)
+    except msgspec.ValidationError as error:
+        raise wrong_parameter("cluster", f"{_EXPECTED} ({error})") from None
+
+
+def _of_kubeconfig(config: Mapping[str, Any]) -> KubeAccess:
+    context = _named(config, "contexts", config.get("current-context"), "context")
+    cluster = _named(config, "clusters", context.get("cluster"), "cluster")
+    user = _named(config, "users", context.get("user"), "user")
+    if any(user.get(each) for each in _PROGRAMS):
+        raise ActionFailed(
+            "The kubeconfig signs in with a program (exec, auth-provider), which is not started on this server.",
+            "Give a token, or a certificate with its key, such as those of a service account.",
+            retryable=False,
+        )
+    if cluster.get("insecure-skip-tls-verify"):
+        raise ActionFailed(
+            "The kubeconfig does not check the API server's certificate (insecure-skip-tls-verify).",
+            "Give certificate-authority-data in its place.",
+            retryable=False,
+        )
+    return KubeAccess(
+        server=str(cluster.get("server") or ""),
+        token=str(user.get("token") or ""),
+        ca=_decoded(cluster, "certificate-authority-data"),
+        certificate=_decoded(user, "client-certificate-data"),
+        key=_decoded(user, "client-key-data"),
+    )
+
+
+def _named(config: Mapping[str, Any], several: str, name: object, kind: str) -> Mapping[str, Any]:
+    entries = config.get(several)
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, Mapping) and entry.get("name") == name and isinstance(entry.get(kind), Mapping):
+            found: Mapping[str, Any] = entry[kind]
+            return found
+    raise wrong_parameter("cluster", f"a kubeconfig that has the {kind} {str(name)[:80]!r}")
+
+
+def _decoded(entry: Mapping[str, Any], name: str) -> str:
+    text = entry.get(name)
+    if not text:
+        return ""
+    with suppress(binascii.Error, ValueError):
+        return base64.b64decode(str(text), validate=True).decode("ascii")
+    raise wrong_parameter("cluster", f"base64 of PEM in {name}")
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode("ascii")
+
+
+FIELD_MANAGER = "launchbay"
+_RETRYABLE = frozenset((408, 409, 429))
+
+
+class ObjectRef(NamedTuple):
+    """One object of a cluster; the namespace is empty for what belongs to none."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {where}{self.name}"
+
+
+class _Resource(NamedTuple):
+    plural: str
+    is_namespaced: bool
+
+
+class KubeApi:
+    """One cluster. Its methods raise ActionFailed."""
+
+    def __init__(self, outgoing: OutgoingHttp, access: KubeAccess) -> None:
+        self._outgoing = outgoing
+        self._access = access
+        self._resources: dict[str, dict[str, _Resource]] = {}
+
+    async def place(self, found: Mapping[str, Any], namespace: str) -> ObjectRef:
+        """Return where an object belongs: in the given namespace, if it names none and its kind has one."""
+        api_version, kind, metadata = found["apiVersion"], found["kind"], found["metadata"]
+        resource = await self._resource(api_version, kind)
+        own = str(metadata.get("namespace") or namespace) if resource.is_namespaced else ""
+        return ObjectRef(api_version, kind, own, metadata["name"])
+
+    async def apply(self, ref: ObjectRef, body: Mapping[str, Any], *, force: bool) -> tuple[dict[str, Any], bool]:
+        """Apply an object on the server's side; return it, and whether it is new."""
+        query = urlencode({"fieldManager": FIELD_MANAGER, "force": str(force).lower()})
+        answer = await self._ask(
+            "PATCH", f"{await self._path(ref)}?{query}", msgspec.json.encode(body), "application/apply-patch+yaml"
+        )
+        return self._read(answer, f"{ref} cannot be applied"), answer.status == 201
+
+    async def read(self, ref: ObjectRef) -> dict[str, Any] | None:
+        """Return an object as it is now, None where it is gone."""
+        answer = await self._ask("GET", await self._path(ref))
+        return None if answer.status == 404 else self._read(answer, f"{ref} cannot be read")
+
+    async def delete(self, ref: ObjectRef) -> None:
+        """Ask for the end of an object and of what belongs to it; one that is gone is a success."""
+        body = msgspec.json.encode({"propagationPolicy": "Foreground"})
+        answer = await self._ask("DELETE", await self._path(ref), body, "application/json")
+        if answer.status != 404:
+            self._read(answer, f"{ref} cannot be deleted")
+
+    async def _path(self, ref: ObjectRef) -> str:
+        resource = await self._resource(ref.api_version, ref.kind)
+        namespace = f"/namespaces/{quote(ref.namespace, safe='')}" if resource.is_namespaced else ""
+        return f"{_root(ref.api_version)}{namespace}/{resource.plural}/{quote(ref.name, safe='')}"
+
+    async def _resource(self, api_version: str, kind: str) -> _Resource:
+        """Find out how the server calls a kind; a definition that was just applied may take a moment."""
+        for pause_s in (0.0, 0.5, 1.0, 2.0):
+            await asyncio.sleep(pause_s)
+            known = self._resources.get(api_version, {})
+            if kind not in known:
+                known = self._resources[api_version] = await self._discover(api_version)
+            if kind in known:
+                return known[kind]
+        raise ActionFailed(
+            f"The cluster has no kind {kind!r} in {api_version!r}.",
+            "Correct apiVersion and kind, or apply its definition before.",
+        )
+
+    async def _discover(self, api_version: str) -> dict[str, _Resource]:
+        answer = await self._ask("GET", _root(api_version))
+        if answer.status == 404:
+            return {}
+        listed = self._read(answer, f"The kinds of {api_version} cannot be read").get("resources") or []
+        return {
+            str(each["kind"]): _Resource(str(each["name"]), bool(each.get("namespaced")))
+            for each in listed
+            if isinstance(each, dict) and "/" not in str(each.get("name", "/")) and each.get("kind")
+        }
+
+    async def _ask(self, method: str, path: str, body: bytes = b"", media_type: str = "") -> OutgoingAnswer:
+        headers = {"Accept": "application/json"}
+        if media_type:
+            headers["Content-Type"] = media_type
+        if self._access.token:
+            headers["Authorization"] = f"Bearer {self._access.token}"
+        url = self._access.server.rstrip("/") + path
+        try:
+            return await self._outgoing.request(
+                method, url, headers=headers, body=body, timeout_s=limits.KUBERNETES_CALL_S
+            )
+        except OutgoingFailed as error:
+            raise ActionFailed(*error.sentences, retryable=error.retryable) from error
+
+    def _read(self, answer: OutgoingAnswer, problem: str) -> dict[str, Any]:
+        try:
+            document = msgspec.json.decode(answer.body)
+        except msgspec.DecodeError:
+            document = None
+        if 200 <= answer.status < 300 and isinstance(document, dict):
+            return document
+        message = str(document.get("message", "")) if isinstance(document, dict) else ""
+        raise ActionFailed(
+            f"{problem}: the cluster answered {answer.status}" + (f": {message[:500]}" if message else "."),
+            retryable=answer.status >= 500 or answer.status in _RETRYABLE,
+        )
+
+
+@asynccontextmanager
+async def kube_api(outgoing: OutgoingHttp, access: KubeAccess) -> AsyncIterator[KubeApi]:
+    """Give the API of a cluster."""
+    client = outgoing.trusting(await asyncio.to_thread(access.ssl_context))
+    try:
+        yield KubeApi(client, access)
+    finally:
+        await client.aclose()
+
+
+def _root(api_version: str) -> str:
+    segments = [quote(segment, safe="") for segment in api_version.split("/")]
+    return "/api/" + segments[0] if len(segments) == 1 else "/apis/" + "/".join(segments)
