@@ -15,9 +15,9 @@ from unittest.mock import patch
 
 from launchbay.bootstrap.main import main
 from launchbay.engine.journal import PostgresJournal
-from launchbay.machines import running
-from launchbay.machines.clouds.cloud import Node
-from launchbay.machines.clouds.making import Making
+from launchbay.machines import remote_commands
+from launchbay.machines.clouds.driver import Node
+from launchbay.machines.clouds.provider import Making
 from launchbay.model.job import StepStatus, move_step
 from launchbay.store import database, instances, jobs, schedules
 from launchbay.store.database import Connection
@@ -159,9 +159,9 @@ def no_adoption() -> None:
     """Begin a remote command anew after a crash, as if nothing was known of the one that was begun."""
 
     def key(errand: Any, machine: Any, purpose: str = "") -> str:
-        return f"{running.job_prefix(errand)}{os.getpid()}-{errand.tag[:16]}{purpose}"
+        return f"{remote_commands.job_prefix(errand)}{os.getpid()}-{errand.tag[:16]}{purpose}"
 
-    patch.object(running, "run_key", key).start()
+    patch.object(remote_commands, "run_key", key).start()
 
 
 def no_take_over() -> None:

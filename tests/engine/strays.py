@@ -7,9 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from launchbay.errors import ActionFailed
 from launchbay.ids import new_id
-from launchbay.machines.contract import Errand
-from launchbay.machines.marks import Marks
-from launchbay.machines.sweep import Found
+from launchbay.machines.contract import Errand, Found, Marks
 from launchbay.model.machine import Machine
 from tests.machines.errands import errand
 

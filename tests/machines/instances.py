@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from launchbay.machines.answers import Answer, Answers
-from launchbay.machines.dry_run import DryRun
+from launchbay.machines.dry_run import Answer, Answers, DryRun
 from launchbay.machines.registry import Providers
 from launchbay.model.environment import EnvironmentView
 from tests.machines.lab import Lab

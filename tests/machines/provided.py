@@ -7,9 +7,8 @@ from pathlib import Path
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
-from launchbay.machines.contract import Errand, Pooled
+from launchbay.machines.contract import Errand, Parts, Pooled
 from launchbay.machines.dialling import CheckedReach
-from launchbay.machines.parts import Parts
 from tests.machines.hosts import Hosts
 
 

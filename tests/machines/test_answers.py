@@ -7,7 +7,7 @@ import pytest
 
 from launchbay.bootstrap.answers_file import read_answers_file
 from launchbay.errors import CannotStart
-from launchbay.machines.answers import Answer, Answers, of_policies
+from launchbay.machines.dry_run import Answer, Answers, of_policies
 
 FILE = """
     answers:

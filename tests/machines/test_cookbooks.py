@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay import limits
-from launchbay.machines.cookbooks import repacked
+from launchbay.machines.chef import repacked
 
 
 def archive(*members: tuple[str, bytes] | tarfile.TarInfo) -> bytes:

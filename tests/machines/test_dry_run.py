@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.answers import Answers
 from launchbay.machines.contract import MachineProvider
-from launchbay.machines.dry_run import DryRun
+from launchbay.machines.dry_run import Answers, DryRun
 from launchbay.model.machine import ChefRun, MachineSpec, RemoteCommand
 from tests.machines.errands import MACHINE, Log, errand
 from tests.machines.instances import answer

@@ -3,7 +3,7 @@
 import pytest
 
 from launchbay import limits
-from launchbay.machines.live_output import Lines
+from launchbay.machines.remote_commands import Lines
 from launchbay.model.redaction import MASK, Disguises, Stream
 
 SECRET = "correct horse battery"

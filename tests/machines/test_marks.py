@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.machines.marks import PREFIX, Marks
+from launchbay.machines.contract import PREFIX, Marks
 from tests.machines.errands import errand
 
 

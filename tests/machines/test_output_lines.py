@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay import limits
-from launchbay.machines.live_output import Kept, Lines
+from launchbay.machines.remote_commands import Kept, Lines
 from tests.machines.errands import errand
 
 

@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from launchbay.errors import InvalidManifest
-from launchbay.machines.answers import Answer
+from launchbay.machines.dry_run import Answer
 from launchbay.manifest_tests.reading import is_suite, read_suite, suite_of
 from launchbay.manifest_tests.suite import Suite, Verb
 

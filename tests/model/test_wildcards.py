@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.wildcards import fits
+from launchbay.machines.dry_run import fits
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ OPENS = re.compile(
 WAYS = {
     "egress/transport.py": "dials the addresses that it has judged",
     "egress/mail.py": "the operator's mail server",
-    "machines/ssh_connection.py": "addresses that `Parts.reach` has judged",
-    "machines/clouds/checked_http.py": "addresses that `Parts.reach` has judged",
+    "machines/ssh.py": "addresses that `Parts.reach` has judged",
+    "machines/clouds/ec2.py": "addresses that `Parts.reach` has judged",
     "machines/containers/engine_api.py": "the socket that the operator named",
 }
 # Programs of users, which talk to a server, and none of whose code runs in one.

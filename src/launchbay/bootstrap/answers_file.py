@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from launchbay.errors import CannotStart, InvalidManifest
-from launchbay.machines.answers import Answers, read_answers
+from launchbay.machines.dry_run import Answers, read_answers
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import expect_mapping
 from launchbay.model.findings import Findings

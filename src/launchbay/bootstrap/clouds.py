@@ -10,10 +10,8 @@ from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.engine.cloud_book import PostgresCloudBook
 from launchbay.engine.sweeper import Sweeper
-from launchbay.machines.contract import Errand, MachineProvider
-from launchbay.machines.parts import Parts
+from launchbay.machines.contract import Errand, MachineProvider, Parts, Sweepable
 from launchbay.machines.registry import Late, Providers
-from launchbay.machines.sweep import Sweepable
 from launchbay.settings import Settings
 from launchbay.store.database import Database
 

@@ -11,9 +11,8 @@ from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp
 from launchbay.engine.host_pools import EnvironmentPools
 from launchbay.engine.pinned_hosts import PinnedHosts
-from launchbay.machines.contract import MachineProvider
+from launchbay.machines.contract import MachineProvider, Parts
 from launchbay.machines.dialling import CheckedReach
-from launchbay.machines.parts import Parts
 from launchbay.machines.registry import Late, Providers
 from launchbay.service_types.key_pairs import KeyPairs
 from launchbay.settings import Settings

@@ -5,10 +5,9 @@ from typing import Any
 
 from launchbay.engine.cloud_book import account_of
 from launchbay.errors import ActionFailed
-from launchbay.machines.clouds.calls import CloudCalls
 from launchbay.machines.clouds.order import DEFAULT_REGION
-from launchbay.machines.contract import Errand, Reach
-from launchbay.machines.marks import INSTALLATION
+from launchbay.machines.clouds.provider import CloudCalls
+from launchbay.machines.contract import INSTALLATION, Errand, Reach
 from launchbay.model.redaction import Masking
 
 _NOBODY = {INSTALLATION: "nobody"}  # a question that is answered with no machines, but only to who may sign in

@@ -15,8 +15,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.clock import Clock
-from launchbay.machines.contract import Errand
-from launchbay.machines.sweep import Found, Sweepable
+from launchbay.machines.contract import Errand, Found, Sweepable
 from launchbay.model.instance import InstanceStatus
 from launchbay.runtime.state import InstanceState
 from launchbay.store import audit, machines

@@ -18,10 +18,14 @@ A provider whose machines are reached by SSH leaves commands and files to `launc
 shell of another kind (`shell.py`) uses `running.py`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, Self, runtime_checkable
 
+from launchbay.egress.http import OutgoingHttp
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, WayIn
 from launchbay.model.redaction import MASK, Disguises, Stream
 
@@ -221,4 +225,143 @@ class RunsImages(Protocol):
 
     async def run_image(self, errand: Errand, run: ImageRun) -> CommandResult:
         """Run it once for each attempt of a step: a recovery after a crash goes on with what is there."""
+        ...
+
+
+PREFIX = "launchbay."
+INSTALLATION = f"{PREFIX}installation"
+ORGANIZATION = f"{PREFIX}organization"
+INSTANCE = f"{PREFIX}instance"
+TAG = f"{PREFIX}tag"
+_VALUE_CHARS = 255  # that a tag of EC2 may have
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """Whose machine it is.
+
+    `installation` tells machines of one installation from those of another that works in the same account. `tag` is the
+    errand's, and `number` the machine's place among all of its instance.
+    """
+
+    installation: str
+    organization: str
+    environment: str
+    instance: str
+    component: str
+    role: str
+    number: int
+    tag: str
+
+    @classmethod
+    def of(cls, installation: str, errand: Errand, role: str, number: int) -> Self:
+        """Return the marks of a machine that is about to be made."""
+        return cls(
+            installation=installation,
+            organization=errand.organization_id,
+            environment=errand.environment_id,
+            instance=errand.instance_id,
+            component=_cut(errand.component),
+            role=_cut(role),
+            number=number,
+            tag=errand.tag,
+        )
+
+    @classmethod
+    def read(cls, written: Mapping[str, str]) -> Self | None:
+        """Return the marks among a machine's tags, None where it has none of ours or they were changed."""
+        values = {name: written.get(f"{PREFIX}{name}") for name in cls.__slots__}
+        number = values.pop("number") or ""
+        texts = {name: value for name, value in values.items() if value is not None}
+        if len(texts) < len(values) or not (number.isascii() and number.isdigit()):
+            return None
+        return cls(**texts, number=int(number))
+
+    def written(self) -> dict[str, str]:
+        """Return the tags."""
+        return {f"{PREFIX}{name}": str(getattr(self, name)) for name in self.__slots__}
+
+
+def _cut(text: str) -> str:
+    return text[:_VALUE_CHARS]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """`directory` is a place on this server for what belongs to machines."""
+
+    keys: KeySource
+    host_keys: HostKeys
+    pools: HostPools
+    reach: Reach
+    outgoing: OutgoingHttp
+    directory: Path
+
+
+# A way into a machine: something that has a POSIX shell there run a script, and puts and gets files.
+#
+# `running.py` builds commands with live output, time-outs and adoption after a crash on it, so a provider that can
+# offer a `Shell` has all of that. `ssh.py` and `local.py` are two of them.
+
+Taker = Callable[[bytes], None]
+
+
+class ShellLost(Exception):
+    """The way into the machine broke; what was begun there goes on. Another attempt may reach it again."""
+
+
+class Shell(Protocol):
+    """An open way into a machine. Its methods raise ShellLost, and `ActionFailed` where no other attempt would help."""
+
+    async def script(self, text: str, stdout: Taker, stderr: Taker) -> int:
+        """Have `sh` run the text and return its exit code; what it writes is handed over as it comes.
+
+        A script that is cancelled may still run to its end there.
+        """
+        ...
+
+    async def put(self, name: str, content: bytes) -> None:
+        """Write a file, over one that is there; a relative name begins where commands begin."""
+        ...
+
+    async def get(self, name: str, most_bytes: int) -> bytes:
+        """Read a file of at most so many bytes."""
+        ...
+
+
+OpenShell = Callable[[], AbstractAsyncContextManager[Shell]]
+"""Opens the way anew: at first, and after it was lost. Raises as the methods of a `Shell` do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A machine that is there, and what it says of itself. `made_at` is None where nobody knows."""
+
+    machine: Machine
+    marks: Marks
+    made_at: datetime | None
+
+
+@runtime_checkable
+class Sweepable(Protocol):
+    """A provider whose machines outlive the process that makes them. It is a `MachineProvider` too."""
+
+    @property
+    def name(self) -> str:
+        """The provider's name."""
+        ...
+
+    def found(self, errand: Errand) -> AsyncIterator[Found]:
+        """Return every machine of this installation, of all organizations.
+
+        A place that does not answer is told with `errand.log` and passed over.
+        """
+        ...
+
+    async def stands(self, errand: Errand, machine: Machine) -> bool:
+        """Tell whether a machine that was found still is there. Raises ActionFailed where nobody knows."""
+        ...
+
+    async def release(self, errand: Errand, machine: Machine) -> None:
+        """Take a machine down. Raises ActionFailed."""
         ...

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from launchbay.errors import CannotStart
-from launchbay.machines.answers import Answers
 from launchbay.machines.contract import ENTRY_POINT_GROUP, MachineProvider
-from launchbay.machines.dry_run import DryRun
+from launchbay.machines.dry_run import Answers, DryRun
 from launchbay.plugins import BUILT_IN, by_name, packaged
 
 NONE = "none"

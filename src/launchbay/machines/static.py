@@ -10,8 +10,7 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.errors import ActionFailed, AddressRefused
-from launchbay.machines.contract import Errand, Pooled
-from launchbay.machines.parts import Parts
+from launchbay.machines.contract import Errand, Parts, Pooled
 from launchbay.machines.ssh import Ssh
 from launchbay.model.machine import (
     PORTS,

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from launchbay.errors import InvalidManifest
+from launchbay.machines.dry_run import fits
 from launchbay.manifest_tests.reading import is_suite, read_suite, suite_of
 from launchbay.manifest_tests.running import Outcome, UnusableManifest, Workbench
-from launchbay.model.wildcards import fits
 
 _UNREADABLE = 2
 

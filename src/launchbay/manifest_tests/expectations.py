@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from launchbay.machines.dry_run import fits
 from launchbay.manifest_tests.suite import Expectation, Expected, ExpectedStep
 from launchbay.manifest_tests.watching import Performed
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.wildcards import fits
 
 _SHOWN_CHARS = 300
 _STEPS_SHOWN = 20

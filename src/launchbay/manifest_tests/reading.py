@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from launchbay.actions.parameters import parse_duration_s
-from launchbay.machines.answers import read_answers
+from launchbay.machines.dry_run import read_answers
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, kind_of, plain
 from launchbay.manifest_tests.suite import Act, Case, Expectation, Expected, ExpectedStep, Suite, Verb

@@ -12,7 +12,7 @@ from launchbay import limits
 from launchbay.actions.registry import Registry
 from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import BadRequest, InvalidManifest, WorkflowFailed
-from launchbay.machines.answers import Answers
+from launchbay.machines.dry_run import Answers
 from launchbay.machines.registry import POLICY, Providers
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest.graph import CompiledManifest

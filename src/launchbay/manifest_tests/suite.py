@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from launchbay.machines.answers import Answers
+from launchbay.machines.dry_run import Answers
 from launchbay.model.environment import EnvironmentView
 
 Services = Mapping[str, Mapping[str, Any]]  # interface → pin → a command's results, or a signal's value

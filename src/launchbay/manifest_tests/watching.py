@@ -11,9 +11,8 @@ from urllib.parse import unquote
 from launchbay.actions.contract import Action, ActionCall, ActionParameter, ChangesRoles, Roles
 from launchbay.actions.registry import Registry
 from launchbay.errors import ActionFailed
-from launchbay.machines.answers import Answers
 from launchbay.machines.contract import Errand
-from launchbay.machines.dry_run import DryRun
+from launchbay.machines.dry_run import Answers, DryRun
 from launchbay.manifest.graph import COMPUTE
 from launchbay.model.machine import CommandResult, Machine, MachineSpec, RemoteCommand
 

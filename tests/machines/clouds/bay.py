@@ -10,13 +10,10 @@ from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
 from launchbay.machines.clouds.account import CloudAccount, Place
-from launchbay.machines.clouds.calls import CloudCalls
-from launchbay.machines.clouds.cloud import Node
-from launchbay.machines.clouds.provider import CloudMachines
-from launchbay.machines.contract import Errand, Pooled
+from launchbay.machines.clouds.driver import Node
+from launchbay.machines.clouds.provider import CloudCalls, CloudMachines
+from launchbay.machines.contract import INSTALLATION, Errand, Parts, Pooled
 from launchbay.machines.dialling import CheckedReach
-from launchbay.machines.marks import INSTALLATION
-from launchbay.machines.parts import Parts
 from launchbay.model.machine import MachineSpec
 from tests.machines.clouds.moto import IMAGE, SIZE
 from tests.machines.errands import Log, errand

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launchbay import limits
-from launchbay.machines.clouds.cloud import CloudFailed, Endpoint
+from launchbay.machines.clouds.driver import CloudFailed, Endpoint
 from launchbay.machines.clouds.ec2 import Ec2
 from tests.machines.clouds.bay import REGION, account
 

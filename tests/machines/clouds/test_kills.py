@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.machines.marks import INSTANCE
+from launchbay.machines.contract import INSTANCE
 from tests.api.running import accepted
 from tests.durability.servers import Process
 from tests.machines.clouds.bay import REGION, Bay, bay

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.clouds.disks import Disk
-from launchbay.machines.clouds.order import Order, asked_account, read_order
+from launchbay.machines.clouds.order import Disk, Order, asked_account, read_order
 from tests.machines.clouds.bay import account, spec
 
 ACCOUNT = account("https://ec2.example", regions=())

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.clouds.cloud import Node, NodeState
-from launchbay.machines.clouds.ways import read_way
+from launchbay.machines.clouds.driver import Node, NodeState, read_way
 from tests.machines.errands import errand
 
 NODE = Node(id="i", state=NodeState.RUNNING, public_ip="192.0.2.1", private_ip="10.0.0.1")

@@ -9,9 +9,9 @@ import pytest
 
 from launchbay.auth.secret_key import SecretKey
 from launchbay.engine.cloud_book import PostgresCloudBook
-from launchbay.machines.clouds.cloud import Cloud
+from launchbay.machines.clouds.driver import Cloud
 from launchbay.machines.clouds.order import Order
-from launchbay.machines.marks import Marks
+from launchbay.machines.contract import Marks
 from tests.api.running import Api, accepted, refused, running_api
 from tests.databases import Databases
 from tests.machines.clouds.bay import REGION, Bay, bay

@@ -5,8 +5,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.machines.containers.frames import Frames
-from launchbay.machines.shell import Taker
+from launchbay.machines.containers.engine_api import Frames
+from launchbay.machines.contract import Taker
 
 
 @given(

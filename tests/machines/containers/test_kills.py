@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.machines.containers.container_shell import ContainerShell
-from launchbay.machines.containers.engine_api import EngineApi
-from launchbay.machines.live_output import Kept
-from launchbay.machines.marks import INSTANCE
+from launchbay.machines.containers.engine_api import ContainerShell, EngineApi
+from launchbay.machines.contract import INSTANCE
+from launchbay.machines.remote_commands import Kept
 from tests.api.running import accepted
 from tests.machines.containers.podman import IMAGE, Podman
 from tests.machines.remote import PATIENCE_S, calling, server_directory, serving

@@ -6,7 +6,7 @@ import pytest
 
 from launchbay.errors import ActionFailed
 from launchbay.machines.containers.order import Allowed, ContainerOrder, read_container_order
-from launchbay.machines.marks import Marks
+from launchbay.machines.contract import Marks
 from launchbay.model.machine import MachineSpec
 from tests.machines.errands import errand
 

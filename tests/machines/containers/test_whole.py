@@ -10,8 +10,7 @@ import psycopg
 import pytest
 
 from launchbay.machines.containers.engine_api import EngineApi
-from launchbay.machines.contract import Errand
-from launchbay.machines.marks import INSTANCE, Marks
+from launchbay.machines.contract import INSTANCE, Errand, Marks
 from tests.api.running import Api, accepted, fresh_name, running_api
 from tests.databases import Databases
 from tests.machines.containers.podman import IMAGE, Podman

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
+from launchbay.errors import ActionFailed
 from launchbay.machines.contract import Errand
+from launchbay.model.machine import Machine
 
 GIVEN = "of the manifest"  # the name of an account that a manifest brings
 
@@ -58,3 +60,25 @@ class CloudBook(Protocol):
     async def places(self, instance_id: str | None = None) -> Sequence[Place]:
         """Return all places where machines may be, or those where machines of an instance may be."""
         ...
+
+
+_SEPARATOR = "/"
+
+
+class NodeId(NamedTuple):
+    """The account that made it, the region it is in, and what the cloud calls it."""
+
+    account_id: str
+    region: str
+    node: str
+
+    @classmethod
+    def of(cls, machine: Machine) -> Self:
+        """Return the parts of a machine's id. Raises ActionFailed for one that no cloud machine has."""
+        parts = machine.id.split(_SEPARATOR)
+        if len(parts) != len(cls._fields):
+            raise ActionFailed(f"{machine.id!r} is no id of a cloud machine.", retryable=False)
+        return cls(*parts)
+
+    def __str__(self) -> str:
+        return _SEPARATOR.join(self)

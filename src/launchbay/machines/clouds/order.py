@@ -6,14 +6,98 @@ parameter that means nothing here is told and left, because manifests carry thos
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from launchbay.errors import ActionFailed
 from launchbay.machines.clouds.account import CloudAccount
-from launchbay.machines.clouds.disks import Disk, read_disks
-from launchbay.machines.clouds.reading import refusal, text, texts, truth
 from launchbay.model.machine import MachineSpec
+
+_FLAGS = {"true": True, "false": False}
+
+
+def refusal(name: str, expected: str) -> ActionFailed:
+    """Return the error for a parameter that is wrong or missing. It does not repeat the value, which may be secret."""
+    return ActionFailed(f"The parameter '{name}' is wrong or missing: expected {expected}.", retryable=False)
+
+
+def text(settings: Mapping[str, Any], name: str) -> str:
+    """Return a text, empty where it is left out; a number is written as text."""
+    value = settings.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise refusal(name, "a text")
+    return str(value)
+
+
+def texts(settings: Mapping[str, Any], name: str) -> list[str]:
+    """Return a list of texts; a single text is separated at its commas."""
+    value = settings.get(name)
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) and each for each in value):
+        raise refusal(name, "a list of texts")
+    return list(value)
+
+
+def truth(settings: Mapping[str, Any], name: str) -> bool:
+    """Return true or false; false where it is left out."""
+    value = settings.get(name, False)
+    if isinstance(value, str):
+        value = _FLAGS.get(value.strip().lower())
+    if not isinstance(value, bool):
+        raise refusal(name, "true or false")
+    return value
+
+
+# The disks of a cloud machine, as `blockDeviceMapping` names them. Pure.
+#
+# blockDeviceMapping:
+#   "/dev/sda1": { ebs: { volumeSize: 15, deleteOnTermination: true } }
+#   "/dev/sdb": ephemeral0
+
+_DISKS = 40  # that one machine may have
+_EBS = ("volumeSize", "volumeType", "deleteOnTermination", "encrypted", "iops", "snapshotId")
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """One disk: a volume with these properties, or `virtual`, one that belongs to the hardware."""
+
+    device: str
+    virtual: str = ""
+    volume: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_disks(given: Any) -> tuple[Disk, ...]:
+    """Return the disks. Raises ActionFailed for what is none."""
+    if given in (None, ""):
+        return ()
+    expected = 'a map from devices to {ebs: {volumeSize: …}} or to a name such as "ephemeral0"'
+    if not isinstance(given, Mapping) or len(given) > _DISKS:
+        raise refusal("blockDeviceMapping", expected)
+    disks: list[Disk] = []
+    for device, what in given.items():
+        if isinstance(what, str) and what:
+            disks.append(Disk(str(device), virtual=what))
+        elif isinstance(what, Mapping) and list(what) == ["ebs"] and isinstance(what["ebs"], Mapping):
+            disks.append(Disk(str(device), volume=_volume(what["ebs"])))
+        else:
+            raise refusal("blockDeviceMapping", expected)
+    return tuple(disks)
+
+
+def _volume(given: Mapping[str, Any]) -> dict[str, str]:
+    volume: dict[str, str] = {}
+    for name, value in given.items():
+        if name not in _EBS or not isinstance(value, str | int | bool):
+            raise refusal("blockDeviceMapping", f"volumes with some of {', '.join(_EBS)}, each a single value")
+        volume[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return volume
+
 
 DEFAULT_REGION = "us-east-1"
 USER_DATA_CHARS = 16_384  # that EC2 takes
@@ -21,7 +105,6 @@ _NAME_CHARS = 120
 _ZONE = re.compile(r"([a-z]{2,4}(?:-[a-z]+)+-[0-9]+)[a-z]")
 _PLACEHOLDERS = ("role", "number", "instance", "component")
 _NUMBER = "{number}"
-
 # What stands in a spec by itself already: `compute.Instance` hands over its whole configuration.
 _READ_ELSEWHERE = frozenset(("hardwareId", "imageId", "login", "locationId", "roleName"))
 _ACCOUNT = ("jcloudsProvider", "jcloudsEndpoint", "jcloudsIdentity", "jcloudsCredential")

@@ -5,28 +5,263 @@ API knows client tokens, the same request makes none twice. Before the first mac
 written down: the sweep looks there (`engine/sweeper.py`).
 """
 
+import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import importlib
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from launchbay import limits
-from launchbay.errors import ActionFailed
-from launchbay.machines.clouds.account import GIVEN, CloudAccount, CloudBook, Place
-from launchbay.machines.clouds.calls import CloudCalls
-from launchbay.machines.clouds.cloud import NodeState
-from launchbay.machines.clouds.making import NAME, Making
-from launchbay.machines.clouds.node_id import NodeId
+from launchbay.errors import ActionFailed, AddressRefused
+from launchbay.machines.clouds.account import GIVEN, CloudAccount, CloudBook, NodeId, Place
+from launchbay.machines.clouds.driver import Cloud, CloudFailed, Endpoint, Node, NodeState, Way, read_way
 from launchbay.machines.clouds.order import Order, asked_account, read_order, told
-from launchbay.machines.clouds.ways import Way, read_way
-from launchbay.machines.contract import Errand
-from launchbay.machines.marks import INSTALLATION, INSTANCE, Marks
-from launchbay.machines.outcomes import settled
-from launchbay.machines.parts import Parts
+from launchbay.machines.contract import INSTALLATION, INSTANCE, TAG, Errand, Found, Marks, Parts, Reach
+from launchbay.machines.remote_commands import settled
 from launchbay.machines.ssh import Ssh
 from launchbay.machines.static import StaticMachines
-from launchbay.machines.sweep import Found
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
+
+T = TypeVar("T")
+# By the name that a cloud account gives its provider: where the driver is.
+DRIVERS = {
+    "aws-ec2": "launchbay.machines.clouds.ec2:Ec2",
+    "ec2": "launchbay.machines.clouds.ec2:Ec2",
+}
+_AMAZON = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
+_REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_PORTS = {"https": 443, "http": 80}
+_GRACE_S = 5.0  # beyond what the driver gives up after by itself
+
+
+class CloudCalls:
+    """Calls drivers. One object serves all accounts."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._turn = asyncio.Semaphore(limits.CLOUD_CALLS)
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def ask(self, errand: Errand, account: CloudAccount, region: str, question: Callable[[Cloud], T]) -> T:
+        """Ask a region of an account. Raises CloudFailed, and AddressRefused for an endpoint that may not be reached.
+
+        A question that is cancelled, or takes too long, may still be carried out.
+        """
+        errand.learn(account.credential)
+        errand.learn(account.credential)
+        driver = DRIVERS.get(account.provider)
+        if driver is None:
+            raise CloudFailed(
+                f"The cloud account {account.name!r} is for the provider {account.provider!r}, which is not supported.",
+                f"Supported are {', '.join(DRIVERS)}; an endpoint of another maker that speaks EC2 works as ec2 with "
+                "its endpoint-url.",
+                retryable=False,
+            )
+        endpoint = await self._endpoint(errand, account, region)
+
+        def work() -> T:
+            # A driver's object is for one thread, and costs next to nothing to make.
+            return question(_loaded(driver)(account, region, endpoint))
+
+        async with self._turn:
+            try:
+                async with asyncio.timeout(limits.CLOUD_CALL_S + _GRACE_S):
+                    return await asyncio.get_running_loop().run_in_executor(self._pool(), work)
+            except TimeoutError:
+                raise CloudFailed(
+                    f"The cloud of the account {account.name!r} did not answer within {limits.CLOUD_CALL_S:g} s."
+                ) from None
+
+    def _pool(self) -> ThreadPoolExecutor:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(limits.CLOUD_CALLS, thread_name_prefix="cloud")
+        return self._threads
+
+    async def _endpoint(self, errand: Errand, account: CloudAccount, region: str) -> Endpoint:
+        url = urlsplit(endpoint_url(account, region))
+        host, port = url.hostname or "", url.port or _PORTS[url.scheme]
+        try:
+            addresses = await self._reach.addresses(errand, host, port)
+        except AddressRefused as error:
+            raise CloudFailed(
+                f"The endpoint of the cloud account {account.name!r} may not be reached:",
+                *error.sentences,
+                retryable=False,
+            ) from None
+        except ActionFailed as error:
+            raise CloudFailed(*error.sentences) from None
+        return Endpoint(url.scheme, host, port, url.path, tuple(addresses))
+
+
+def endpoint_url(account: CloudAccount, region: str) -> str:
+    """Return where a region of the account answers. Raises CloudFailed for a name that no region can have."""
+    known = _REGION if account.endpoint_url else _AMAZON
+    if not known.fullmatch(region):
+        raise CloudFailed(f"{region[:80]!r} is no name of a region; one is called like us-east-1.", retryable=False)
+    if account.endpoint_url:
+        return account.endpoint_url
+    return f"https://ec2.{region}.amazonaws.com" + (".cn" if region.startswith("cn-") else "")
+
+
+def _loaded(driver: str) -> Callable[[CloudAccount, str, Endpoint], Cloud]:
+    """Return a driver's class; the first time, this loads its library."""
+    module, _, name = driver.partition(":")
+    try:
+        found: Callable[[CloudAccount, str, Endpoint], Cloud] = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise CloudFailed(
+            f"The library for clouds is not installed on this server: {error.name} is missing.",
+            "An administrator installs it with: pip install 'launchbay[clouds]'.",
+            retryable=False,
+        ) from None
+    return found
+
+
+NAME = "cloud"
+_LOOK_FIRST_S = 0.5
+_LOOK_LONGEST_S = 5.0
+_TAKE_DOWN_PAUSES_S = (0.5, 2.0)  # between attempts to clean up
+
+
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    """What one errand makes. `marks` are its machines' by number; `cloud_key` is the key's name in the cloud."""
+
+    calls: CloudCalls
+    ssh: Ssh
+    errand: Errand
+    account: CloudAccount
+    order: Order
+    way: Way
+    role: str
+    marks: Mapping[int, Marks]
+    cloud_key: str
+
+    async def standing(self) -> Sequence[Node]:
+        """Return what carries the errand's tag already: machines of an attempt that was interrupted."""
+        mark = next(iter(self.marks.values()))
+        written = {INSTALLATION: mark.installation, INSTANCE: mark.instance, TAG: mark.tag}
+        return await self._ask(lambda cloud: cloud.marked(written))
+
+    async def machines(self, standing: Sequence[Node]) -> Sequence[Machine]:
+        """Make what is missing and return all when they let us in. Raises ActionFailed; some may stand then."""
+        made = await self._made(standing)
+        try:
+            async with asyncio.timeout(self.way.within_s):
+                running = await self._running(made)
+        except TimeoutError:
+            ids = ", ".join(node.id for node in made.values())
+            raise CloudFailed(f"{ids} did not run within {self.way.within_s:g} s.") from None
+        machines = [machine_of(self, number, node) for number, node in sorted(running.items())]
+        if self.way.waits_for_ssh:
+            answers = [self.ssh.answers(self.errand, machine, within_s=self.way.within_s) for machine in machines]
+            await settled(answers, limits.MACHINES_AT_ONCE)
+        return machines
+
+    async def take_down(self) -> list[str]:
+        """End everything that carries the errand's tag, and return a sentence where something may be left."""
+        for pause_s in (*_TAKE_DOWN_PAUSES_S, None):
+            try:
+                standing = await self.standing()
+                for node in standing:
+                    self.errand.log("info", f"Takes the machine {node.id} down again.")
+                await settled(map(self._end, standing), limits.CLOUD_CALLS)
+                break
+            except ActionFailed as error:
+                if pause_s is None:
+                    return [f"Machines may be left, for the sweep to find: {error}"]
+                await asyncio.sleep(pause_s)
+        return []
+
+    async def _made(self, standing: Sequence[Node]) -> dict[int, Node]:
+        nodes = self._taken(standing)
+        missing = [number for number in self.marks if number not in nodes]
+        if missing:
+            order = self.order
+            self.errand.log(
+                "info",
+                f"Makes {len(missing)} of {order.image} ({order.size}) in {order.region} for the role {self.role!r}, "
+                f"cloud account {self.account.name!r}.",
+            )
+        results = await settled(map(self._make, missing), limits.CLOUD_CALLS)
+        for number, node in zip(missing, results, strict=True):
+            nodes[number] = node
+        await self._end_twins({node.id for node in nodes.values()})
+        return nodes
+
+    def _taken(self, standing: Sequence[Node]) -> dict[int, Node]:
+        """Return the machines that an interrupted attempt made, by number."""
+        nodes: dict[int, Node] = {}
+        for node in sorted(standing, key=lambda node: node.id):
+            number = node.marks.number if node.marks is not None else -1
+            if number in self.marks and number not in nodes:
+                nodes[number] = node
+                self.errand.log("info", f"Takes the machine {node.id}, which was made before.")
+        return nodes
+
+    async def _end_twins(self, kept: Set[str]) -> None:
+        """End what an interrupted attempt made after it was looked for: its last requests may have come in late."""
+        twins = [node for node in await self.standing() if node.id not in kept]
+        for node in twins:
+            self.errand.log("info", f"Takes the machine {node.id} down, which was made twice.")
+        await settled(map(self._end, twins), limits.CLOUD_CALLS)
+
+    async def _make(self, number: int) -> Node:
+        token = hashlib.sha256(f"{self.errand.tag}/{number}/{self.errand.attempt}".encode()).hexdigest()
+        marks = self.marks[number]
+        name = self.order.name_of(self.role, number, self.errand.instance_id, self.errand.component)
+        node = await self._ask(lambda cloud: cloud.make(self.order, name, marks, token, self.cloud_key))
+        self.errand.log("info", f"Made {node.id} ({name}).")
+        return node
+
+    async def _running(self, made: Mapping[int, Node]) -> dict[int, Node]:
+        """Wait until all run and have an address."""
+        nodes, pause_s = dict(made), _LOOK_FIRST_S
+        while waiting := {node.id: number for number, node in nodes.items() if not self._is_up(node)}:
+            # A cloud may not know a machine yet, right after it was made: it is waited for.
+            for node in await self._ask(partial(_look, ids=list(waiting))):
+                if node.state is NodeState.OVER:
+                    raise CloudFailed(f"The machine {node.id} ended while it started.")
+                nodes[waiting[node.id]] = node
+            if not all(map(self._is_up, nodes.values())):
+                await asyncio.sleep(pause_s)
+                pause_s = min(_LOOK_LONGEST_S, pause_s * 2)
+        return nodes
+
+    def _is_up(self, node: Node) -> bool:
+        return node.state is NodeState.RUNNING and self.way.has_address(node)
+
+    async def _end(self, node: Node) -> None:
+        await self._ask(lambda cloud: cloud.end(node.id))
+
+    async def _ask(self, question: Callable[[Cloud], T]) -> T:
+        return await self.calls.ask(self.errand, self.account, self.order.region, question)
+
+
+def _look(cloud: Cloud, ids: Sequence[str]) -> Sequence[Node]:
+    return cloud.look(ids)
+
+
+def machine_of(making: Making, number: int, node: Node) -> Machine:
+    """Return a machine that runs, as its instance keeps it."""
+    public, private = making.way.addresses(node)
+    return Machine(
+        id=str(NodeId(making.account.id, making.order.region, node.id)),
+        role=making.role,
+        provider=NAME,
+        number=number,
+        public_ip=public,
+        private_ip=private,
+        host_name=node.host_name,
+        login=making.order.login,
+        port=making.way.port,
+        key_name=making.order.key_pair,
+    )
 
 
 class CloudMachines:

@@ -3,8 +3,10 @@
 The socket's path comes from the operator's settings alone: who may talk to it rules this machine.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import posixpath
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -14,12 +16,124 @@ import msgspec
 
 from launchbay import limits
 from launchbay.errors import ActionFailed
-from launchbay.machines.containers.answers import Container, Execution, ListedContainer, Made, Refusal, Waited
-from launchbay.machines.containers.frames import Frames
-from launchbay.machines.shell import ShellLost, Taker
+from launchbay.machines.contract import ShellLost, Taker
+from launchbay.machines.remote_commands import Kept
+
+
+class Address(msgspec.Struct, frozen=True):
+    """The address of a container in one network; empty where it has none."""
+
+    ip: str | None = msgspec.field(default=None, name="IPAddress")
+
+
+class Networks(msgspec.Struct, frozen=True):
+    """The addresses of a container."""
+
+    ip: str | None = msgspec.field(default=None, name="IPAddress")
+    networks: dict[str, Address] | None = msgspec.field(default=None, name="Networks")
+
+    def address(self) -> str:
+        """Return one of the addresses, nothing where there is none."""
+        return next(filter(None, self._addresses()), "")
+
+    def _addresses(self) -> Iterator[str | None]:
+        yield self.ip
+        for network in (self.networks or {}).values():
+            yield network.ip
+
+
+class Configuration(msgspec.Struct, frozen=True, rename="pascal"):
+    """What a container was made with."""
+
+    hostname: str = ""
+    labels: dict[str, str] | None = None
+
+
+class State(msgspec.Struct, frozen=True):
+    """Whether a container runs: `created`, `running`, `exited`, and others that engines have."""
+
+    status: str = msgspec.field(default="", name="Status")
+    oom_killed: bool = msgspec.field(default=False, name="OOMKilled")
+
+
+class Container(msgspec.Struct, frozen=True):
+    """One container, in detail."""
+
+    id: str = msgspec.field(name="Id")
+    configuration: Configuration = msgspec.field(default=Configuration(), name="Config")
+    networks: Networks = msgspec.field(default=Networks(), name="NetworkSettings")
+    state: State = msgspec.field(default=State(), name="State")
+
+
+class ListedContainer(msgspec.Struct, frozen=True):
+    """One container of a list. `created` is in seconds since the epoch."""
+
+    id: str = msgspec.field(name="Id")
+    created: int = msgspec.field(name="Created")
+    labels: dict[str, str] | None = msgspec.field(default=None, name="Labels")
+    networks: Networks | None = msgspec.field(default=None, name="NetworkSettings")
+
+
+class Made(msgspec.Struct, frozen=True):
+    """Something that was made."""
+
+    id: str = msgspec.field(name="Id")
+
+
+class Waited(msgspec.Struct, frozen=True):
+    """How a container ended."""
+
+    exit_code: int = msgspec.field(name="StatusCode")
+
+
+class Execution(msgspec.Struct, frozen=True):
+    """How a command stands."""
+
+    is_running: bool = msgspec.field(default=False, name="Running")
+    exit_code: int | None = msgspec.field(default=None, name="ExitCode")
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why the engine says no."""
+
+    message: str
+
+
+_HEADER = 8
+_STDERR = 2
+
+
+class Frames:
+    """Takes the stream in pieces of any size and hands the data of its frames over as it comes."""
+
+    def __init__(self, stdout: Taker, stderr: Taker) -> None:
+        self._stdout = stdout
+        self._stderr = stderr
+        self._header = bytearray()
+        self._left = 0
+        self._taker = stdout
+
+    def take(self, data: bytes) -> None:
+        """Take a piece of the stream."""
+        place = 0
+        while place < len(data):
+            if self._left == 0:
+                wanted = _HEADER - len(self._header)
+                self._header += data[place : place + wanted]
+                place += wanted
+                if len(self._header) < _HEADER:
+                    return
+                self._taker = self._stderr if self._header[0] == _STDERR else self._stdout
+                self._left = int.from_bytes(self._header[4:], "big")
+                self._header.clear()
+            else:
+                part = data[place : place + self._left]
+                place += len(part)
+                self._left -= len(part)
+                self._taker(part)
+
 
 T = TypeVar("T")
-
 _VERSION = "/v1.41"  # of Docker 20.10; Podman 4 and 5 speak it
 _ANY_HOST = "http://engine"
 _READ_BYTES = 64 * limits.KIB
@@ -176,3 +290,72 @@ def _message(answer: httpx.Response) -> str:
         return msgspec.json.decode(answer.content, type=Refusal).message[:500]
     except msgspec.DecodeError:
         return f"status {answer.status_code}"
+
+
+# A shell and files in a container, through its engine.
+#
+# Files go through the shell as well: what the engine's own archives write and read, it writes and reads as the
+# superuser, wherever the login may not.
+
+_TOLD_BYTES = 4 * limits.KIB
+_GONE = (404, 409)  # no such container, or it does not run
+_NO_FILE = 66
+_HOME = 'cd "${HOME:-/}" 2>/dev/null || cd /\n'
+# The draft is moved into its place: nobody sees half of it.
+_PUT = _HOME + 'head -c "$1" >"$2" && chmod 644 "$2" && mv -f "$2" "$3"'
+_GET = _HOME + f'[ -f "$2" ] || exit {_NO_FILE}\nhead -c "$1" <"$2"'
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerShell:
+    """Implements `shell.Shell`. `login` is the user inside; the image's own where it is empty."""
+
+    engine: EngineApi
+    container: str
+    host: str
+    login: str = ""
+
+    async def script(self, text: str, stdout: Taker, stderr: Taker) -> int:
+        """Have `sh` read the text from its standard input, and return its exit code."""
+        given = text.encode("utf-8", "replace")
+        # An engine's connection cannot be closed on one side: `head` ends the input where the text ends.
+        command = ("sh", "-c", f"head -c {len(given)} | sh -s")
+        return await self._run(command, given, stdout, stderr)
+
+    async def put(self, name: str, content: bytes) -> None:
+        """Write a file beside its place, then move it there."""
+        directory, base = posixpath.split(name)
+        draft = posixpath.join(directory, f".{base}.launchbay")
+        command = ("sh", "-c", _PUT, "sh", str(len(content)), draft, name)
+        stderr = Kept(_TOLD_BYTES)
+        if await self._run(command, content, Kept(0), stderr) != 0:
+            raise ActionFailed(f"The file {name} on {self.host} cannot be written: {_text(stderr)}")
+
+    async def get(self, name: str, most_bytes: int) -> bytes:
+        """Read a file. Raises ActionFailed for one that is too large, and for what is none."""
+        content, stderr = Kept(most_bytes + 1), Kept(_TOLD_BYTES)
+        code = await self._run(("sh", "-c", _GET, "sh", str(most_bytes + 1), name), b"", content, stderr)
+        if code == _NO_FILE:
+            raise ActionFailed(f"There is no file {name} on {self.host}.")
+        if code != 0:
+            raise ActionFailed(f"The file {name} on {self.host} cannot be read: {_text(stderr)}")
+        if len(content.data) > most_bytes:
+            raise ActionFailed(
+                f"The file {name} on {self.host} has more than {most_bytes} bytes; that is the most.", retryable=False
+            )
+        return content.data
+
+    async def _run(self, command: tuple[str, ...], given: bytes, stdout: Taker, stderr: Taker) -> int:
+        try:
+            return await self.engine.execute(self.container, command, given, stdout, stderr, self.login)
+        except EngineRefused as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: EngineRefused) -> Exception:
+        if error.status in _GONE:
+            return ActionFailed(f"The container {self.host} is gone or does not run: {error}")
+        return ShellLost(str(error))
+
+
+def _text(kept: Kept) -> str:
+    return kept.data.decode("utf-8", "replace").strip()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.marks import Marks
+from launchbay.machines.contract import Marks
 from launchbay.model.machine import MachineSpec
 
 MIB = 1024 * 1024

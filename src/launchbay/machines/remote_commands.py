@@ -11,31 +11,152 @@ the one that makes the directory `began` is the only one that runs it (`scripts/
 """
 
 import asyncio
+import codecs
 import hashlib
-from collections.abc import Awaitable, Callable
+import shlex
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from typing import TypeVar
 
 import structlog
 
 from launchbay import limits
-from launchbay.errors import ActionFailed
-from launchbay.machines.contract import Errand
-from launchbay.machines.live_output import Counted, Kept, Lines
-from launchbay.machines.scripts import script, text_of
-from launchbay.machines.shell import OpenShell, Shell, ShellLost
-from launchbay.model.machine import CommandResult, Machine, RemoteCommand
+from launchbay.errors import ActionFailed, OutgoingFailed
+from launchbay.machines.contract import Errand, OpenShell, Shell, ShellLost, Taker
+from launchbay.model.machine import CommandResult, Machine, RemoteCommand, Sink
+from launchbay.model.redaction import Stream
+
+
+class Lines:
+    """Takes bytes as they come and hands over whole lines; what is longer than a log takes goes in pieces.
+
+    Secrets are covered before, because a piece may end in the middle of one.
+    """
+
+    def __init__(self, stream: str, sink: Sink | None, covering: Stream) -> None:
+        self._stream = stream
+        self._sink = sink
+        self._covering = covering
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+
+    def __call__(self, data: bytes) -> None:
+        """Take some bytes."""
+        if self._sink is not None:
+            self._take(self._covering.feed(self._decoder.decode(data)))
+
+    def end(self) -> None:
+        """Hand over the last line, which no line break ended."""
+        if self._sink is not None:
+            self._take(self._covering.feed(self._decoder.decode(b"", final=True)) + self._covering.finish())
+            if self._rest:
+                self._hand_over(self._rest)
+            self._rest = ""
+
+    def _take(self, text: str) -> None:
+        *whole, rest = (self._rest + text).split("\n")
+        for line in whole:
+            self._hand_over(line)
+        while len(rest) > limits.LOG_LINE_CHARS:
+            self._hand_over(rest[: limits.LOG_LINE_CHARS])
+            rest = rest[limits.LOG_LINE_CHARS :]
+        self._rest = rest
+
+    def _hand_over(self, line: str) -> None:
+        assert self._sink is not None
+        # Of a line that a progress bar writes again and again, the last state counts.
+        self._sink(self._stream, line.rstrip("\r").rpartition("\r")[2])
+
+
+class Kept:
+    """Takes bytes as they come and keeps them, up to a bound; what comes after that is dropped."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._data = bytearray()
+
+    def __call__(self, data: bytes) -> None:
+        """Take some bytes."""
+        self._data += data[: max(0, self._most - len(self._data))]
+
+    @property
+    def data(self) -> bytes:
+        """Return what was kept."""
+        return bytes(self._data)
+
+
+class Counted:
+    """Hands bytes on and counts them."""
+
+    def __init__(self, taker: Taker) -> None:
+        self._taker = taker
+        self.bytes = 0
+
+    def __call__(self, data: bytes) -> None:
+        """Take some bytes."""
+        self.bytes += len(data)
+        self._taker(data)
+
 
 T = TypeVar("T")
-Prepare = Callable[[Shell], Awaitable[None]]
 
+
+async def settled(works: Iterable[Awaitable[T]], at_once: int) -> list[T]:
+    """Do all of it, so many at the same time, and return what each gave, in order.
+
+    Raises ActionFailed with the sentences of all that failed, after the last one ended.
+    """
+    turn = asyncio.Semaphore(at_once)
+
+    async def done(work: Awaitable[T]) -> T:
+        async with turn:
+            return await work
+
+    results = await asyncio.gather(*map(done, works), return_exceptions=True)
+    failures: list[ActionFailed | OutgoingFailed] = []
+    found: list[T] = []
+    for result in results:
+        if isinstance(result, ActionFailed | OutgoingFailed):
+            failures.append(result)
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            found.append(result)
+    if failures:
+        sentences = dict.fromkeys(sentence for failure in failures for sentence in failure.sentences)
+        raise ActionFailed(*sentences, retryable=all(failure.retryable for failure in failures))
+    return found
+
+
+# The shell scripts that run on machines, written for POSIX `sh`.
+#
+# Each gets its parameters as variables, quoted by `script`, and is sent through the standard input of `sh -s`: so no
+# shell of the login reads them, and a parameter is never read as code.
+
+
+def script(*names: str, **variables: str | int) -> str:
+    """Return these scripts one after the other, with the variables set before them. Raises ValueError for a NUL."""
+    if any("\0" in str(value) for value in variables.values()):
+        raise ValueError("a shell script cannot hold a NUL character")
+    lines = [f"{name}={shlex.quote(str(value))}" for name, value in variables.items()]
+    return "\n".join((*lines, *map(text_of, names), ""))
+
+
+@cache
+def text_of(name: str) -> str:
+    """Return the text of a script by its name."""
+    return resources.files("launchbay.machines.scripts").joinpath(f"{name}.sh").read_text("utf-8")
+
+
+Prepare = Callable[[Shell], Awaitable[None]]
 _NO_PLACE, _VANISHED, _TOO_MUCH = 73, 75, 76  # exit codes of the scripts
 _RECONNECT_FIRST_S = 0.5
 _RECONNECT_LONGEST_S = 10.0
 _TOLD_BYTES = 4 * limits.KIB
 _MARK_BYTES = 200  # a line that says how much is left out, and the exit code
-
 log = structlog.get_logger(__name__)
 
 
