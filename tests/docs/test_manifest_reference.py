@@ -12,7 +12,7 @@ from launchbay.actions.registry import BUILT_IN
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.graph import BUILTIN as KNOWN_TYPES
 from launchbay.model.findings import Finding
-from launchbay.runtime.components.builtin import BUILTIN as LAUNCHED_TYPES
+from launchbay.runtime.components.registry import BUILTIN as LAUNCHED_TYPES
 from tests.docs.pages import DOCS, blocks
 from tests.docs.served import Bay
 

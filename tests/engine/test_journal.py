@@ -10,7 +10,7 @@ from launchbay.clock import SystemClock
 from launchbay.engine.journal import PostgresJournal
 from launchbay.errors import Fenced, Unavailable
 from launchbay.model.job import StepStatus
-from launchbay.runtime.journal import StepRecord
+from launchbay.runtime.contract import StepRecord
 from launchbay.store import jobs
 from tests.clocks import HandClock
 from tests.engine.bay import Bay

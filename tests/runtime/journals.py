@@ -1,4 +1,4 @@
-"""A journal in memory, with the contract of `launchbay.runtime.journal`, that can be cut at any write."""
+"""A journal in memory, with the contract of `launchbay.runtime.contract`, that can be cut at any write."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ import msgspec
 
 from launchbay.errors import Fenced
 from launchbay.model.job import StepStatus, raise_percent
-from launchbay.runtime.journal import StepRecord
+from launchbay.runtime.contract import StepRecord
 
 
 @dataclass

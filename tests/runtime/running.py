@@ -23,11 +23,10 @@ from launchbay.model.instance import InstanceStatus, Link
 from launchbay.model.job import Plan
 from launchbay.planning import plan_destroy, plan_launch, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.graph import Graph
-from launchbay.runtime.perform import perform
-from launchbay.runtime.results import return_values
-from launchbay.runtime.run import Budget, JobRun, LinkedInstance, RetryPacing, Surroundings
-from launchbay.runtime.state import InstanceState
+from launchbay.runtime.contract import Budget, JobRun, LinkedInstance, RetryPacing, Surroundings
+from launchbay.runtime.lifecycle import perform
+from launchbay.runtime.signals import return_values
+from launchbay.runtime.state import Graph, InstanceState
 from tests.runtime.journals import Disk, MemoryJournal
 from tests.runtime.probes import World
 

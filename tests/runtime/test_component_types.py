@@ -12,9 +12,8 @@ from launchbay.errors import CannotStart
 from launchbay.manifest.graph import ComponentType as Definition
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning import plan_launch
-from launchbay.runtime.components.builtin import BUILTIN
-from launchbay.runtime.components.constants import Constants
-from launchbay.runtime.components.registry import ENTRY_POINT_GROUP, ComponentTypes
+from launchbay.runtime.components.registry import BUILTIN, ENTRY_POINT_GROUP, ComponentTypes
+from launchbay.runtime.components.workflow_instance import Constants
 from tests.runtime.cutting import Case
 from tests.runtime.running import instance
 

@@ -9,7 +9,7 @@ from launchbay.actions.contract import Action, ActionCall, ActionParameter, Docu
 from launchbay.errors import ActionFailed
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning import plan_destroy
-from launchbay.runtime.run import JobRun, KeptKey
+from launchbay.runtime.contract import JobRun, KeptKey
 from tests.runtime.journals import Crashed, Disk
 from tests.runtime.probes import World
 from tests.runtime.running import SUCCEEDED, Instance, instance, workflows

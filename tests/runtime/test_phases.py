@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from launchbay.manifest.expressions import compile_template
 from launchbay.manifest.graph import Step
-from launchbay.runtime.phases import ready_steps, rounds
+from launchbay.runtime.workflow import ready_steps, rounds
 
 NOTHING = compile_template({})
 

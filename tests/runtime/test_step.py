@@ -10,7 +10,7 @@ from launchbay import limits
 from launchbay.errors import ActionFailed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.job import StepStatus
-from launchbay.runtime.run import RetryPacing
+from launchbay.runtime.contract import RetryPacing
 from tests.runtime.probes import World
 from tests.runtime.running import Instance, instance
 

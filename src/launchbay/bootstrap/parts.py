@@ -48,7 +48,7 @@ from launchbay.planning import CompiledManifests
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.processes.run import Programs
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.run import RetryPacing, Surroundings
+from launchbay.runtime.contract import RetryPacing, Surroundings
 from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings

@@ -11,11 +11,9 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import Link, LinkKind
 from launchbay.model.job import JobKind
 from launchbay.model.schedule import next_due
-from launchbay.runtime.feeding import feed_for
-from launchbay.runtime.peers import Fed
 from launchbay.runtime.secrets import Secrets
+from launchbay.runtime.signals import Fed, due_triggers, feed_for
 from launchbay.runtime.state import InstanceState
-from launchbay.runtime.triggers import due_triggers
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from launchbay.engine.storable import storable
 from launchbay.errors import ActionFailed, Fenced
 from launchbay.ids import new_id
 from launchbay.model.job import Answer, ApprovalStatus, Question, Verdict, who_sentence
-from launchbay.runtime.run import JobRun
+from launchbay.runtime.contract import JobRun
 from launchbay.runtime.slot import lent_slot
 from launchbay.store import approvals as store
 from launchbay.store.database import Database

@@ -12,9 +12,8 @@ from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import Link, read_former_configuration, read_link
 from launchbay.model.job import read_plan
 from launchbay.planning import CompiledManifests
-from launchbay.runtime.graph import Graph, existing
-from launchbay.runtime.run import JobRun, OtherInstances, Surroundings
-from launchbay.runtime.state import InstanceState
+from launchbay.runtime.contract import JobRun, OtherInstances, Surroundings
+from launchbay.runtime.state import Graph, InstanceState, existing
 from launchbay.store.database import Database
 from launchbay.store.jobs import ClaimRow
 

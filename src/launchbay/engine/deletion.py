@@ -12,9 +12,8 @@ from launchbay.engine.journal import PostgresJournal, patiently
 from launchbay.engine.recall import CancelInner, recall
 from launchbay.errors import Fenced
 from launchbay.model.job import read_plan
-from launchbay.runtime.journal import StepRecord
+from launchbay.runtime.contract import Budget, JobRun, StepRecord
 from launchbay.runtime.machines import release_everything, stop_commands
-from launchbay.runtime.run import Budget, JobRun
 from launchbay.runtime.state import InstanceState
 from launchbay.store import jobs
 from launchbay.store.database import Database

@@ -33,7 +33,7 @@ from launchbay.planning import (
     may_accept,
     plan_call,
 )
-from launchbay.runtime.run import JobRun, LinkedInstance
+from launchbay.runtime.contract import JobRun, LinkedInstance
 from launchbay.runtime.slot import rest
 from launchbay.store import jobs
 from launchbay.store import jobs as store

@@ -20,7 +20,7 @@ from launchbay.engine.log_bounds import LogBounds
 from launchbay.engine.storable import storable
 from launchbay.errors import Fenced, Unavailable
 from launchbay.model.job import StepStatus, is_own_step, move_step, raise_percent, step_name
-from launchbay.runtime.journal import StepRecord
+from launchbay.runtime.contract import StepRecord
 from launchbay.runtime.secrets import Secrets
 from launchbay.store import jobs
 from launchbay.store.database import Database

@@ -8,7 +8,7 @@ from launchbay.auth.secret_key import SealBroken, SecretKey
 from launchbay.engine.journal import patiently
 from launchbay.errors import ActionFailed, Fenced
 from launchbay.ids import new_id
-from launchbay.runtime.run import JobRun, KeptKey
+from launchbay.runtime.contract import JobRun, KeptKey
 from launchbay.store import instances as store
 from launchbay.store.database import Database
 from launchbay.store.instances import kept_document_purpose

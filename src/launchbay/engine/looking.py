@@ -13,9 +13,8 @@ from launchbay.engine.aftermath import Moment, aftermath
 from launchbay.engine.assembly import links_of
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import expanded, scalers
-from launchbay.runtime.linked import linked_components, linked_signals
-from launchbay.runtime.results import return_values
 from launchbay.runtime.secrets import Secrets
+from launchbay.runtime.signals import linked_components, linked_signals, return_values
 from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import schedules
 from launchbay.store.database import Connection

@@ -8,7 +8,7 @@ import msgspec
 
 from launchbay.actions.contract import idempotency_key
 from launchbay.engine.journal import patiently
-from launchbay.runtime.run import JobRun
+from launchbay.runtime.contract import JobRun
 from launchbay.store import webhooks
 from launchbay.store.database import Database
 

@@ -16,9 +16,8 @@ from launchbay.engine.inner_jobs import inner_job_id
 from launchbay.errors import WorkflowFailed
 from launchbay.model.instance import Link
 from launchbay.model.job import StepStatus
-from launchbay.runtime.journal import Journal, StepRecord
-from launchbay.runtime.perform import perform
-from launchbay.runtime.run import JobRun, LinkedInstance, OtherInstances
+from launchbay.runtime.contract import JobRun, Journal, LinkedInstance, OtherInstances, StepRecord
+from launchbay.runtime.lifecycle import perform
 
 LOOK_S = 0.05
 STILL_S = 0.3  # without any movement: what is left only waits

@@ -12,7 +12,7 @@ from launchbay.auth.audit import Audit
 from launchbay.auth.permissions import Actor, Method
 from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import to_ms
-from launchbay.runtime.run import JobRun
+from launchbay.runtime.contract import JobRun
 from launchbay.store.database import Connection
 from launchbay.store.jobs import DroppedRow
 from launchbay.store.schedules import DueRow

@@ -25,12 +25,11 @@ from launchbay.model.instance import InstanceEvent, InstanceStatus, move
 from launchbay.model.job import PLAN_VERSION, Plan, StepStatus, read_plan
 from launchbay.model.redaction import Masking
 from launchbay.planning import CompiledManifests
-from launchbay.runtime.journal import StepRecord
+from launchbay.runtime.contract import JobRun, StepRecord, Surroundings
+from launchbay.runtime.lifecycle import perform
 from launchbay.runtime.machines import release_everything, stop_commands
-from launchbay.runtime.perform import perform
-from launchbay.runtime.results import return_values
-from launchbay.runtime.run import JobRun, Surroundings
 from launchbay.runtime.secrets import Secrets
+from launchbay.runtime.signals import return_values
 from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import jobs
 from launchbay.store.database import Database

@@ -11,8 +11,8 @@ from launchbay.engine.journal import patiently
 from launchbay.engine.recording import Recording
 from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.model.instance import BoundService, Link
-from launchbay.runtime.recorded import recorded
-from launchbay.runtime.run import JobRun
+from launchbay.runtime.contract import JobRun
+from launchbay.runtime.step import recorded
 from launchbay.service_types.contract import ServiceCall, ServiceType, checked_arguments
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.service_types.secrets import ServiceSeal, is_reference, opened, resolved

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from launchbay.model.job import StepStatus
-from launchbay.runtime.journal import StepRecord
+from launchbay.runtime.contract import StepRecord
 
 Tell = Callable[[str, str], None]  # a level and a line
 

@@ -28,7 +28,7 @@ from launchbay.model.job import Plan
 from launchbay.model.machine import DRY_RUN
 from launchbay.planning import may_accept, plan_destroy, plan_launch, plan_reconfigure, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.run import RetryPacing, Surroundings
+from launchbay.runtime.contract import RetryPacing, Surroundings
 from launchbay.runtime.state import InstanceState
 from launchbay.settings import Settings
 

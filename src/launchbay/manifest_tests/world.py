@@ -22,13 +22,10 @@ from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, LinkKi
 from launchbay.model.job import Plan
 from launchbay.model.schedule import next_due
 from launchbay.planning import DESTROY, LAUNCH, accepting_event, may_accept, plan_call, plan_destroy, plan_trigger
-from launchbay.runtime.feeding import feed_for
-from launchbay.runtime.graph import Graph, existing
-from launchbay.runtime.linked import linked_signals
-from launchbay.runtime.perform import perform
-from launchbay.runtime.results import return_values
-from launchbay.runtime.run import JobRun, LinkedInstance, Surroundings
-from launchbay.runtime.state import InstanceState
+from launchbay.runtime.contract import JobRun, LinkedInstance, Surroundings
+from launchbay.runtime.lifecycle import perform
+from launchbay.runtime.signals import feed_for, linked_signals, return_values
+from launchbay.runtime.state import Graph, InstanceState, existing
 
 FOLLOW_UPS = 1_000  # jobs that one act may bring about; triggers may trigger each other
 _ORGANIZATION, _ENVIRONMENT = "f" * 24, "e" * 24

@@ -17,8 +17,8 @@ from launchbay.machines.registry import UnknownProvider
 from launchbay.manifest.graph import COMPUTE, Peer
 from launchbay.model.job import StepStatus, workflow_path
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
-from launchbay.runtime.peers import fed_values, named_peers
-from launchbay.runtime.run import JobRun
+from launchbay.runtime.contract import JobRun
+from launchbay.runtime.signals import fed_values, named_peers
 
 NETWORKS = "networks"
 _PUBLIC, _PRIVATE, _IP = "public", "eth0", "ip"

@@ -1,19 +1,191 @@
 """The signals that a component consumes, as its running workflow sees them (manifest-language §9, getSignals)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from launchbay.manifest.graph import Component, Target
-from launchbay.model.types import PinKind
-from launchbay.runtime.peers import consumed, fed_values, named_peers
-from launchbay.runtime.run import JobRun
-from launchbay.runtime.triggers import see
+from launchbay.errors import WorkflowFailed
+from launchbay.manifest.graph import CompiledManifest, Component, Peer, Pin, Target
+from launchbay.manifest.scaling import template_path
+from launchbay.manifest.v1 import outer_values
+from launchbay.model.instance import Link
+from launchbay.model.types import PinKind, Type
+from launchbay.model.values import CoercionError, coerce
+from launchbay.runtime.contract import JobRun, LinkedInstance
+from launchbay.runtime.state import InstanceState
+
+Tell = Callable[[str], None]
+
+
+def as_declared(declared: Type | None, value: Any, tell: Tell | None = None) -> Any:
+    """Return the value as the declared type; nothing stays nothing, and what does not fit stays as it is, and is told.
+
+    Two ends of different types are warned of and never refused, so a value is not refused here either.
+    """
+    if value is None or declared is None:
+        return value
+    try:
+        return coerce(declared, value)
+    except CoercionError as error:
+        if tell is not None:
+            tell(str(error))
+        return value
+
+
+def all_as_declared(
+    declared: Mapping[str, Type | None], values: Mapping[str, Any], tell: Tell | None = None
+) -> dict[str, Any]:
+    """Return values by name as the types that are declared for them by name."""
+
+    def of(name: str) -> Tell | None:
+        return None if tell is None else lambda problem: tell(f"{name!r}: {problem}")
+
+    return {name: as_declared(declared.get(name), value, of(name)) for name, value in values.items()}
+
+
+async def look_at_linked(job: JobRun) -> None:
+    """Take over what linked instances publish now: a change inside of them is seen at once (language §8)."""
+    for component, link in linked_components(job.manifest, job.links):
+        path = component.path
+        if not link.is_instance or not job.state.is_launched(path):
+            continue
+        try:
+            linked = await job.others.look(link)
+        except WorkflowFailed as gone:
+            job.journal.log(None, "warning", f"Component {path!r}: {gone} It keeps the signals that it has.")
+        else:
+            publish_linked(job, component, link, linked)
+
+
+def link_of(path: str, links: Mapping[str, Link]) -> Link | None:
+    """Return where a component leads. The members of a Scaler all lead where their template does."""
+    return links.get(path) or links.get(template_path(path))
+
+
+def linked_components(manifest: CompiledManifest, links: Mapping[str, Link]) -> Iterator[tuple[Component, Link]]:
+    """Yield the components that lead somewhere, with their links."""
+    if links:
+        for path, component in manifest.components.items():
+            link = link_of(path, links)
+            if link is not None:
+                yield component, link
+
+
+def publish_linked(job: JobRun, component: Component, link: Link, linked: LinkedInstance) -> None:
+    """Take the linked instance's return values over as the component's signals."""
+    for pin, value in linked_signals(component, link, job.secrets.opened(linked.return_values)):
+        job.state.publish(component.path, pin.interface, pin.name, value)
+
+
+def linked_signals(component: Component, link: Link, return_values: Mapping[str, Any]) -> Iterator[tuple[Pin, Any]]:
+    """Yield the component's signals with the values that an instance with these return values gives them."""
+    values = outer_values(return_values)
+    for key, pin in component.pins.items():
+        name = link.key(key)
+        if pin.type.kind is PinKind.PUBLISH_SIGNAL and name is not None and name in values:
+            yield pin, as_declared(pin.type.value_type, values[name])
+
+
+Fed = Mapping[str, Mapping[str, Any]]  # what a parent gives to the application's needs: `interface.pin` → peer → value
+
+
+def named_peers(component: Component, interface: str) -> Iterator[tuple[str, Peer]]:
+    """Yield the peers of an interface in binding order, each with its id: the path of the component."""
+    taken: set[str] = set()
+    for peer in component.peers.get(interface, ()):
+        # One component may fill an interface twice, with two of its own.
+        name = peer.component if peer.component not in taken else f"{peer.component}#{peer.interface}"
+        taken.add(name)
+        yield name, peer
+
+
+def consumed(
+    manifest: CompiledManifest, state: InstanceState, fed: Fed, component: Component, key: str
+) -> dict[str, Any]:
+    """Return the values that a consumed signal `interface.pin` has now, by peer. Peers without a value are left out."""
+    interface, _, pin = key.partition(".")
+    values: dict[str, Any] = {}
+    for name, peer in named_peers(component, interface):
+        if pin in peer.pins:
+            has_value, value = state.signal(peer.pins[pin])
+            if has_value:
+                values[name] = value
+    values.update(fed_values(manifest, fed, component, key))
+    return values
+
+
+def fed_values(manifest: CompiledManifest, fed: Fed, component: Component, key: str) -> Mapping[str, Any]:
+    """Return what the parent instance gives to a consumed signal, by peer."""
+    values: dict[str, Any] = {}
+    if fed:
+        for need in manifest.needs.values():
+            if any(target.component == component.path and target.pin == key for target in need.targets):
+                values.update(fed.get(need.key, {}))
+    return values
+
+
+def feed_for(manifest: CompiledManifest, state: InstanceState, fed: Fed, component: Component) -> dict[str, Any]:
+    """Return what a submodule gets now, `interface.pin` → peer → value; empty when it needs nothing."""
+    return {
+        key: consumed(manifest, state, fed, component, key)
+        for key, pin in component.pins.items()
+        if pin.type.kind is PinKind.CONSUME_SIGNAL
+    }
+
+
+def return_values(manifest: CompiledManifest, state: InstanceState) -> dict[str, Any]:
+    """Return the published application-level signals by their API name; those without a value yet are left out."""
+    values: dict[str, Any] = {}
+    for key, pin in manifest.results.items():
+        for target in pin.targets:
+            has_value, value = state.signal(target)
+            if has_value:
+                values[key] = value
+                break
+    return values
+
+
+# Workflows that run because a consumed signal has changed (manifest-language §5, Triggers).
+#
+# A component remembers, for each consumed signal with a trigger, the values that its `launch`, or the trigger's
+# workflow itself, has seen last. At the end of every job these are compared with the values of that moment; so a signal
+# that came too late for a launch is noticed as well as one that changed long after it, and several changes make one
+# run.
+
+
+def signal_triggers(component: Component) -> dict[str, str]:
+    """Return the triggers on consumed signals: `interface.pin` → workflow."""
+    return {
+        key: workflow
+        for key, workflow in component.triggers.items()
+        if key in component.pins and component.pins[key].type.kind is PinKind.CONSUME_SIGNAL
+    }
+
+
+def see(manifest: CompiledManifest, state: InstanceState, fed: Fed, component: Component, pins: Iterable[str]) -> None:
+    """Note that a workflow looks at these signals as they are now."""
+    seen = state.component(component.path).seen
+    for key in pins:
+        seen[key] = consumed(manifest, state, fed, component, key)
+
+
+def due_triggers(manifest: CompiledManifest, state: InstanceState, fed: Fed) -> list[tuple[str, str]]:
+    """Return (component, workflow) for each workflow whose signals have changed since it saw them, once each."""
+    due: dict[tuple[str, str], None] = {}
+    for path in manifest.order:
+        component = manifest.components[path]
+        if not component.triggers or not state.is_launched(path):
+            continue
+        seen = state.component(path).seen
+        for key, workflow in signal_triggers(component).items():
+            if consumed(manifest, state, fed, component, key) != seen.get(key, {}):
+                due[path, workflow] = None
+    return list(due)
 
 
 class ConsumedSignals:
     """A snapshot of the consumed signals of one component; `refresh` takes a new one.
 
-    `marks` are the signals whose triggers count as served by this look (`runtime/triggers.py`).
+    `marks` are the signals whose triggers count as served by this look (`runtime/signals.py`).
     """
 
     def __init__(self, job: JobRun, component: Component, marks: tuple[str, ...] = ()) -> None:

@@ -7,14 +7,23 @@ the job the journal is the truth: a rerun after a crash starts from the stored d
 import asyncio
 import copy
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
-from launchbay.manifest.graph import Target
-from launchbay.model.instance import Scale
+from launchbay.manifest.graph import CompiledManifest, Target, Workflow
+from launchbay.manifest.paths import Scope
+from launchbay.manifest.scaling import (
+    Configuration,
+    configured_quantity,
+    expanded,
+    expanded_configuration,
+    member_number,
+    scalers,
+)
+from launchbay.model.instance import Scale, settled
 from launchbay.model.machine import Machine, joined, without
 
 # Raised when an older program would lose something by reading the state and writing it again: a new field does that.
@@ -24,7 +33,7 @@ STATE_VERSION = 1
 class ComponentState(msgspec.Struct):
     """One component. `signals` is interface → pin → value; `variables` are values returned by its earlier workflows.
 
-    `seen` holds, for consumed signals with a trigger, the values by peer that were seen last (`runtime/triggers.py`).
+    `seen` holds, for consumed signals with a trigger, the values by peer that were seen last (`runtime/signals.py`).
     `machines` are those that its steps made or adopted, each in a role, in the order of their numbers. `scale` is there
     for a `composite.Scaler`.
     """
@@ -208,3 +217,98 @@ class InstanceState:
 
 
 _decoder = msgspec.json.Decoder(dict[str, ComponentState])
+
+
+class Graph:
+    """A manifest and the values of its configuration pins, seen through the quantities of a state."""
+
+    def __init__(self, manifest: CompiledManifest, configuration: Configuration) -> None:
+        self.compiled = manifest
+        self._configuration = configuration
+        templates = {component.scaler for component in manifest.components.values()}
+        self._scalers = [path for path in scalers(manifest) if path in templates]
+        self._key: tuple[int, ...] = ()
+        self._now = (manifest, configuration)
+
+    def settle(self, state: InstanceState) -> None:
+        """Bring the quantities of a state to the configuration, where it has another one than they came from.
+
+        So a quantity that a command has set stays until another one is configured.
+        """
+        for path in self._scalers:
+            configured = configured_quantity(self._configuration.get(path, {}))
+            component = state.component(path)
+            component.scale = settled(component.scale, configured)
+
+    def manifest(self, state: InstanceState) -> CompiledManifest:
+        """Return the graph with the members that there are to be."""
+        return self._at(state)[0] if self._scalers else self.compiled
+
+    def configuration(self, state: InstanceState) -> Configuration:
+        """Return the values of all configuration pins, those of members too."""
+        return self._at(state)[1] if self._scalers else self._configuration
+
+    def _at(self, state: InstanceState) -> tuple[CompiledManifest, Configuration]:
+        quantities = {path: state.quantity(path) for path in self._scalers}
+        key = tuple(quantities.values())
+        if key != self._key:  # only the latest is kept: there may be a thousand members
+            self._now = (
+                expanded(self.compiled, quantities),
+                expanded_configuration(self.compiled, self._configuration, quantities),
+            )
+            self._key = key
+        return self._now
+
+
+def existing(manifest: CompiledManifest, state: InstanceState) -> Mapping[str, int]:
+    """Return the quantities that take in every member with a state, whatever there is to be."""
+    found: dict[str, int] = {}
+    for scaler in scalers(manifest):
+        numbers = [number for path in state.paths() if (number := member_number(path, scaler)) is not None]
+        found[scaler] = max(numbers, default=-1) + 1
+    return found
+
+
+class WorkflowScope:
+    """One workflow run's variables. Later sources win: parameter defaults, configuration pins by bare name, values
+    returned by earlier workflows of the component, arguments, step outputs.
+
+    Pins that are `always_configured` are not hidden by returned values (`manifest/workflow_rules.py`).
+    """
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        configuration: Mapping[str, Any],
+        returned_before: Mapping[str, Any],
+        arguments: Mapping[str, Any],
+        always_configured: Collection[str] = (),
+    ) -> None:
+        variables: dict[str, Any] = {
+            name: parameter.default for name, parameter in workflow.parameters.items() if parameter.has_default
+        }
+        configured = {key.rpartition(".")[2]: value for key, value in configuration.items()}
+        variables.update(configured)
+        variables.update(returned_before)
+        variables.update({name: configured[name] for name in always_configured if name in configured})
+        variables.update(arguments)
+        self._variables = variables
+        self._inner: dict[str, Mapping[str, Any]] = {}
+
+    @property
+    def values(self) -> Scope:
+        """Return the scope in the form that templates evaluate against."""
+        return Scope(self._variables, self._inner)
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """Return the variables by name."""
+        return self._variables
+
+    def set(self, variable: str, value: Any) -> None:
+        """Set a variable to a step's output."""
+        self._variables[variable] = value
+
+    def set_inner(self, step: str, variables: Mapping[str, Any]) -> None:
+        """Make the variables of the macro that a step called reachable as `{$.step~variable}` (§6)."""
+        self._inner[step] = variables

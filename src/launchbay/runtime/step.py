@@ -1,24 +1,45 @@
 """One step of a workflow: its parameters, attempts and outcome (manifest-language §5, "Steps")."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import msgspec
 from structlog.contextvars import bound_contextvars
 
 from launchbay import limits
-from launchbay.errors import ActionFailed, ExpressionError, WorkflowFailed
+from launchbay.errors import ActionFailed, ExpressionError, Fenced, WorkflowFailed
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.graph import Step
 from launchbay.model.job import StepStatus, attempt_path, step_path
 from launchbay.model.types import BOOL, INT
 from launchbay.model.values import CoercionError, coerce
-from launchbay.runtime.caller import Caller
-from launchbay.runtime.calls import call_commands, call_workflow, split_command
-from launchbay.runtime.context import RunningStep
-from launchbay.runtime.outputs import checked_outputs
+from launchbay.runtime.context import Caller, RunningStep, call_commands, call_workflow, split_command
+from launchbay.runtime.contract import JobRun
 from launchbay.runtime.slot import effect
 from launchbay.telemetry.tracing import Attributes, tracing
+
+
+def checked_outputs(outputs: object) -> dict[str, Any]:
+    """Return the outputs as they will be read back from the journal.
+
+    The same form on the first run and after a crash keeps a rerun from deciding differently. Raises ActionFailed when
+    they are no map, no JSON or too large.
+    """
+    try:
+        encoded = msgspec.json.encode(outputs)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ActionFailed(f"The action returned something that is no JSON value: {error}", retryable=False) from error
+    if len(encoded) > limits.STEP_OUTPUT_BYTES:
+        raise ActionFailed(
+            f"The action returned {len(encoded)} bytes; at most {limits.STEP_OUTPUT_BYTES} are kept.",
+            retryable=False,
+        )
+    try:
+        decoded: dict[str, Any] = msgspec.json.decode(encoded, type=dict[str, Any])
+    except (ValueError, RecursionError) as error:
+        raise ActionFailed(f"The action did not return a map of outputs: {error}", retryable=False) from error
+    return decoded
 
 
 class StepFailed(Exception):
@@ -210,3 +231,36 @@ def _ignore_fail(value: Any) -> bool:
         return bool(coerce(BOOL, value))
     except CoercionError as error:
         raise ActionFailed(f"ignoreFail: {error}", retryable=False) from error
+
+
+async def recorded(
+    job: JobRun, path: str, name: str, work: Callable[[], Awaitable[Mapping[str, Any]]], *, is_over: bool = False
+) -> Mapping[str, Any]:
+    """Do the work and return its outputs, or those that it had before a crash. `path` is its place in the job's plan.
+
+    Work that a crash interrupted is done again. `is_over` only tells how it ended. Raises WorkflowFailed.
+    """
+    journal, clock = job.journal, job.surroundings.clock
+    earlier = journal.find(path)
+    if earlier is not None and earlier.status is StepStatus.SUCCEEDED and earlier.outputs is not None:
+        return earlier.outputs
+    if earlier is not None and earlier.status is StepStatus.FAILED:
+        raise WorkflowFailed(earlier.error or f"{name} failed.")
+    if is_over:
+        raise WorkflowFailed(f"{name} was broken off.")
+    async with effect():
+        await journal.start(path, name, 1, clock.now() if earlier is None else earlier.started_at)
+        try:
+            outputs = checked_outputs(await work())
+        except (WorkflowFailed, Fenced):
+            raise
+        except Exception as error:
+            # Providers and packaged types are foreign code: whatever they raise fails this work, not the worker.
+            message = (
+                str(error) if isinstance(error, ActionFailed) else f"{name} broke: {type(error).__name__}: {error}"
+            )
+            journal.log(path, "error", message)
+            journal.fail(path, name, message, 1)
+            raise WorkflowFailed(message) from error
+        journal.succeed(path, outputs)
+        return outputs

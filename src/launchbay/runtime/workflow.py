@@ -11,7 +11,7 @@ been started beside it.
 
 import asyncio
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,15 +19,53 @@ from typing import Any
 from launchbay import limits
 from launchbay.errors import ExpressionError, WorkflowFailed
 from launchbay.manifest.graph import Component, Pin, Step, Workflow
-from launchbay.model.job import StepStatus, step_path
+from launchbay.model.job import StepStatus, step_path, workflow_path
 from launchbay.model.types import PinKind
-from launchbay.runtime.declared import as_declared
-from launchbay.runtime.phases import ready_steps, rounds
-from launchbay.runtime.run import JobRun
-from launchbay.runtime.scope import WorkflowScope
-from launchbay.runtime.signals import ConsumedSignals
+from launchbay.runtime.contract import JobRun
+from launchbay.runtime.signals import ConsumedSignals, as_declared, see, signal_triggers
+from launchbay.runtime.state import WorkflowScope
 from launchbay.runtime.step import StepFailed, run_step
-from launchbay.runtime.tasks import end_all
+
+
+def ready_steps(waiting: Iterable[Step], running: Iterable[Step]) -> list[Step]:
+    """Return the waiting steps that may start now.
+
+    A step starts when no other unfinished step, waiting or running, has one of its preceding phases; a phase that
+    nobody declares counts as finished.
+    """
+    waiting = list(waiting)
+    busy: dict[str, int] = {}
+    for step in (*waiting, *running):
+        busy[step.phase] = busy.get(step.phase, 0) + 1
+
+    def is_ready(step: Step) -> bool:
+        return all(busy.get(phase, 0) == (phase == step.phase) for phase in set(step.preceding_phases))
+
+    return [step for step in waiting if is_ready(step)]
+
+
+def rounds(steps: Iterable[Step]) -> dict[str, int]:
+    """Return for each step that can ever start the round it would run in if all steps took the same time."""
+    waiting = list(steps)
+    found: dict[str, int] = {}
+    number = 0
+    while ready := ready_steps(waiting, ()):
+        found.update((step.name, number) for step in ready)
+        waiting = [step for step in waiting if step.name not in found]
+        number += 1
+    return found
+
+
+async def end_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait for their end; their own errors come second to the one that ended the whole."""
+    ending = set(tasks)
+    for task in ending:
+        task.cancel()
+    if ending:
+        await asyncio.wait(ending)
+    for task in ending:
+        if not task.cancelled():
+            task.exception()
 
 
 @dataclass(slots=True)
@@ -192,3 +230,20 @@ class _Steps:
         return (
             f"the steps {names} wait for each other's phases and can never start; break the circle of precedingPhases."
         )
+
+
+async def run_triggered(job: JobRun, component: Component, name: str) -> None:
+    """Run a workflow that a trigger or the manifest's own schedule asks for. Raises WorkflowFailed."""
+    if name not in component.workflows:
+        raise WorkflowFailed(f"there is no workflow {name!r} any more.")
+    marks = tuple(key for key, workflow in signal_triggers(component).items() if workflow == name)
+    await _run_if_present(job, component, name, marks)
+
+
+async def _run_if_present(job: JobRun, component: Component, name: str, marks: tuple[str, ...] = ()) -> None:
+    workflow = component.workflows.get(name)
+    if workflow is None:
+        see(job.manifest, job.state, job.fed, component, marks)
+        return
+    path = workflow_path(component.path, name)
+    await WorkflowRun(job, component, workflow, path, 0, marks=marks).run({})

@@ -7,8 +7,8 @@ from typing import Any
 from launchbay.errors import ActionFailed
 from launchbay.manifest.graph import Component, ComponentType
 from launchbay.model.job import step_path, workflow_path
-from launchbay.runtime.recorded import recorded
-from launchbay.runtime.run import CommandCall, JobRun
+from launchbay.runtime.contract import CommandCall, JobRun
+from launchbay.runtime.step import recorded
 
 _FIRST, _LAST = 20_000, 29_999
 

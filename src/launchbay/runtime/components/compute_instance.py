@@ -14,10 +14,10 @@ from launchbay.model.job import step_path, workflow_path
 from launchbay.model.machine import Machine, MachineSpec, RemoteCommand
 from launchbay.model.types import PinKind
 from launchbay.planning import LAUNCH
-from launchbay.runtime.components.receiving import wait_for_launch
+from launchbay.runtime.components.references import wait_for_launch
+from launchbay.runtime.contract import CommandCall, JobRun
 from launchbay.runtime.machines import NETWORKS, ComponentMachines, errand, networks, provider_of
-from launchbay.runtime.recorded import recorded
-from launchbay.runtime.run import CommandCall, JobRun
+from launchbay.runtime.step import recorded
 
 ROLE = "compute"
 _PROVISION = "provision"

@@ -13,11 +13,23 @@ from typing import Any, Protocol
 from launchbay.manifest.graph import BUILTIN as DEFINITIONS
 from launchbay.manifest.graph import ComponentType as Definition
 from launchbay.plugins import BUILT_IN, by_name, packaged
-from launchbay.runtime.components.builtin import BUILTIN
-from launchbay.runtime.run import ComponentType
+from launchbay.runtime.components.compute_instance import ComputeInstance
+from launchbay.runtime.components.references import ServiceReference, Submodule
+from launchbay.runtime.components.scaler import Scaler
+from launchbay.runtime.components.workflow_instance import Constants, HttpEndpoint, WorkflowInstance
+from launchbay.runtime.contract import ComponentType
+
+BUILTIN: dict[str, ComponentType] = {
+    "workflow.Instance": WorkflowInstance(),
+    "cobalt.common.Constants": Constants(),
+    "cobalt.common.HttpEndpoint": HttpEndpoint(),
+    "composite.Scaler": Scaler(),
+    "compute.Instance": ComputeInstance(),
+    "reference.Service": ServiceReference(),
+    "reference.Submodule": Submodule(),
+}
 
 ENTRY_POINT_GROUP = "launchbay.component_types"
-
 _ASYNC = ("launch", "command", "reconfigure", "destroy")
 
 

@@ -14,11 +14,9 @@ from launchbay.manifest.graph import Component
 from launchbay.manifest.scaling import MIN_QUANTITY, QUANTITY, least_quantity, members
 from launchbay.model.types import INT
 from launchbay.model.values import CoercionError, coerce
-from launchbay.runtime.components.receiving import wait_for_launch
-from launchbay.runtime.destroy import take_down
-from launchbay.runtime.launch import launch
-from launchbay.runtime.past import PastJournal
-from launchbay.runtime.run import CommandCall, JobRun
+from launchbay.runtime.components.references import wait_for_launch
+from launchbay.runtime.contract import CommandCall, JobRun, PastJournal
+from launchbay.runtime.lifecycle import launch, take_down
 
 SET_QUANTITY = "set-quantity"
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
-from launchbay.model.job import workflow_path
-from launchbay.runtime.components.receiving import wait_for_launch
-from launchbay.runtime.declared import all_as_declared
-from launchbay.runtime.run import CommandCall, JobRun
-from launchbay.runtime.triggers import see, signal_triggers
-from launchbay.runtime.workflow import WorkflowRun
+from launchbay.model.types import PinKind
+from launchbay.model.values import CoercionError, coerce
+from launchbay.runtime.components.references import wait_for_launch
+from launchbay.runtime.contract import CommandCall, JobRun
+from launchbay.runtime.signals import all_as_declared, consumed, signal_triggers
+from launchbay.runtime.workflow import WorkflowRun, _run_if_present
 
 LAUNCH = "launch"
 DESTROY = "destroy"
@@ -52,18 +52,65 @@ class WorkflowInstance:
         await _run_if_present(job, component, DESTROY)
 
 
-async def run_triggered(job: JobRun, component: Component, name: str) -> None:
-    """Run a workflow that a trigger or the manifest's own schedule asks for. Raises WorkflowFailed."""
-    if name not in component.workflows:
-        raise WorkflowFailed(f"there is no workflow {name!r} any more.")
-    marks = tuple(key for key, workflow in signal_triggers(component).items() if workflow == name)
-    await _run_if_present(job, component, name, marks)
+VALUES = "configuration.values"
 
 
-async def _run_if_present(job: JobRun, component: Component, name: str, marks: tuple[str, ...] = ()) -> None:
-    workflow = component.workflows.get(name)
-    if workflow is None:
-        see(job.manifest, job.state, job.fed, component, marks)
-        return
-    path = workflow_path(component.path, name)
-    await WorkflowRun(job, component, workflow, path, 0, marks=marks).run({})
+class Constants:
+    """Publishes each value as the signal that its key `interface.pin` names."""
+
+    async def launch(self, job: JobRun, component: Component) -> None:
+        """Publish the values. Raises WorkflowFailed for one that does not fit its pin's type."""
+        values = component.configuration.get(VALUES) or {}
+        for key, pin in component.pins.items():
+            if pin.type.kind is not PinKind.PUBLISH_SIGNAL or key not in values:
+                continue
+            try:
+                value = coerce(pin.type.value_type, values[key])
+            except CoercionError as error:
+                raise WorkflowFailed(f"the constant {key}: {error}") from error
+            job.state.publish(component.path, pin.interface, pin.name, value)
+
+    async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:  # noqa: ARG002 - contract
+        """Refuse: constants take no commands."""
+        raise WorkflowFailed(f"component {component.path!r} is of type {component.type} and takes no commands.")
+
+    async def reconfigure(self, job: JobRun, component: Component) -> None:
+        """Publish again. Raises WorkflowFailed."""
+        await self.launch(job, component)
+
+    async def destroy(self, job: JobRun, component: Component) -> None:
+        """Hold nothing, release nothing."""
+
+
+# `cobalt.common.HttpEndpoint`: relays a `url` (manifest-language §4).
+#
+# What it is bound to is read past it (`manifest/bindings.py`). So there is something to do only for one that is bound
+# to nothing in its application: it publishes its configured value, or what a parent instance gives.
+
+
+class HttpEndpoint:
+    """Publishes each signal that has a value of the same name among what it consumes, or else is configured."""
+
+    async def launch(self, job: JobRun, component: Component) -> None:
+        """Publish the values."""
+        configured = job.configuration.get(component.path, {})
+        values = {key.rpartition(".")[2]: value for key, value in configured.items()}
+        for key, pin in component.pins.items():
+            if pin.type.kind is PinKind.CONSUME_SIGNAL:
+                for value in consumed(job.manifest, job.state, job.fed, component, key).values():
+                    values[pin.name] = value
+                    break
+        for pin in component.pins.values():
+            if pin.type.kind is PinKind.PUBLISH_SIGNAL and values.get(pin.name) is not None:
+                job.state.publish(component.path, pin.interface, pin.name, values[pin.name])
+
+    async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:  # noqa: ARG002 - contract
+        """Refuse: endpoints take no commands."""
+        raise WorkflowFailed(f"component {component.path!r} is of type {component.type} and takes no commands.")
+
+    async def reconfigure(self, job: JobRun, component: Component) -> None:
+        """Publish again."""
+        await self.launch(job, component)
+
+    async def destroy(self, job: JobRun, component: Component) -> None:
+        """Hold nothing, release nothing."""

@@ -1,0 +1,287 @@
+"""`reference.Service`: what the environment offers, be it markers and properties, a service, or another instance.
+
+Which service a component stands for was decided with the launch or reconfiguration (manifest-language §8).
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from launchbay import limits
+from launchbay.errors import WorkflowFailed
+from launchbay.manifest.graph import LOCATOR, Component
+from launchbay.manifest.services import markers, properties, required_providers, service_shape
+from launchbay.model.instance import InstanceStatus, Link, LinkKind
+from launchbay.model.job import workflow_path
+from launchbay.model.types import PinKind
+from launchbay.model.values import CoercionError, coerce
+from launchbay.planning import DESTROY, LAUNCH, RECONFIGURE
+from launchbay.runtime.contract import CommandCall, JobRun, LinkedInstance
+from launchbay.runtime.signals import feed_for, link_of, publish_linked, required_components
+from launchbay.runtime.slot import rest
+
+
+def publish_environment(job: JobRun, component: Component) -> None:
+    """Publish what the environment offered when it was last looked at. Raises WorkflowFailed for a wrong type."""
+    for pin in markers(component):
+        if pin.name in job.environment.markers:
+            job.state.publish(component.path, pin.interface, pin.name, None)
+    for pin in properties(component):
+        if pin.name not in job.environment.properties:
+            continue
+        try:
+            value = coerce(pin.type.value_type, job.environment.properties[pin.name])
+        except CoercionError as error:
+            raise WorkflowFailed(f"the environment's property {pin.name!r}: {error}") from error
+        job.state.publish(component.path, pin.interface, pin.name, value)
+
+
+# What a component waits for in the course of the instance's launch: the launch of others.
+#
+# A command waits until its receiver has been launched, and a submodule until those have that fill what its application
+# requires.
+
+
+async def wait_for_launch(job: JobRun, component: Component, call: CommandCall) -> None:
+    """Wait until the receiver of a command has been launched. Raises WorkflowFailed when it will not be."""
+    state, path = job.state, component.path
+    if job.plan.kind != LAUNCH or state.is_launched(path) or call.sender is None or call.sender == path:
+        return
+    if call.sender in _waited_for(job, path):
+        raise WorkflowFailed(
+            f"component {call.sender!r} sends {call.command!r} to {path!r}, whose own launch waits for "
+            f"{call.sender!r}; send the command after the launch, or drop the interface from `required`."
+        )
+    try:
+        with state.awaiting_launch(call.sender, path):
+            async with asyncio.timeout(limits.COMMAND_WAITS_FOR_LAUNCH_S):
+                while not state.is_launched(path):
+                    if state.is_given_up(path) or (call.is_over and not _was_begun(job, call)):
+                        raise WorkflowFailed(f"component {path!r} was not launched, so it cannot run {call.command!r}.")
+                    await state.changed()
+    except TimeoutError:
+        raise WorkflowFailed(
+            f"component {path!r} was not launched within {limits.COMMAND_WAITS_FOR_LAUNCH_S:g} s, "
+            f"so it cannot run {call.command!r}."
+        ) from None
+
+
+async def wait_for_providers(job: JobRun, component: Component, needs: Collection[str]) -> None:
+    """Wait until the components that give these signals, `interface.pin`, have been launched.
+
+    Those that wait for this one are not waited for. Raises WorkflowFailed when one will not be launched.
+    """
+    state = job.state
+    for interface, peers in component.peers.items():
+        for peer in peers:
+            for pin, target in peer.pins.items():
+                path = target.component
+                key = f"{interface}.{pin}"
+                if key not in needs or state.is_launched(path) or component.path in _waited_for(job, path):
+                    continue
+                with state.awaiting_launch(component.path, path):
+                    while not state.is_launched(path):
+                        if state.is_given_up(path):
+                            raise WorkflowFailed(f"{key}: component {path!r} was not launched.")
+                        await state.changed()
+
+
+def _was_begun(job: JobRun, call: CommandCall) -> bool:
+    """Tell whether a call that is over got through to its receiver, so that the receiver had been launched then."""
+    return any(path.startswith(call.path) for path in job.journal.traces())
+
+
+def _waited_for(job: JobRun, path: str) -> set[str]:
+    """Return every component that must be launched before this one is.
+
+    Those are the ones it requires, and the ones whose launch its commands wait for.
+    """
+    found: set[str] = set()
+    open_paths = [path]
+    while open_paths:
+        each = open_paths.pop()
+        for provider in (required_components(job.component(each)) | job.state.awaited_by(each)) - found:
+            found.add(provider)
+            open_paths.append(provider)
+    return found
+
+
+_ASK_AGAIN_S = 0.2
+_LAUNCHING = frozenset({InstanceStatus.REQUESTED, InstanceStatus.EXECUTING})
+_OVER = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
+
+
+class ServiceReference:
+    """Publishes the signals of what it stands for, and passes commands on to it. It never ends it."""
+
+    async def launch(self, job: JobRun, component: Component) -> None:
+        """Publish. Raises WorkflowFailed when something cannot do without signals that the service does not have."""
+        publish_environment(job, component)
+        link = link_of(component.path, job.links)
+        if link is None:
+            return
+        if link.is_instance:
+            await _publish_instance(job, component, link)
+        else:
+            _publish_service(job, component, link)
+
+    async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
+        """Run the command and take over the signals that it changed. Raises WorkflowFailed."""
+        link = link_of(component.path, job.links)
+        name = None if link is None else link.key(f"{call.interface}.{call.command}")
+        if link is None or (name is None and link.is_instance):
+            raise WorkflowFailed(_unmet(component, call.command))
+        # A service that was deleted has no names any more; the call says so.
+        results = await job.others.run(job, link, name or call.command, call.arguments, call.path, is_over=call.is_over)
+        if link.is_instance:
+            publish_linked(job, component, link, await job.others.look(link))
+        return results
+
+    async def reconfigure(self, job: JobRun, component: Component) -> None:
+        """Publish what there is now; what is not offered any more has no value then. Raises WorkflowFailed."""
+        job.state.forget(component.path)
+        await self.launch(job, component)
+        job.state.mark_launched(component.path)
+
+    async def destroy(self, job: JobRun, component: Component) -> None:
+        """Hold nothing, release nothing: a service lives on without those that use it."""
+
+
+async def _publish_instance(job: JobRun, component: Component, link: Link) -> None:
+    linked = await job.others.look(link)
+    is_required = bool(_lacking(component, link, linked)) and component.path in required_providers(job.manifest)
+    waited_s = 0.0
+    # Its launch may have been asked for just before this one. What is not required comes when it is there.
+    while is_required and InstanceStatus(linked.status) in _LAUNCHING and _lacking(component, link, linked):
+        if waited_s > limits.SERVICE_LAUNCH_S:
+            break
+        await rest(_ASK_AGAIN_S)
+        waited_s += _ASK_AGAIN_S
+        linked = await job.others.look(link)
+    if InstanceStatus(linked.status) in _OVER:
+        raise WorkflowFailed(
+            f"the instance {linked.name!r}, which was offered as a service, is {linked.status}; reconfigure or launch "
+            "this instance where another one is offered."
+        )
+    publish_linked(job, component, link, linked)
+    lacking = _lacking(component, link, linked)
+    if lacking:
+        told = f"the instance {linked.name!r} behind it is {linked.status} and has no value for {', '.join(lacking)}."
+        if is_required:
+            raise WorkflowFailed(told)
+        job.journal.log(None, "warning", f"Component {component.path!r}: {told}")
+
+
+def _publish_service(job: JobRun, component: Component, link: Link) -> None:
+    signals = {} if link.binding.service is None else link.binding.service.signals
+    for key, pin in component.pins.items():
+        name = link.key(key)
+        if pin.type.kind is PinKind.PUBLISH_SIGNAL and name in signals:
+            job.state.publish(component.path, pin.interface, pin.name, signals[name])
+
+
+def _lacking(component: Component, link: Link, linked: LinkedInstance) -> list[str]:
+    """Return the signals that the component declares and the service has no value for."""
+    return [
+        key
+        for key, pin in component.pins.items()
+        if pin.type.kind is PinKind.PUBLISH_SIGNAL
+        and (name := link.key(key)) is not None
+        and name not in linked.return_values
+    ]
+
+
+def _unmet(component: Component, command: str) -> str:
+    if not service_shape(component):
+        return f"component {component.path!r} stands for markers or properties and takes no commands."
+    return (
+        f"component {component.path!r} has no service behind it that could run {command!r}: the environment offered "
+        "none when the instance was launched or last reconfigured. Offer one there, and reconfigure the instance."
+    )
+
+
+LOOK_S = 0.1  # between two looks at a shared instance that is busy
+
+
+class Submodule:
+    """Launches, calls and destroys the linked instance; its return values are the component's signals."""
+
+    async def launch(self, job: JobRun, component: Component) -> None:
+        """Launch the child, or look at the shared instance. Raises WorkflowFailed with the way to what failed."""
+        link = _link(job, component)
+        await _must_offer(job, component, link)
+        if link.kind is LinkKind.OWN:
+            await _await_providers(job, component, link)
+            needs = feed_for(job.manifest, job.state, job.fed, component)
+            if needs:
+                await job.others.feed(link, job.secrets.sealed(needs))
+            if await _is_to_reconfigure(job, link, component, is_up=False):
+                await job.others.run(job, link, RECONFIGURE, {}, workflow_path(component.path, RECONFIGURE))
+            else:
+                await job.others.run(job, link, LAUNCH, {}, workflow_path(component.path, LAUNCH))
+        linked = await _settled(job, link)
+        if linked.status != "Running" and link.kind is not LinkKind.OWN:
+            raise WorkflowFailed(f"the shared instance {linked.name!r} is {linked.status}; it must be Running.")
+        publish_linked(job, component, link, linked)
+
+    async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
+        """Run the child's command and take over the signals that it changed. Raises WorkflowFailed."""
+        link = _link(job, component)
+        pin = f"{call.interface}.{call.command}"
+        results = await job.others.run(job, link, pin, call.arguments, call.path, is_over=call.is_over)
+        publish_linked(job, component, link, await job.others.look(link))
+        return results
+
+    async def reconfigure(self, job: JobRun, component: Component) -> None:
+        """Let an own child take over what the reconfiguration has for it. Raises WorkflowFailed."""
+        link = _link(job, component)
+        await _must_offer(job, component, link)
+        if link.kind is LinkKind.OWN and await _is_to_reconfigure(job, link, component, is_up=True):
+            await job.others.run(job, link, RECONFIGURE, {}, workflow_path(component.path, RECONFIGURE))
+        publish_linked(job, component, link, await job.others.look(link))
+
+    async def destroy(self, job: JobRun, component: Component) -> None:
+        """Destroy an own child; a shared instance lives on. Raises WorkflowFailed."""
+        link = job.links.get(component.path)
+        if link is not None and link.kind is LinkKind.OWN:
+            await job.others.run(job, link, DESTROY, {}, workflow_path(component.path, DESTROY))
+
+
+async def _await_providers(job: JobRun, component: Component, link: Link) -> None:
+    """Let the launch wait for what the child's application requires, as for the `required` of a component (§3)."""
+    if component.peers:
+        await wait_for_providers(job, component, await job.others.requires(link))
+
+
+async def _is_to_reconfigure(job: JobRun, link: Link, component: Component, *, is_up: bool) -> bool:
+    path = workflow_path(component.path, RECONFIGURE)
+    return await job.others.is_to_reconfigure(job, link, path, is_up=is_up)
+
+
+async def _settled(job: JobRun, link: Link) -> LinkedInstance:
+    """Return the linked instance; a shared one may be busy with a job of its own, and is waited for."""
+    until_s = job.surroundings.clock.monotonic_s() + limits.CALL_WAITS_FOR_INSTANCE_S
+    linked = await job.others.look(link)
+    while (
+        link.kind is LinkKind.SHARED
+        and linked.status in {InstanceStatus.REQUESTED, InstanceStatus.EXECUTING}
+        and job.surroundings.clock.monotonic_s() < until_s
+    ):
+        await rest(LOOK_S)
+        linked = await job.others.look(link)
+    return linked
+
+
+def _link(job: JobRun, component: Component) -> Link:
+    link = job.links.get(component.path)
+    if link is None:
+        raise WorkflowFailed("no instance stands behind this component; launch the application again.")
+    return link
+
+
+async def _must_offer(job: JobRun, component: Component, link: Link) -> None:
+    """Refuse a child without an interface that the component declares (§7)."""
+    offered = await job.others.offers(link)
+    missing = [key for key in component.pins if key != LOCATOR and key not in offered]
+    if missing:
+        raise WorkflowFailed(f"the application has no interface pin {', '.join(missing)}, which the manifest declares.")

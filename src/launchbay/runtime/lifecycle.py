@@ -1,0 +1,416 @@
+"""Bringing a live instance from one configuration to another (reference §4, configuration; language §5 and §7).
+
+What is not there any more stops, what is new starts, what stays takes over its new values, and then the workflows run
+that the changed pins trigger. Components that stay keep their signals and variables.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from launchbay import limits
+from launchbay.actions.contract import ActionCall, TakesDown
+from launchbay.errors import ActionFailed, WorkflowFailed
+from launchbay.manifest.configuration import Change, ComponentChange, Configured, difference, restarting, triggered
+from launchbay.manifest.graph import Component, Workflow
+from launchbay.manifest.scaling import template_path
+from launchbay.model.instance import Link
+from launchbay.model.job import StepStatus, component_of, segment, step_path, workflow_path
+from launchbay.planning import DESTROY
+from launchbay.runtime.context import RunningStep, together
+from launchbay.runtime.contract import CommandCall, JobRun, KeptKey
+from launchbay.runtime.machines import release_component, release_everything
+from launchbay.runtime.signals import look_at_linked, missing_for_launch, required_components
+from launchbay.runtime.state import Graph
+from launchbay.runtime.step import recorded
+from launchbay.runtime.workflow import WorkflowRun, end_all, run_triggered
+
+# The end of what steps have made and keep a document of (`actions.contract.Documents`).
+#
+# It is taken down with the instance, or with the component, by the action that wrote the document, whether or not a
+# workflow does that.
+
+_TAKE_DOWN = "take-down"
+_NOTHING = Workflow(name=_TAKE_DOWN, parameters={}, steps=(), returns={})
+
+
+async def take_down_kept(job: JobRun, component: str | None = None) -> list[str]:
+    """Take down what documents of a component tell of, or of the whole instance; return a sentence for each failure."""
+    try:
+        keys = await job.surroundings.kept.of_instance(job)
+    except ActionFailed as error:
+        return [str(error)]
+    failures: list[str] = []
+    for key in keys:
+        if component is None or key.component == component:
+            try:
+                await _take_down(job, key)
+            except WorkflowFailed as failure:
+                what = f"what {key.action} made as {key.name!r} is left"
+                failures.append(f"Component {key.component!r}: {what}: {failure}")
+    return failures
+
+
+async def _take_down(job: JobRun, key: KeptKey) -> None:
+    path = step_path(workflow_path(key.component, _TAKE_DOWN), f"{key.action} {key.name}")
+
+    async def work() -> Mapping[str, Any]:
+        return await _taken_down(job, key, path)
+
+    await recorded(job, path, f"{_TAKE_DOWN} {key.name}", work)
+
+
+async def _taken_down(job: JobRun, key: KeptKey, path: str) -> Mapping[str, Any]:
+    action = job.action(key.action)
+    if not isinstance(action, TakesDown):
+        raise ActionFailed(f"The action {key.action!r} is not installed here any more.", "Install its package.")
+    component = job.manifest.components.get(key.component) or _former(key.component)
+    workflow = WorkflowRun(job, component, _NOTHING, workflow_path(key.component, _TAKE_DOWN), depth=0)
+    step = RunningStep(workflow, path, key.action, job.surroundings.clock.now())
+    try:
+        async with asyncio.timeout(limits.TAKE_DOWN_S):
+            await action.take_down(ActionCall({}, step), key.name)
+    except TimeoutError:
+        raise ActionFailed(f"It took longer than {limits.TAKE_DOWN_S:g} s.") from None
+    return {}
+
+
+def _former(path: str) -> Component:
+    """Return a component that the manifest does not have any more."""
+    return Component(path=path, type="", pins={}, configuration={}, required=(), peers={})
+
+
+async def destroy(job: JobRun) -> None:
+    """Destroy every component in the reverse of the launch order, the failed ones not stopping the others.
+
+    Machines are released always, and so is what actions keep documents of, whether or not a workflow does that. Raises
+    WorkflowFailed that names each component that could not be taken down and everything that is left.
+    """
+    failures: list[str] = []
+    for path in reversed(job.manifest.order):
+        try:
+            component = job.component(path)
+            await job.component_type(component).destroy(job, component)
+        except WorkflowFailed as failure:
+            failures.append(f"Component {path!r}: {failure}")
+    failures += await destroy_left_behind(job)
+    failures += await take_down_kept(job)
+    failures += await release_everything(job)
+    if failures:
+        raise WorkflowFailed(" ".join(failures))
+
+
+async def destroy_left_behind(job: JobRun, spared: Collection[Link] = ()) -> list[str]:
+    """Destroy own instances that an earlier reconfiguration could not, and return what went wrong."""
+    failures: list[str] = []
+    for link in await job.others.left_behind(job):
+        if link not in spared:
+            try:
+                await job.others.run(job, link, DESTROY, {}, workflow_path(link.instance_id, DESTROY))
+            except WorkflowFailed as failure:
+                failures.append(f"The former submodule {link.instance_id}: {failure}")
+    return failures
+
+
+async def take_down(job: JobRun, component: Component) -> None:
+    """Destroy one component of an instance that lives on, and release its machines even if that fails.
+
+    Raises WorkflowFailed with what is left.
+    """
+    failures: list[str] = []
+    try:
+        await job.component_type(component).destroy(job, component)
+    except WorkflowFailed as failure:
+        failures.append(str(failure))
+    failures += await take_down_kept(job, component.path)
+    failures += await release_component(job, component.path)
+    if failures:
+        raise WorkflowFailed(" ".join(failures))
+
+
+# Launching all components of an instance, each when what it requires is there (manifest-language §3, `required`).
+#
+# After a crash the launch is repeated like a workflow (see there): what had begun comes first, and nothing new begins
+# while a component whose launch had failed has not come to its failure again.
+
+LAUNCH = "launch"
+
+
+async def launch(job: JobRun, paths: Collection[str] | None = None) -> None:
+    """Launch every component, or those of these paths, independent ones at the same time.
+
+    After a failure nothing more is started, and what is under way finishes. Raises WorkflowFailed naming every
+    component that failed.
+    """
+    await _Launch(job, job.manifest.order if paths is None else paths).run()
+
+
+class _Launch:
+    def __init__(self, job: JobRun, paths: Collection[str]) -> None:
+        self._job = job
+        # Those without workflows publish at once; the others see it then, whether they require it or not.
+        chosen = set(paths)
+        order = [path for path in job.manifest.order if path in chosen]
+        order.sort(key=lambda path: bool(job.component(path).workflows))
+        self._waiting = dict.fromkeys(order)
+        self._running: dict[asyncio.Task[None], str] = {}
+        self._failures: dict[str, str] = {}
+        self._dependents: dict[str, list[str]] = {}
+        for path in order:
+            for provider in required_components(job.component(path)):
+                self._dependents.setdefault(provider, []).append(path)
+        self._failed_before = self._find_failed()
+        self._begun_before = self._find_begun()
+
+    async def run(self) -> None:
+        self._job.state.begin_launch(self._waiting)
+        candidates = list(self._waiting)
+        news = asyncio.create_task(self._job.state.next_change.wait())
+        try:
+            while True:
+                self._start(candidates)
+                if not self._running:
+                    break
+                done, _ = await asyncio.wait({*self._running, news}, return_when=asyncio.FIRST_COMPLETED)
+                if news in done:
+                    news = asyncio.create_task(self._job.state.next_change.wait())
+                held = bool(self._failed_before)
+                self._settle([task for task in self._running if task in done])
+                candidates = self._candidates(after_hold=held and not self._failed_before)
+        finally:
+            await end_all([news, *self._running])
+        self._raise_failures()
+
+    def _start(self, candidates: list[str]) -> None:
+        job = self._job
+        starts_new = not self._failures and not self._failed_before
+        for path in candidates:
+            may_start = path in self._waiting and (starts_new or path in self._begun_before)
+            if may_start and not missing_for_launch(job, job.component(path)):
+                del self._waiting[path]
+                self._running[asyncio.create_task(self._launch(path))] = path
+
+    async def _launch(self, path: str) -> None:
+        component = self._job.component(path)
+        await self._job.component_type(component).launch(self._job, component)
+
+    def _settle(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Take note of the launches that ended."""
+        job = self._job
+        for task in sorted(tasks, key=self._running.__getitem__):
+            path = self._running.pop(task)
+            failed_before = self._failed_before.pop(path, None)
+            try:
+                task.result()
+            except WorkflowFailed as failure:
+                self._failures[path] = failed_before or str(failure)
+            else:
+                if failed_before is None:
+                    job.state.mark_launched(path)
+                else:
+                    self._failures[path] = failed_before
+            if path in self._failures:
+                job.journal.fail(workflow_path(path, LAUNCH), LAUNCH, self._failures[path], 1)
+                job.state.give_up([path, *(each for each in self._waiting if each not in self._begun_before)])
+
+    def _candidates(self, *, after_hold: bool) -> list[str]:
+        """Return the components that may have got what they lacked."""
+        news = self._job.state.take_news()
+        if after_hold:
+            return list(self._waiting)
+        return list(dict.fromkeys(each for path in sorted(news) for each in self._dependents.get(path, ())))
+
+    def _raise_failures(self) -> None:
+        job = self._job
+        if not self._failures:
+            self._failures = {path: "; ".join(missing_for_launch(job, job.component(path))) for path in self._waiting}
+        if self._failures:
+            told = (f"Component {path!r}: {text}" for path, text in sorted(self._failures.items()))
+            raise WorkflowFailed(" ".join(told))
+
+    def _find_failed(self) -> dict[str, str]:
+        """Return the components whose launch has failed before a crash, with the reason."""
+        failed: dict[str, str] = {}
+        for path in self._waiting:
+            record = self._job.journal.find(workflow_path(path, LAUNCH))
+            if record is not None and record.status is StepStatus.FAILED:
+                failed[path] = record.error or "the launch failed."
+        return failed
+
+    def _find_begun(self) -> set[str]:
+        """Return the components whose launch had surely begun before a crash."""
+        if not (traces := self._job.journal.traces()):
+            return set()
+        traced = {component_of(path) for path in traces}
+        begun = {path for path in self._waiting if segment(path) in traced}
+        open_paths = list(begun)
+        while open_paths:
+            for provider in required_components(self._job.component(open_paths.pop())) - begun:
+                begun.add(provider)
+                open_paths.append(provider)
+        # What waits for nothing begins in the first moment.
+        return begun | {path for path in self._waiting if not required_components(self._job.component(path))}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stages:
+    stops: list[ComponentChange]
+    starts: list[str]
+    stays: list[ComponentChange]
+
+
+async def reconfigure(job: JobRun) -> None:
+    """Carry the reconfiguration out. Raises WorkflowFailed.
+
+    A triggered workflow whose status is not propagated fails the job, but not the instance (`propagates`).
+    """
+    after = Configured(job.manifest, job.configuration, job.links)
+    # A submodule that failed is reconfigured with nothing new: only what never came up gets another chance.
+    before = job.before or after
+    changes = restarting(difference(before, after), job.state.was_launched)
+    for change in changes:
+        if change.change is Change.CHANGES:
+            job.state.unhide(change.path, change.changed_pins)
+    stages = _stages(changes)
+    failures = await destroy_left_behind(job, spared=list(before.links.values()))
+    failures += await _stop(job, before, stages.stops)
+    if failures:
+        raise WorkflowFailed(" ".join(failures))
+    for change in stages.stays:
+        component = job.component(change.path)
+        try:
+            await job.component_type(component).reconfigure(job, component)
+        except WorkflowFailed as failure:
+            raise WorkflowFailed(f"Component {change.path!r}: {failure}") from failure
+    if stages.starts:
+        await launch(job, stages.starts)
+    await _run_triggers(job, changes)
+
+
+async def take_down_former(job: JobRun) -> list[str]:
+    """Take down what a reconfiguration that never got its turn was to take down, and return what went wrong."""
+    if job.before is None:
+        return []
+    changes = difference(job.before, Configured(job.manifest, job.configuration, job.links))
+    return await _stop(job, job.before, [each for each in changes if each.change is Change.STOPS])
+
+
+def _stages(changes: list[ComponentChange]) -> _Stages:
+    stages = _Stages([], [], [])
+    for change in changes:
+        if change.change is Change.STOPS:
+            stages.stops.append(change)
+        elif change.change is Change.STARTS:
+            stages.starts.append(change.path)
+        else:
+            stages.stays.append(change)
+    return stages
+
+
+async def _stop(job: JobRun, before: Configured, stops: list[ComponentChange]) -> list[str]:
+    """Destroy what is not there any more, as it was configured, and forget it; return what went wrong."""
+    former = replace(job, graph=Graph(before.manifest, before.configuration), links=before.links)
+    failures: list[str] = []
+    for change in stops:
+        component = before.manifest.components[change.path]
+        try:
+            await take_down(former, component)
+        except WorkflowFailed as failure:
+            failures.append(f"Component {change.path!r} could not be taken down: {failure}")
+        else:
+            job.state.forget(change.path)
+    return failures
+
+
+async def _run_triggers(job: JobRun, changes: list[ComponentChange]) -> None:
+    failures: list[str] = []
+    propagates = False
+    for path, workflow in triggered(job.manifest, changes):
+        component = job.component(path)
+        try:
+            await run_triggered(job, component, workflow)
+        except WorkflowFailed as failure:
+            failures.append(f"Component {path!r}: {failure}")
+            propagates = propagates or workflow in component.propagate_status
+    if failures:
+        raise WorkflowFailed(" ".join(failures), propagates=propagates)
+
+
+async def perform(job: JobRun) -> Mapping[str, Any]:
+    """Carry the plan out on the instance's state, and return the results of a command by name.
+
+    Raises WorkflowFailed with the instance's error message.
+    """
+    if job.plan.kind in {"command", "trigger"}:
+        await look_at_linked(job)
+    match job.plan.kind:
+        case "launch":
+            await launch(job)
+        case "destroy":
+            await _destroy(job)
+        case "command":
+            return await _run_command(job)
+        case "reconfigure":
+            await reconfigure(job)
+        case "trigger":
+            await _run_triggered(job)
+        case "refused":
+            raise WorkflowFailed(job.plan.refusal or "The work was refused.")
+    return {}
+
+
+async def _destroy(job: JobRun) -> None:
+    failures = await take_down_former(job)
+    try:
+        await destroy(job)
+    except WorkflowFailed as failure:
+        failures.append(str(failure))
+    if failures:
+        raise WorkflowFailed(" ".join(failures))
+
+
+async def _run_command(job: JobRun) -> Mapping[str, Any]:
+    path, name = job.plan.component, job.plan.component_workflow
+    assert path is not None
+    assert name is not None
+    if path in job.manifest.components:
+        return await _command(job, path, name)
+    # It is bound to what a Scaler holds, and means every member.
+    paths = [each for each in job.manifest.order if template_path(each) == path]
+    if not paths:
+        raise WorkflowFailed(f"Component {path!r} has no members, so nothing can run {name!r}.")
+    answers = await asyncio.gather(*(_command(job, each, name) for each in paths), return_exceptions=True)
+    # Every member has answered by now; the first failure in their order speaks for all.
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return together([answer for answer in answers if not isinstance(answer, BaseException)])
+
+
+async def _command(job: JobRun, path: str, name: str) -> Mapping[str, Any]:
+    component = job.component(path)
+    call = CommandCall(
+        sender=None,
+        interface=job.plan.interface,
+        command=name,
+        arguments=job.plan.arguments,
+        path=workflow_path(path, name),
+        depth=0,
+    )
+    try:
+        return await job.component_type(component).command(job, component, call)
+    except WorkflowFailed as failure:
+        raise WorkflowFailed(f"Component {path!r}: {failure}") from failure
+
+
+async def _run_triggered(job: JobRun) -> None:
+    path, name = job.plan.component, job.plan.component_workflow
+    assert path is not None
+    assert name is not None
+    if path not in job.manifest.components:
+        raise WorkflowFailed(f"There is no component {path!r} any more.")
+    try:
+        await run_triggered(job, job.component(path), name)
+    except WorkflowFailed as failure:
+        raise WorkflowFailed(f"Component {path!r}: {failure}") from failure
