@@ -25,9 +25,10 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from launchbay.clock import SystemClock
-from launchbay.engine.duties import Duty, attend
-from launchbay.engine.queue import HEARTBEAT_S, Queue, apply_schema, defer
+from launchbay.engine.queue import HEARTBEAT_S, Queue, defer
+from launchbay.engine.queue_schema import apply_schema
 from launchbay.engine.rescuer import Rescuer
+from launchbay.engine.worker import Duty, attend
 
 JOBS = 10
 STALLED_S = 3.0

@@ -23,9 +23,10 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from launchbay.clock import SystemClock
-from launchbay.engine.duties import Duty, attend
-from launchbay.engine.queue import QUEUE, Queue, apply_schema, defer
+from launchbay.engine.queue import QUEUE, Queue, defer
+from launchbay.engine.queue_schema import apply_schema
 from launchbay.engine.rescuer import Rescuer
+from launchbay.engine.worker import Duty, attend
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 POOL = 8

@@ -24,8 +24,7 @@ from benchmarks.launches import application, wait_running
 from benchmarks.server import Server, running
 from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.clock import SystemClock
-from launchbay.engine.cleaner import Cleaner
-from launchbay.engine.retention import PAUSE_S, Keeping, Retention
+from launchbay.engine.retention import PAUSE_S, Cleaner, Keeping, Retention
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import Database, conninfo
 

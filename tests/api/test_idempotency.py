@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from launchbay.engine.cleaner import Cleaner
+from launchbay.engine.retention import Cleaner
 from launchbay.ids import new_id
 from launchbay.store import audit
 from launchbay.store.database import OutcomeUnknown, _Transaction

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.engine.cleaner import Cleaner
+from launchbay.engine.retention import Cleaner
 from tests.api.manifests import PAUSING, WORKFLOWS
 from tests.api.running import UNKNOWN, Api, accepted, refused, running_api
 from tests.databases import Databases

@@ -17,7 +17,7 @@ import psycopg
 
 from launchbay.actions.registry import BUILT_IN, Registry
 from launchbay.bootstrap.parts import started
-from launchbay.engine.engine import Engine
+from launchbay.engine.worker import Engine
 from launchbay.ids import new_id
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.model.instance import InstanceStatus

@@ -5,7 +5,7 @@ import pytest
 
 from launchbay.actions.registry import Registry
 from launchbay.bootstrap import parts
-from launchbay.engine.engine import Engine
+from launchbay.engine.worker import Engine
 from tests.engine.bay import Bay
 
 

@@ -1,6 +1,6 @@
 """What has served its time goes, and nothing else."""
 
-from launchbay.engine.cleaner import Cleaner
+from launchbay.engine.retention import Cleaner
 from launchbay.ids import new_id
 from tests.engine.bay import Bay
 

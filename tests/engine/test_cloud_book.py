@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from launchbay.auth.secret_key import SecretKey
-from launchbay.engine.cloud_book import PostgresCloudBook
+from launchbay.engine.machine_ledger import PostgresCloudBook
 from launchbay.errors import ActionFailed
 from launchbay.ids import new_id
 from launchbay.machines.clouds.account import CloudAccount, Place

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from launchbay.engine.duties import Duty, attend
+from launchbay.engine.worker import Duty, attend
 from launchbay.errors import Unavailable
 
 

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from launchbay.auth.secret_key import KEY_BYTES, SecretKey
-from launchbay.engine.host_pools import EnvironmentPools
-from launchbay.engine.pinned_hosts import PinnedHosts
+from launchbay.engine.machine_ledger import EnvironmentPools, PinnedHosts
 from launchbay.errors import ActionFailed
 from launchbay.ids import new_id
 from launchbay.machines.contract import Errand
@@ -94,7 +93,7 @@ async def test_hosts_of_a_pool_are_taken_once_and_given_back(database: Database,
 async def test_a_pool_with_too_few_hosts_gives_none(
     database: Database, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launchbay.engine.host_pools._WAIT_S", 0)
+    monkeypatch.setattr("launchbay.engine.machine_ledger._WAIT_S", 0)
     pools = EnvironmentPools(database, SecretKey(secrets.token_bytes(KEY_BYTES)))
     await world.pool("racks", ["10.0.0.1"])
     with pytest.raises(ActionFailed, match="The pool 'racks' gave 1 of 2 hosts") as error:

@@ -3,7 +3,7 @@
 import pytest
 
 from launchbay import limits
-from launchbay.engine.log_bounds import LogBounds
+from launchbay.engine.journal import LogBounds
 from tests.engine.bay import Bay
 from tests.engine.test_journal import held_job, journal
 

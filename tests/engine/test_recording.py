@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from launchbay.engine.engine import Engine
+from launchbay.engine.worker import Engine
 from tests.engine.bay import Bay
 
 COMMANDS = """

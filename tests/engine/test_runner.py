@@ -9,7 +9,7 @@ import pytest
 
 from launchbay import limits
 from launchbay.engine import runner
-from launchbay.engine.engine import Engine
+from launchbay.engine.worker import Engine
 from launchbay.errors import ActionFailed, Unavailable
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning import CompiledManifests, plan_destroy

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from launchbay.engine.engine import Engine
+from launchbay.engine.worker import Engine
 from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import schedules
 from tests.engine.bay import Bay

@@ -10,8 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool
 
-from launchbay.engine.queue import QUEUE
-from launchbay.engine.wakeup import Pulse
+from launchbay.engine.queue import QUEUE, Pulse
 from launchbay.store.database import Database, conninfo
 from tests.engine.queue_workers import POLL_S, Runs, cut_connections, empty, put, working
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
-from launchbay.engine.cloud_book import PostgresCloudBook
+from launchbay.engine.machine_ledger import PostgresCloudBook
 from launchbay.engine.sweeper import Sweeper
 from launchbay.machines.contract import Errand, MachineProvider, Parts, Sweepable
 from launchbay.machines.registry import Late, Providers

@@ -9,8 +9,7 @@ from launchbay.bootstrap.answers_file import read_answers_file
 from launchbay.bootstrap.clouds import cloud_providers
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp
-from launchbay.engine.host_pools import EnvironmentPools
-from launchbay.engine.pinned_hosts import PinnedHosts
+from launchbay.engine.machine_ledger import EnvironmentPools, PinnedHosts
 from launchbay.machines.contract import MachineProvider, Parts
 from launchbay.machines.dialling import CheckedReach
 from launchbay.machines.registry import Late, Providers

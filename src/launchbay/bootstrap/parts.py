@@ -27,20 +27,17 @@ from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp
 from launchbay.engine.approvals import LOOK_S as APPROVALS_S
 from launchbay.engine.approvals import PendingApprovals
-from launchbay.engine.cleaner import CLEAN_S, Cleaner
-from launchbay.engine.cloud_probe import CloudProbe
-from launchbay.engine.duties import Duty
-from launchbay.engine.engine import Engine
-from launchbay.engine.kept_documents import PostgresDocuments
-from launchbay.engine.notifications import WebhookNotices
+from launchbay.engine.journal import PostgresDocuments
+from launchbay.engine.machine_ledger import CloudProbe
 from launchbay.engine.queue import Queue
 from launchbay.engine.queue_schema import apply_schema
 from launchbay.engine.rescuer import Rescuer
-from launchbay.engine.retention import RETAIN_S, Keeping, Retention
+from launchbay.engine.retention import CLEAN_S, RETAIN_S, Cleaner, Keeping, Retention
 from launchbay.engine.runner import Runner
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.engine.stager import Stager
-from launchbay.engine.webhook_sender import LOOK_S, WebhookSender
+from launchbay.engine.webhooks import LOOK_S, WebhookNotices, WebhookSender
+from launchbay.engine.worker import Duty, Engine
 from launchbay.errors import CannotStart
 from launchbay.machines.dialling import CheckedReach
 from launchbay.manifest.compiler import check, compile_manifest

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from launchbay import limits
 from launchbay.auth.permissions import permission_named
 from launchbay.clock import Clock
-from launchbay.engine.journal import patiently
-from launchbay.engine.storable import storable
+from launchbay.engine.journal import patiently, storable
 from launchbay.errors import ActionFailed, Fenced
 from launchbay.ids import new_id
 from launchbay.model.job import Answer, ApprovalStatus, Question, Verdict, who_sentence

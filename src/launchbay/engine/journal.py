@@ -5,7 +5,8 @@ waits out a database that is away; it never gives up on its own, because the job
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -15,16 +16,76 @@ import msgspec
 import structlog
 
 from launchbay import limits
+from launchbay.actions.contract import Document
+from launchbay.auth.secret_key import SealBroken, SecretKey
 from launchbay.clock import Clock
-from launchbay.engine.log_bounds import LogBounds
-from launchbay.engine.storable import storable
-from launchbay.errors import Fenced, Unavailable
+from launchbay.errors import ActionFailed, Fenced, Unavailable
+from launchbay.ids import new_id
 from launchbay.model.job import StepStatus, is_own_step, move_step, raise_percent, step_name
-from launchbay.runtime.contract import StepRecord
+from launchbay.runtime.contract import JobRun, KeptKey, StepRecord
 from launchbay.runtime.secrets import Secrets
+from launchbay.store import instances as store
 from launchbay.store import jobs
 from launchbay.store.database import Database
+from launchbay.store.instances import kept_document_purpose
 from launchbay.telemetry import metrics
+
+FULL = "The {what} has written as much log as is kept ({lines} lines or {size} characters); further lines are left out."
+_LAST_WORDS = 100  # errors beyond the bound: why it ended is worth a line, a thousand times is not
+
+
+@dataclass(slots=True)
+class _Written:
+    lines: int = 0
+    size: int = 0
+    errors: int = 0
+    is_told: bool = False
+
+
+@dataclass(slots=True)
+class LogBounds:
+    """Counts what one claim of a job writes."""
+
+    _job: _Written = field(default_factory=_Written)
+    _steps: defaultdict[str | None, _Written] = field(default_factory=lambda: defaultdict(_Written))
+
+    def admitted(self, path: str | None, level: str, text: str) -> tuple[str, str] | None:
+        """Return level and text of the line that may be written for this one, None for none."""
+        bounds = (
+            ("job", self._job, limits.LOG_JOB_LINES, limits.LOG_JOB_CHARS),
+            ("step", self._steps[path], limits.LOG_STEP_LINES, limits.LOG_STEP_CHARS),
+        )
+        for what, written, lines, size in bounds:
+            if written.lines < lines and written.size < size:
+                continue
+            if level == "error" and written.errors < _LAST_WORDS:
+                written.errors += 1
+            elif written.is_told:
+                return None
+            else:
+                written.is_told = True
+                return "warning", FULL.format(what=what, lines=lines, size=size)
+        for _, written, _, _ in bounds:
+            written.lines += 1
+            written.size += len(text)
+        return level, text
+
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_CUT = " … (cut)"
+
+
+def storable(text: str, longest: int) -> str:
+    """Return the text without what PostgreSQL refuses (NUL, lone surrogates), cut to so many characters."""
+    if len(text) > longest:
+        text = text[: longest - len(_CUT)] + _CUT
+    text = text.replace("\x00", _REPLACEMENT)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = "".join(_REPLACEMENT if 0xD800 <= ord(each) <= 0xDFFF else each for each in text)
+    return text
+
 
 LAZY_S = 0.25  # log lines, percentages and notes wait this long for company
 OUTCOME_S = 0.005  # outcomes wait this long for the begin of the next step, which is written with them
@@ -35,9 +96,7 @@ RETRY_LONGEST_S = 2.0
 _WRITES_OF_A_BEGIN = 3  # where the database is slow, this is enough of asking
 _LEVEL_CHARS = 20
 _FINAL = frozenset({StepStatus.SUCCEEDED, StepStatus.FAILED})
-
 T = TypeVar("T")
-
 log = structlog.get_logger(__name__)
 
 
@@ -342,3 +401,75 @@ async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
         except Unavailable:
             await asyncio.sleep(pause_s)
             pause_s = min(RETRY_LONGEST_S, pause_s * 2)
+
+
+class PostgresDocuments:
+    """Implements `runtime.run.KeptDocuments`; one object serves all jobs of the process."""
+
+    def __init__(self, database: Database, secret_key: SecretKey) -> None:
+        self._database = database
+        self._secret_key = secret_key
+
+    async def of_instance(self, job: JobRun) -> Sequence[KeptKey]:
+        """Return which documents there are."""
+        return await patiently(partial(self._of_instance, job))
+
+    async def read(self, job: JobRun, key: KeptKey) -> Document | None:
+        """Return a document, None where there is none."""
+        found = await patiently(partial(self._read, job, key))
+        if found is None:
+            return None
+        try:
+            return Document(self._secret_key.open(found.sealed, kept_document_purpose(found.id)), found.version)
+        except SealBroken as error:
+            raise ActionFailed(*error.sentences, retryable=False) from error
+
+    async def write(self, job: JobRun, key: KeptKey, document: Document) -> int:
+        """Write over the version that the document names, and return the new one."""
+        version = await patiently(partial(self._write, job, key, document))
+        if version is None:
+            raise ActionFailed(
+                f"Another step has changed what {key.action} keeps as {key.name!r} meanwhile.",
+                "Give steps that run beside each other different names, or let one wait for the other.",
+            )
+        return version
+
+    async def forget(self, job: JobRun, key: KeptKey) -> None:
+        """Drop a document."""
+        await patiently(partial(self._forget, job, key))
+
+    async def _of_instance(self, job: JobRun) -> Sequence[KeptKey]:
+        async with self._database.connection() as connection:
+            rows = await store.of_instance(connection, instance_id=job.instance_id)
+        return [KeptKey(*row) for row in rows]
+
+    async def _read(self, job: JobRun, key: KeptKey) -> store.KeptRow | None:
+        async with self._database.connection() as connection:
+            return await store.read(connection, instance_id=job.instance_id, **key._asdict())
+
+    async def _write(self, job: JobRun, key: KeptKey, document: Document) -> int | None:
+        async with self._database.transaction() as connection:
+            before = await store.read(connection, instance_id=job.instance_id, **key._asdict())
+            if (0 if before is None else before.version) != document.version:
+                return None
+            document_id = new_id() if before is None else before.id
+            version = await store.write(
+                connection,
+                document_id=document_id,
+                instance_id=job.instance_id,
+                **key._asdict(),
+                sealed=self._secret_key.seal(document.data, kept_document_purpose(document_id)),
+                version=document.version,
+                **_claim(job),
+            )
+            if version is None and not await store.holds(connection, **_claim(job)):
+                raise Fenced("Another worker has taken the job over.")
+            return version
+
+    async def _forget(self, job: JobRun, key: KeptKey) -> None:
+        async with self._database.connection() as connection:
+            await store.forget(connection, instance_id=job.instance_id, **key._asdict(), **_claim(job))
+
+
+def _claim(job: JobRun) -> dict[str, str | int]:
+    return {"job_id": job.claimed_id or job.job_id, "fence": job.fence}

@@ -13,49 +13,98 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
+import psycopg
 import structlog
 from procrastinate import App, JobContext, PsycopgConnector
 from procrastinate.exceptions import ConnectorException, UniqueViolation
 from procrastinate.jobs import Job, Notification, Status
 from procrastinate.manager import JobManager, NotificationCallback
 from procrastinate.worker import Worker
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
 from psycopg.rows import scalar_row
 from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
 
 from launchbay import limits
-from launchbay.engine.queue_schema import apply_schema
-from launchbay.engine.wakeup import Pulse
 from launchbay.runtime.slot import Slot, current_slot
+from launchbay.store.database import BoundedConnection
 
-__all__ = ["DEFER_SQL", "Beat", "Handler", "Queue", "apply_schema", "defer"]
+# One connection of its own per worker: it hears of new jobs, and tells the others that this worker lives.
+#
+# Both on one connection, outside the pool, so that neither depends on how busy the pool is: a worker whose handlers
+# hold every pooled connection must still beat, or it would be taken for dead. See
+# docs/decisions/0002-missed-wake-ups.md.
 
 log = structlog.get_logger(__name__)
+RECONNECT_S = 0.2
+PATIENCE_S = 5.0  # with a database that does not answer: a few intervals, not TCP's own patience
+WakeupBeat = Callable[[psycopg.AsyncConnection[tuple[object, ...]]], Awaitable[None]]
+Hear = Callable[[str], Awaitable[None]]
+
+
+class Pulse:
+    """Listens on a channel and beats at an interval, for as long as `run` is not cancelled; reconnects by itself."""
+
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        channel: str,
+        beat: WakeupBeat,
+        hear: Hear,
+        interval_s: float,
+    ) -> None:
+        """Take what to do: `beat` runs a statement on the connection, `hear` gets each payload ("" = look now)."""
+        self._conninfo = conninfo
+        self._channel = channel
+        self._beat = beat
+        self._hear = hear
+        self._interval_s = interval_s
+
+    async def run(self) -> NoReturn:
+        """Listen and beat until cancelled."""
+        while True:
+            try:
+                await self._connected()
+            except (psycopg.Error, OSError) as error:
+                log.warning("queue.pulse_lost", error=str(error), retry_in_s=RECONNECT_S)
+            await asyncio.sleep(RECONNECT_S)
+
+    async def _connected(self) -> NoReturn:
+        conn = await BoundedConnection.connect(self._conninfo, autocommit=True)
+        async with conn:
+            conn.patience_s = max(PATIENCE_S, 4 * self._interval_s)
+            # A heartbeat that a power cut forgets harms nobody; without this an idle worker costs a disk flush
+            # per beat.
+            await conn.execute("SET synchronous_commit = off")
+            await conn.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+            # Whatever was committed before LISTEN took effect was announced to nobody here.
+            await self._hear("")
+            while True:
+                await self._beat(conn)
+                # Notifications that arrive during a beat wait in psycopg's backlog and come out first here.
+                async for notification in conn.notifies(timeout=self._interval_s):
+                    await self._hear(notification.payload)
+
 
 Handler = Callable[..., Awaitable[None]]
 Beat: TypeAlias = tuple[int, datetime]  # of a worker: its number, and when it last beat by the database's clock
-
 QUEUE = "launchbay"
 CHANNEL = "procrastinate_any_queue_v1"
-
 HEARTBEAT_S = 0.5
 GRACE_S = 5.0
 POLL_S = 1.0  # finds jobs whose time comes; new ones are announced
 RETRY_S = 0.5  # between attempts while the database is away
 DOUBT_S = 60.0  # after a failed claim; longer than any statement may run on behind a broken connection
 UNWIND_S = 0.7  # for cancelled handlers to clean up after themselves
-
 DEFER_SQL = "SELECT launchbay_defer(%(task)s, %(lock)s, %(arguments)s, %(at)s, %(priority)s, %(queue)s)"
-
 _CLAIM_SQL = """
 SELECT id, status, task_name, priority, lock, queueing_lock, args, scheduled_at, queue_name, attempts, worker_id
 FROM launchbay_claim(%(worker_id)s, %(known)s::bigint[], %(queues)s::text[], %(places)s::int[], %(free)s)
 """
 _FINISH_SQL = "SELECT launchbay_finish(%(job_id)s, %(worker_id)s, %(attempt)s, %(outcome)s)"
-
 _WAKE: Notification = {"type": "job_inserted", "job_id": 0}
 
 

@@ -12,9 +12,10 @@ import structlog
 from launchbay import limits
 from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
-from launchbay.engine.recording import Recording
-from launchbay.store import jobs
+from launchbay.engine.audit import Recording
+from launchbay.store import audit, events, jobs, users, webhooks
 from launchbay.store.database import Connection, Database
+from launchbay.store.events import FORGET_S
 from launchbay.store.statements import Change
 
 RETAIN_S = 60.0
@@ -23,7 +24,6 @@ INSTANCES = 50  # instances in one transaction
 PAUSE_S = 0.05  # between batches, for those who have more urgent business with the database
 _DAY_S = 86_400.0
 _BEGINNING = (datetime(1970, 1, 1, tzinfo=UTC), "")
-
 log = structlog.get_logger(__name__)
 
 
@@ -106,3 +106,32 @@ class Retention:
         elif self._clock.monotonic_s() - self._begun_s > _DAY_S:
             self._place, self._begun_s = _BEGINNING, self._clock.monotonic_s()
         return count, len(seen) >= BATCH
+
+
+CLEAN_S = 300.0
+CLEANER_BATCH = 5_000  # one transaction; a larger one would hold its locks longer
+
+
+class Cleaner:
+    """Cleans up; every process may run one."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def clean(self) -> bool:
+        """Do one round; True when there is more to do at once."""
+        async with self._database.connection() as connection:
+            await events.forget_watches(connection, seconds=FORGET_S)
+            old_keys = await audit.forget(connection, hours=limits.IDEMPOTENCY_KEY_HOURS, count=CLEANER_BATCH)
+            old_events = await events.forget_events(connection, days=limits.EVENTS_KEPT_DAYS, count=CLEANER_BATCH)
+            excess = await webhooks.drop_excess(
+                connection,
+                most=limits.WEBHOOK_PENDING,
+                count=CLEANER_BATCH,
+                reason="Too many deliveries wait for this webhook.",
+            )
+            old_deliveries = await webhooks.forget_deliveries(
+                connection, days=limits.WEBHOOK_LOG_DAYS, count=CLEANER_BATCH
+            )
+            old_tokens = await users.forget_expired(connection, count=CLEANER_BATCH)
+        return max(old_keys, old_events, excess, old_deliveries, old_tokens) >= CLEANER_BATCH

@@ -11,34 +11,89 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from launchbay.auth.secret_key import SecretKey, TextSeal
-from launchbay.engine.aftermath import NOTHING_FOLLOWS, Aftermath, Moment, aftermath
-from launchbay.engine.assembly import Assembly
-from launchbay.engine.deletion import recall_superseded, release_below
-from launchbay.engine.ending import BROKEN, Ending, Outcome
-from launchbay.engine.inner_jobs import InnerJobs
+from launchbay.engine.audit import Recording
+from launchbay.engine.cancellation import recall, recall_superseded, release_below
+from launchbay.engine.child_jobs import InnerJobs
+from launchbay.engine.ending import BROKEN, NOTHING_FOLLOWS, Aftermath, Ending, Moment, Outcome, aftermath
 from launchbay.engine.journal import PostgresJournal, patiently
-from launchbay.engine.recall import recall
-from launchbay.engine.recording import Recording
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import Conflict, Fenced, LaunchbayError, WorkflowFailed
-from launchbay.model.instance import InstanceEvent, InstanceStatus, move
+from launchbay.manifest.configuration import Configured, configure
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.scaling import expanded, expanded_configuration
+from launchbay.model.environment import read_environment_view
+from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, move, read_former_configuration, read_link
 from launchbay.model.job import PLAN_VERSION, Plan, StepStatus, read_plan
 from launchbay.model.redaction import Masking
 from launchbay.planning import CompiledManifests
-from launchbay.runtime.contract import JobRun, StepRecord, Surroundings
+from launchbay.runtime.contract import JobRun, OtherInstances, StepRecord, Surroundings
 from launchbay.runtime.lifecycle import perform
 from launchbay.runtime.machines import release_everything, stop_commands
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.signals import return_values
-from launchbay.runtime.state import STATE_VERSION, InstanceState
+from launchbay.runtime.state import STATE_VERSION, Graph, InstanceState, existing
 from launchbay.store import jobs
 from launchbay.store.database import Database
 from launchbay.store.jobs import ClaimRow, RecordRow
 from launchbay.telemetry import metrics
 from launchbay.telemetry.tracing import Attributes, tracing
 
-log = structlog.get_logger(__name__)
 
+class Assembly:
+    """Makes a `JobRun` from a claim."""
+
+    def __init__(self, database: Database, manifests: CompiledManifests, surroundings: Surroundings) -> None:
+        self._database = database
+        self._manifests = manifests
+        self._surroundings = surroundings
+
+    async def job(
+        self, job_id: str, claim: ClaimRow, journal: PostgresJournal, state: InstanceState, others: OtherInstances
+    ) -> JobRun:
+        """Return the job. Raises LaunchbayError when the stored manifest or parameters are of no use any more."""
+        secrets = journal.secrets
+        manifest = await patiently(partial(self._manifest, claim.application_id, claim.version))
+        return JobRun(
+            job_id=job_id,
+            fence=claim.fence,
+            instance_id=claim.instance_id,
+            organization_id=claim.organization_id,
+            environment_id=claim.environment_id,
+            plan=read_plan(secrets.opened_json(claim.plan)),
+            graph=Graph(manifest, configure(manifest, msgspec.json.decode(claim.parameters))),
+            environment=read_environment_view(claim.environment_view),
+            state=state,
+            journal=journal,
+            surroundings=self._surroundings,
+            others=others,
+            links=links_of(claim.links),
+            fed=secrets.opened(msgspec.json.decode(claim.fed_signals)),
+            secrets=secrets,
+            before=await self._before(claim, state),
+        )
+
+    async def _before(self, claim: ClaimRow, state: InstanceState) -> Configured | None:
+        if claim.before is None:
+            return None
+        before = read_former_configuration(claim.before)
+        manifest = await patiently(partial(self._manifest, claim.application_id, before.version))
+        links = {path: read_link(target, kind, None) for path, (target, kind) in before.links.items()}
+        quantities = existing(manifest, state)
+        configuration = expanded_configuration(manifest, configure(manifest, before.parameters), quantities)
+        return Configured(expanded(manifest, quantities), configuration, links, frozenset(before.parameters))
+
+    async def _manifest(self, application_id: str, version: int) -> CompiledManifest:
+        async with self._database.connection() as connection:
+            return await self._manifests.get(connection, application_id, version)
+
+
+def links_of(stored: str | None) -> dict[str, Link]:
+    """Return where components lead from the stored form, `{component: [instance or service id, kind, binding]}`."""
+    links: dict[str, tuple[str, str, str | None]] = msgspec.json.decode(stored or "{}")
+    return {component: read_link(*link) for component, link in links.items()}
+
+
+log = structlog.get_logger(__name__)
 DELETED = "Cancelled, because the instance of the caller was deleted by force."
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from launchbay.actions.contract import idempotency_key
 from launchbay.auth.audit import entered_once
 from launchbay.auth.secret_key import SealBroken, SecretKey
+from launchbay.engine.audit import Recording
 from launchbay.engine.journal import patiently
-from launchbay.engine.recording import Recording
 from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.model.instance import BoundService, Link
 from launchbay.runtime.contract import JobRun

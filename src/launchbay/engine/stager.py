@@ -4,29 +4,79 @@ Every process may run one: rows that another holds are skipped. A schedule disap
 its job, so it fires once; and it is never early, because only the database's clock decides.
 """
 
+from datetime import datetime
+
 import msgspec
 import psycopg
 import structlog
 
-from launchbay.auth.secret_key import SecretKey
+from launchbay.auth.secret_key import SecretKey, TextSeal
 from launchbay.clock import Clock
-from launchbay.engine.looking import look
-from launchbay.engine.recording import Recording
+from launchbay.engine.audit import Recording
+from launchbay.engine.ending import Moment, aftermath
+from launchbay.engine.runner import links_of
 from launchbay.errors import BadRequest, InvalidManifest, Unavailable
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
-from launchbay.manifest.scaling import component_at
+from launchbay.manifest.scaling import component_at, expanded, scalers
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
 from launchbay.model.schedule import next_due
 from launchbay.planning import CompiledManifests, accept, plan_destroy, plan_run, plan_trigger
-from launchbay.runtime.state import STATE_VERSION
+from launchbay.runtime.secrets import Secrets
+from launchbay.runtime.signals import linked_components, linked_signals, return_values
+from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import schedules
 from launchbay.store.database import Connection, Database
 from launchbay.store.schedules import DueRow, TargetRow
 from launchbay.telemetry import metrics
 
-log = structlog.get_logger(__name__)
+# An idle instance looks again at the signals of the instances that it stands on (manifest-language §7: "at once").
+#
+# No job is needed for that, and none shows in the history: signals are taken over, return values follow, and what they
+# trigger is put into the queue, all in the transaction of the stager's round, which holds the instance.
 
+
+async def look(
+    connection: Connection, instance_id: str, manifest: CompiledManifest, now: datetime, secret_key: SecretKey
+) -> None:
+    """Take over the signals of linked instances, and queue what follows. The caller holds the idle instance."""
+    onlooker = await schedules.onlooker(connection, instance_id=instance_id)
+    assert onlooker is not None, "the caller holds the instance"
+    secrets = Secrets(TextSeal(secret_key, onlooker.organization_id))
+    state = InstanceState.from_text(secrets.opened_json(onlooker.state))
+    manifest = expanded(manifest, {path: state.quantity(path) for path in scalers(manifest)})
+    links = links_of(onlooker.links)
+    targets = [link.instance_id for link in links.values() if link.is_instance]
+    published = {
+        row.id: secrets.opened(msgspec.json.decode(row.return_values))
+        for row in await schedules.linked_values(connection, instance_ids=targets)
+    }
+    for component, link in linked_components(manifest, links):
+        if state.is_launched(component.path):
+            for pin, value in linked_signals(component, link, published.get(link.instance_id, {})):
+                state.publish(component.path, pin.interface, pin.name, value)
+    values_now = return_values(manifest, state)
+    moment = Moment(
+        manifest=manifest,
+        state=state,
+        fed=secrets.opened(msgspec.json.decode(onlooker.fed_signals)),
+        links=links,
+        values_before=secrets.opened(msgspec.json.decode(onlooker.return_values)),
+        values_now=values_now,
+        secrets=secrets,
+    )
+    follows = aftermath(moment, now)
+    await schedules.write_look(
+        connection,
+        instance_id=instance_id,
+        state=secrets.sealed_json(state.to_text()),
+        state_version=STATE_VERSION,
+        return_values=msgspec.json.encode(secrets.sealed(values_now)).decode(),
+        **follows.columns(),
+    )
+
+
+log = structlog.get_logger(__name__)
 BATCH = 20  # one transaction; a larger one would hold its locks longer
 # Their next row, which is the only one of its kind for its component, may be written before the end of the round.
 _COME_AGAIN = frozenset({"cron", "trigger", "signals"})

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from launchbay.engine.aftermath import Moment, Pending, aftermath
+from launchbay.engine.ending import Moment, Pending, aftermath
 from launchbay.errors import BadRequest, WorkflowFailed
 from launchbay.manifest.bindings import required_needs
 from launchbay.manifest.configuration import Configured, configure

@@ -1,7 +1,7 @@
 """The credentials of a cloud account are tried at a real endpoint."""
 
 from launchbay.egress.addresses import Allowlist
-from launchbay.engine.cloud_probe import CloudProbe
+from launchbay.engine.machine_ledger import CloudProbe
 from launchbay.machines.dialling import CheckedReach
 
 

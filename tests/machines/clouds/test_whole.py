@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from launchbay.auth.secret_key import SecretKey
-from launchbay.engine.cloud_book import PostgresCloudBook
+from launchbay.engine.machine_ledger import PostgresCloudBook
 from launchbay.machines.clouds.driver import Cloud
 from launchbay.machines.clouds.order import Order
 from launchbay.machines.contract import Marks

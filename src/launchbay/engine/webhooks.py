@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import httpx
@@ -15,18 +16,42 @@ import msgspec
 import structlog
 
 from launchbay import limits
+from launchbay.actions.contract import idempotency_key
 from launchbay.auth.secret_key import SealBroken, SecretKey
 from launchbay.egress.http import OutgoingHttp, shown_url
-from launchbay.engine.recording import Recording
+from launchbay.engine.audit import Recording
+from launchbay.engine.journal import patiently
 from launchbay.errors import OutgoingFailed, Unavailable
 from launchbay.model.redaction import Masking
+from launchbay.runtime.contract import JobRun
+from launchbay.store import webhooks
 from launchbay.store import webhooks as store
 from launchbay.store.database import Database
 from launchbay.store.webhooks import ClaimedRow, pause_s, secret_purpose, signature, url_purpose
 
+
+class WebhookNotices:
+    """Implements `runtime.run.Notices`; one object serves all jobs of the process."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def tell(self, job: JobRun, path: str, told: Mapping[str, Any]) -> int:
+        """Write a delivery for each webhook that asks for notifications, once for each step of a job."""
+        # What the job has learned from vaults is sealed in it, and covered when it is sent.
+        document = msgspec.json.encode(job.secrets.sealed(told)).decode()
+        return await patiently(partial(self._tell, job, path, document))
+
+    async def _tell(self, job: JobRun, path: str, document: str) -> int:
+        async with self._database.connection() as connection:
+            count = await webhooks.notify(
+                connection, instance_id=job.instance_id, key=idempotency_key(job.job_id, path), document=document
+            )
+        return count or 0
+
+
 LOOK_S = 0.5
 LEASE_S = limits.WEBHOOK_TIMEOUT_S * 3
-
 log = structlog.get_logger(__name__)
 
 
