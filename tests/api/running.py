@@ -22,7 +22,7 @@ from launchbay.ids import is_id, new_id
 from launchbay.settings import Settings
 from launchbay.store import users
 from launchbay.store.database import Database
-from launchbay.usecases.first_start import create_organization
+from launchbay.usecases.organizations import first_start_create_organization
 from launchbay.web.server import serve
 
 EMAIL = "admin@launchbay.local"
@@ -155,7 +155,7 @@ class Api(Caller):
         async with self.database.transaction() as connection:
             hashed = await self.passwords.hash(password)
             await users.insert(connection, id=user_id, email=email, name="Outsider", password_hash=hashed)
-            organization = await create_organization(connection, fresh_name("organization"), user_id)
+            organization = await first_start_create_organization(connection, fresh_name("organization"), user_id)
             environment = await self._default_environment(connection, organization)
         return self.caller(basic(email, password)), organization, environment
 

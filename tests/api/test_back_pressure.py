@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from launchbay.usecases.backlog import Backlog
+from launchbay.usecases.context import Backlog
 from tests.api.running import Api, accepted, refused, running_api
 from tests.clocks import HandClock
 from tests.databases import Databases

@@ -11,7 +11,7 @@ from launchbay.actions import registry
 from launchbay.auth.secret_key import FILE_NAME, KeyFile, SecretKey, read_secret_key
 from launchbay.bootstrap.main import main
 from launchbay.store import keys
-from launchbay.usecases.resealing import SEALED
+from launchbay.usecases.sealing import SEALED
 from tests.api.running import Api, accepted, running_api
 from tests.api.test_vault_secrets import LEAK, SECRET, USER, assert_covered, everything_stored
 from tests.api.vaults import made_vault, told

@@ -7,8 +7,8 @@ from typing import Any
 from unittest.mock import patch
 
 from launchbay.store.database import Connection
-from launchbay.usecases import launching
-from launchbay.usecases.launch_writing import write_launch
+from launchbay.usecases import launch
+from launchbay.usecases.launch_tree import write_launch
 
 LOST_MB = 0.5  # with every launch
 _kept: list[Any] = []
@@ -52,7 +52,7 @@ def _with_every_launch(*leaks: Callable[[], None]) -> None:
             leak()
         return await write_launch(connection, *given)
 
-    patch.object(launching, "write_launch", write_and_leak).start()
+    patch.object(launch, "write_launch", write_and_leak).start()
 
 
 LEAKS: dict[str, Callable[[], None]] = {

@@ -22,8 +22,8 @@ from launchbay.model.job import StepStatus, move_step
 from launchbay.store import database, instances, jobs, schedules
 from launchbay.store.database import Connection
 from launchbay.store.statements import Value, load
-from launchbay.usecases import launching
-from launchbay.usecases.launch_writing import write_launch
+from launchbay.usecases import launch
+from launchbay.usecases.launch_tree import write_launch
 from tests.durability import leaks
 
 _background: set[asyncio.Task[Any]] = set()
@@ -55,7 +55,7 @@ def answer_before_commit() -> None:
         _background.add(task)
         task.add_done_callback(_background.discard)
 
-    patch.object(launching, "write_launch", write_and_mark).start()
+    patch.object(launch, "write_launch", write_and_mark).start()
     database._Transaction.__aexit__ = later  # type: ignore[method-assign] # the defect
 
 

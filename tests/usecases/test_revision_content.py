@@ -5,8 +5,7 @@ import msgspec
 import pytest
 
 from launchbay.store.applications import Revision
-from launchbay.usecases.launch_request import LaunchRequest
-from launchbay.usecases.revision_content import with_revision
+from launchbay.usecases.launch_request import LaunchRequest, with_revision
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ import secrets
 from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.ids import new_id
 from launchbay.store.database import Database
-from launchbay.usecases.sealed_addresses import opened_source, opened_webhook, seal_addresses
+from launchbay.usecases.sealing import opened_source, opened_webhook, seal_addresses
 
 URL = "https://hooks.example/services/T0/canary?token=canary"
 

@@ -15,7 +15,7 @@ from launchbay.errors import CannotStart
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.settings import Settings
 from launchbay.store.database import Database
-from launchbay.usecases.resealing import Resealed, reseal
+from launchbay.usecases.sealing import Resealed, reseal
 
 Line = tuple[str, bytes]
 

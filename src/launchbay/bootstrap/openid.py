@@ -9,7 +9,7 @@ from launchbay.clock import Clock
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp
 from launchbay.settings import Settings
-from launchbay.usecases.openid import Admission, OpenIdSignIn
+from launchbay.usecases.sign_in import Admission, OpenIdSignIn
 from launchbay.web.handlers.openid import CALLBACK
 
 _PORTS = {"http": 80, "https": 443}

@@ -54,12 +54,11 @@ from launchbay.store.events import EventFeed
 from launchbay.store.schema import CONNECTION_NAME, upgrade
 from launchbay.telemetry.metrics import exposition
 from launchbay.telemetry.tracing import tracing
-from launchbay.usecases.backlog import Backlog
-from launchbay.usecases.desk import Desk
-from launchbay.usecases.first_start import FirstAdministrator, first_start
+from launchbay.usecases.context import Backlog, Desk
 from launchbay.usecases.idempotency import Idempotency
-from launchbay.usecases.openid import OpenIdSignIn
-from launchbay.usecases.sealed_addresses import seal_addresses
+from launchbay.usecases.organizations import FirstAdministrator, first_start
+from launchbay.usecases.sealing import seal_addresses
+from launchbay.usecases.sign_in import OpenIdSignIn
 from launchbay.web.app import Pages, create_app
 from launchbay.web.asgi import App
 from launchbay.web.endpoint import Endpoint

@@ -18,7 +18,7 @@ from launchbay.console.pages.table import PAGES
 from launchbay.console.rendering import HEADERS
 from launchbay.console.visit import HOME, SIGN_IN, Visit
 from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated, NotFound
-from launchbay.usecases.sessions import caller_of_session
+from launchbay.usecases.sign_in import caller_of_session
 
 FORM_TOKEN = "formToken"  # noqa: S105 - the name of a field
 FORM_TOKEN_HEADER = "x-form-token"  # noqa: S105 - the name of a header

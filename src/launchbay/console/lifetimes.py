@@ -1,7 +1,7 @@
 """When an instance is to be destroyed, as choices on a form."""
 
 from launchbay.errors import BadRequest
-from launchbay.usecases.expiry import NEVER
+from launchbay.usecases.instances import NEVER
 
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS

@@ -12,7 +12,7 @@ from launchbay.ids import new_id
 from launchbay.planning import DESTROY
 from launchbay.store.approvals import ApprovalRow
 from launchbay.usecases.approvals import may_answer
-from launchbay.usecases.permitted import Permitted, manages_every_user
+from launchbay.usecases.permissions import Permitted, manages_every_user
 
 
 class Lives(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from launchbay.auth.throttle import RateLimits
-from launchbay.usecases.desk import Desk
+from launchbay.usecases.context import Desk
 
 
 @dataclass(frozen=True, slots=True)

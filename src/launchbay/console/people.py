@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from launchbay.console.visit import Visit
 from launchbay.errors import NotAllowed
-from launchbay.usecases.members import list_users
+from launchbay.usecases.users import list_users
 
 
 async def names_of_people(visit: Visit, organization_id: str) -> Mapping[str, str]:

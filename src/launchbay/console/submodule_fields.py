@@ -9,7 +9,7 @@ from launchbay.console.parameter_fields import Field, filled, launch_fields, val
 from launchbay.console.visit import Visit
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.store.applications import Application
-from launchbay.usecases.submodule_request import SubmoduleRequest
+from launchbay.usecases.launch_request import SubmoduleRequest
 from launchbay.usecases.submodule_shapes import Asked, SubmoduleShape, Way, submodule_shapes
 
 PREFIX = "submodule:"

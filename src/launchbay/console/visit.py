@@ -18,9 +18,9 @@ from launchbay.console.outside import Outside
 from launchbay.console.rendering import HEADERS, render
 from launchbay.errors import LaunchbayError, NotAuthenticated
 from launchbay.ids import NamedRow
-from launchbay.usecases.desk import Desk
+from launchbay.usecases.context import Desk
 from launchbay.usecases.organizations import list_organizations
-from launchbay.usecases.permitted import permitted
+from launchbay.usecases.permissions import permitted
 
 HOME = "/console"
 THEMES = ("auto", "light", "dark")

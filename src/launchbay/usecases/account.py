@@ -2,10 +2,13 @@
 
 from launchbay.auth import permissions
 from launchbay.auth.authentication import BasicCredentials
-from launchbay.auth.permissions import Actor
+from launchbay.auth.permissions import Actor, Method
+from launchbay.auth.tokens import Blocked, Generated, Session
 from launchbay.errors import BadRequest, NotAuthenticated
+from launchbay.limits import REFRESH_TOKEN_LABEL_CHARS
 from launchbay.store import users
-from launchbay.usecases.desk import Desk
+from launchbay.store.users import RefreshTokenRow
+from launchbay.usecases.context import Desk
 
 
 async def change_password(desk: Desk, actor: Actor, current: str, new: str) -> None:
@@ -36,3 +39,68 @@ async def change_password(desk: Desk, actor: Actor, current: str, new: str) -> N
             "currentPassword: this is not the current password of the account.", code="WrongPassword"
         ) from error
     desk.sign_in.forget(caller.id)
+
+
+async def list_tokens(desk: Desk, actor: Actor) -> list[RefreshTokenRow]:
+    """Return the caller's usable refresh tokens, the newest first; never their values."""
+    async with desk.database.connection() as connection:
+        caller = await desk.lookups.on(connection, actor).caller()
+        return await desk.refresh_tokens.of_user(connection, caller.id)
+
+
+async def revoke_token(desk: Desk, actor: Actor, token_id: str) -> None:
+    """End one of the caller's refresh tokens. Raises NotFound; somebody else's is not found either."""
+    async with desk.database.transaction() as connection:
+        caller = await desk.lookups.on(connection, actor).caller()
+        await desk.refresh_tokens.revoke(connection, caller.id, token_id)
+        await desk.audit.record_own(connection, actor, "revoke_token", _path(caller.id, token_id))
+
+
+async def generate_token(desk: Desk, actor: Actor, label: str) -> Generated:
+    """Make a refresh token for the caller, who has just signed in.
+
+    Raises BadRequest for a label that is too long, and TooManyRequests when there were too many: then no more are made
+    for a while.
+    """
+    async with desk.database.transaction() as connection:
+        caller = await desk.lookups.on(connection, actor).caller()
+        label = label.strip()
+        if len(label) > REFRESH_TOKEN_LABEL_CHARS or not label.isprintable():
+            raise BadRequest(
+                f"A token's label has at most {REFRESH_TOKEN_LABEL_CHARS} printable characters.", code="InvalidName"
+            )
+        generated = await desk.refresh_tokens.generate(connection, caller.id, label)
+        if isinstance(generated, Generated):
+            await desk.audit.record_own(
+                connection,
+                actor,
+                "generate_token",
+                _path(caller.id, generated.row.id),
+                after={"label": label, "token": desk.audit.fingerprint(generated.token)},
+            )
+    if isinstance(generated, Blocked):
+        raise generated.error()
+    return generated
+
+
+async def exchange_token(desk: Desk, refresh_token: str, address: str) -> Session:
+    """Return a session token for a refresh token.
+
+    Raises NotAuthenticated for one that is unknown, revoked or expired and for a disabled account, TooManyRequests
+    after many wrong ones from the address.
+    """
+    async with desk.database.transaction() as connection:
+        user = await desk.refresh_tokens.redeem(connection, refresh_token, address)
+        actor = Actor(user.id, user.email, user.name, address, Method.EXCHANGE)
+        await desk.audit.record_own(
+            connection,
+            actor,
+            "exchange_token",
+            str(permissions.user(user.id)),
+            after={"token": desk.audit.fingerprint(refresh_token)},
+        )
+    return await desk.sessions.issue(user)
+
+
+def _path(user_id: str, token_id: str) -> str:
+    return f"{permissions.user(user_id)}/tokens/{token_id}"

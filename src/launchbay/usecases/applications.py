@@ -8,8 +8,7 @@ from launchbay.store import applications
 from launchbay.store import applications as store
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection, refuse_duplicate
-from launchbay.usecases.desk import Desk
-from launchbay.usecases.names import checked_name
+from launchbay.usecases.context import Desk, checked_name
 
 DEFAULT_MANIFEST = "launch:\n  steps: []\ndestroy:\n  steps: []\n"
 

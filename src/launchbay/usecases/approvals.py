@@ -12,8 +12,8 @@ from launchbay.store import approvals as store
 from launchbay.store.approvals import ApprovalRow, LockedRow, LookRow
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.desk import Desk
-from launchbay.usecases.permitted import Permitted
+from launchbay.usecases.context import Desk
+from launchbay.usecases.permissions import Permitted
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from launchbay.store.audit import AuditRow
 from launchbay.store.environments import Environment
 from launchbay.store.events import LogRow
 from launchbay.store.instances import BrowsedRow, InstanceRecord, RelativeRow
-from launchbay.usecases.desk import Desk
-from launchbay.usecases.launching import checked_version
+from launchbay.usecases.context import Desk
+from launchbay.usecases.launch import checked_version
 
 _FIRST = "g"  # stands behind every id, in every order of texts
 _LOOK_ROWS = 200

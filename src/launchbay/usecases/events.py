@@ -14,7 +14,7 @@ from launchbay.model.redaction import Masking
 from launchbay.store import events as store
 from launchbay.store.events import EventRow, LogRow
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.desk import Desk
+from launchbay.usecases.context import Desk
 
 # Whatever was about to commit when the watch began was announced to nobody; by then it has.
 SECOND_LOOK_S = 1.0

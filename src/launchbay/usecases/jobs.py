@@ -23,7 +23,7 @@ from launchbay.store import jobs as views
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord, JobRow
 from launchbay.store.jobs import ControlRow, JobView
-from launchbay.usecases.desk import Desk
+from launchbay.usecases.context import Desk
 
 
 class JobInDetail(msgspec.Struct, frozen=True):

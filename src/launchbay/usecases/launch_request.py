@@ -2,11 +2,17 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from launchbay import limits
 from launchbay.errors import BadRequest
+from launchbay.limits import SUBMODULE_LEVELS
+from launchbay.manifest.graph import SUBMODULE, CompiledManifest
+from launchbay.store.applications import Revision
 
 _DIGITS = re.compile(r"-?[0-9]{1,18}")
 _SETTINGS = {
@@ -95,3 +101,188 @@ def _destroy_interval(given: Mapping[str, Any]) -> int:
             f"destroyInterval is {value}; give milliseconds above 0, or -1 for never.", code="InvalidDestroyInterval"
         )
     return value
+
+
+class RevisionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A new revision, or what changes in one: the state of an instance, or a version with what goes with it.
+
+    In a change, what is left out stays as it is; `environmentId: null` takes the environment away.
+    """
+
+    name: str | None = None
+    instance_id: str | None = None
+    version: int | None = None
+    parameters: dict[str, Any] | None = None
+    environment_id: str | UnsetType | None = UNSET
+    submodules: dict[str, Any] | None = None
+
+    def gives_parts(self) -> bool:
+        """Tell whether it names any of the parts that an instance would bring."""
+        parts = (self.version, self.parameters, self.submodules)
+        return any(part is not None for part in parts) or self.environment_id is not UNSET
+
+
+def with_revision(request: LaunchRequest, revision: Revision) -> LaunchRequest:
+    """Return the request with what it leaves open taken from the revision.
+
+    What the request gives wins: version and environment as a whole, parameters and submodules one by one.
+    """
+    return replace(
+        request,
+        version=revision.version if request.version is None else request.version,
+        environment_id=revision.environment_id if request.environment_id is None else request.environment_id,
+        parameters={**msgspec.json.decode(revision.parameters), **request.parameters},
+        submodules=merged_submodules(msgspec.json.decode(revision.submodules), request.submodules),
+    )
+
+
+def merged_submodules(kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a revision says of submodules, with what a request gives for them over it, one by one."""
+    merged = dict(kept)
+    for name, value in given.items():
+        # What is no object is refused where submodules are read.
+        both = isinstance(value, Mapping) and name in kept
+        merged[name] = _merged_one(kept[name], value) if both else value
+    return merged
+
+
+def _merged_one(kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**kept, **{name: value for name, value in given.items() if value is not None}}
+    if given.get("revisionId") is not None and given.get("manifestVersion") is None:
+        merged.pop("manifestVersion", None)  # it was meant for the other revision
+    for part, join in (("parameters", _joined), ("submodules", merged_submodules)):
+        if isinstance(kept.get(part), Mapping) and isinstance(given.get(part), Mapping):
+            merged[part] = join(kept[part], given[part])
+    return merged
+
+
+def _joined(kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    return {**kept, **given}
+
+
+_FIELDS = ("revisionId", "manifestVersion", "parameters", "submodules")
+
+
+@dataclass(frozen=True, slots=True)
+class SubmoduleRequest:
+    """What is asked of one submodule. Everything is optional; `submodules` is for those inside it, as it was given."""
+
+    revision_id: str | None = None
+    manifest_version: int | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    submodules: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_submodules(body: Mapping[str, Any], path: str = "submodules") -> dict[str, SubmoduleRequest]:
+    """Return the requests by submodule id, having read those inside too.
+
+    Raises BadRequest naming the field, by its way through the body.
+    """
+    if path.count("/") > SUBMODULE_LEVELS:
+        raise BadRequest(
+            f"{path}: submodules are nested more than {SUBMODULE_LEVELS} levels deep.", code="InvalidField"
+        )
+    return {name: _read_one(value, f"{path}/{name}") for name, value in body.items()}
+
+
+def for_components(
+    manifest: CompiledManifest, requests: Mapping[str, SubmoduleRequest], where: str
+) -> dict[str, SubmoduleRequest]:
+    """Return the requests by component path.
+
+    A submodule's id is its component's path (`references.monitor-child`), or the last part of it where that is clear.
+    Raises BadRequest for an id that names no submodule, or several.
+    """
+    paths = [path for path, component in manifest.components.items() if component.type == SUBMODULE]
+    found: dict[str, SubmoduleRequest] = {}
+    for name, request in requests.items():
+        fitting = [path for path in paths if path == name] or [
+            path for path in paths if path.rpartition(".")[2] == name
+        ]
+        if len(fitting) != 1:
+            known = ", ".join(paths) or "none"
+            problem = "several submodules" if fitting else "no submodule"
+            raise BadRequest(
+                f"{where}/{name} names {problem} of the manifest. It has: {known}.", code="UnknownSubmodule"
+            )
+        found[fitting[0]] = request
+    return found
+
+
+def _read_one(value: Any, path: str) -> SubmoduleRequest:
+    if not isinstance(value, Mapping):
+        raise _wrong(path, "an object")
+    for name in value:
+        if name not in _FIELDS:
+            raise BadRequest(f"{path}/{name} is not known. A submodule has: {', '.join(_FIELDS)}.", code="InvalidField")
+    revision_id = value.get("revisionId")
+    version = value.get("manifestVersion")
+    parameters = value.get("parameters") or {}
+    inner = value.get("submodules") or {}
+    if revision_id is not None and not isinstance(revision_id, str):
+        raise _wrong(f"{path}/revisionId", "a string")
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+        raise _wrong(f"{path}/manifestVersion", "a whole number")
+    if not isinstance(parameters, Mapping):
+        raise _wrong(f"{path}/parameters", "an object, name to value")
+    if not isinstance(inner, Mapping):
+        raise _wrong(f"{path}/submodules", "an object, submodule id to its configuration")
+    read_submodules(inner, f"{path}/submodules")
+    return SubmoduleRequest(revision_id, version, parameters, inner)
+
+
+def _wrong(path: str, kind: str) -> BadRequest:
+    return BadRequest(f"{path} must be {kind}.", code="InvalidField")
+
+
+_CONFIGURATION_REQUEST_FIELDS = ("instanceName", "manifestVersion", "revisionId", "parameters", "submodules")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationRequest:
+    """What a reconfiguration asks for. Parameters that are not given go back to their defaults."""
+
+    instance_name: str | None = None
+    manifest_version: int | None = None
+    revision_id: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    submodules: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_configuration_request(body: Mapping[str, Any]) -> ConfigurationRequest:
+    """Return the request from its body; null counts as left out. Raises BadRequest naming the field."""
+    for name in body:
+        if name not in _CONFIGURATION_REQUEST_FIELDS:
+            raise BadRequest(
+                f"{name[:100]} is not known. A configuration has: {', '.join(_CONFIGURATION_REQUEST_FIELDS)}.",
+                code="InvalidField",
+            )
+    given = {name: value for name, value in body.items() if value is not None}
+    version = given.get("manifestVersion")
+    if isinstance(version, str) and version.isascii() and version.isdigit() and len(version) < 10:
+        version = int(version)
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+        raise _configuration_request_wrong("manifestVersion", "a whole number")
+    for name in ("instanceName", "revisionId"):
+        if not isinstance(given.get(name, ""), str):
+            raise _configuration_request_wrong(name, "a string")
+    for name in ("parameters", "submodules"):
+        if not isinstance(given.get(name, {}), Mapping):
+            raise _configuration_request_wrong(name, "an object")
+    instance_name = given.get("instanceName", "").strip() or None
+    if instance_name is not None and len(instance_name) > limits.NAME_CHARS:
+        raise BadRequest(
+            f"instanceName has {len(instance_name)} characters; at most {limits.NAME_CHARS}.", code="InvalidName"
+        )
+    read_submodules(given.get("submodules", {}))
+    return ConfigurationRequest(
+        instance_name=instance_name,
+        manifest_version=version,
+        revision_id=given.get("revisionId"),
+        parameters=given.get("parameters", {}),
+        submodules=given.get("submodules", {}),
+    )
+
+
+def _configuration_request_wrong(name: str, kind: str) -> BadRequest:
+    return BadRequest(f"{name} must be {kind}.", code="InvalidField")

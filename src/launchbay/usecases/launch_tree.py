@@ -19,16 +19,17 @@ from launchbay.limits import SUBMODULE_INSTANCES, SUBMODULE_LEVELS
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import LOCATOR, SUBMODULE, CompiledManifest, Component
 from launchbay.manifest.v1 import inner_name
+from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, read_link
 from launchbay.model.types import PinKind
-from launchbay.store import applications, instances
+from launchbay.planning import job_columns, plan_launch
+from launchbay.store import applications, instances, jobs
 from launchbay.store.applications import Application, Revision
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
-from launchbay.store.instances import LinkedRow
-from launchbay.usecases.desk import Desk
-from launchbay.usecases.revision_content import merged_submodules
-from launchbay.usecases.submodule_request import SubmoduleRequest, for_components, read_submodules
+from launchbay.store.instances import InstanceRecord, LinkedRow
+from launchbay.usecases.context import Desk
+from launchbay.usecases.launch_request import SubmoduleRequest, for_components, merged_submodules, read_submodules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,3 +260,90 @@ async def former_of(
         parameters=msgspec.json.decode(parameters),
         links={row.component: row for row in rows},
     )
+
+
+async def write_launch(
+    connection: Connection,
+    root: LaunchNode,
+    environment: Environment,
+    view: EnvironmentView,
+    owner_id: str,
+    destroy_after_ms: int | None,
+) -> None:
+    """Write the root with its job and expiry, and below it the submodules, which its job will launch in their turn."""
+    shared = _shared(environment.organization_id, environment.id, owner_id, view)
+    await jobs.accept_launch(
+        connection,
+        **shared,
+        **_columns(root),
+        job_id=new_id(),
+        schedule_id=new_id(),
+        destroy_after_ms=destroy_after_ms,
+        **job_columns(plan_launch({}, InstanceStatus.REQUESTED), root.manifest),
+    )
+    await write_links(connection, root)
+    for parent in root.walk():
+        for child in parent.children.values():
+            await instances.insert_child(connection, **shared, **_columns(child), parent_id=parent.instance_id)
+            await write_links(connection, child)
+
+
+async def write_child(
+    connection: Connection,
+    child: LaunchNode,
+    parent: LaunchNode,
+    of: InstanceRecord,
+    view: EnvironmentView,
+    owner_id: str,
+) -> None:
+    """Write a submodule that a reconfiguration brings; `of` is the instance that is reconfigured."""
+    shared = _shared(of.organization_id, of.environment_id, owner_id, view)
+    await instances.insert_child(connection, **shared, **_columns(child), parent_id=parent.instance_id)
+    await write_links(connection, child)
+
+
+async def write_links(connection: Connection, node: LaunchNode) -> None:
+    """Write where the node's components lead."""
+    if node.links:
+        await instances.insert_links(
+            connection,
+            instance_id=node.instance_id,
+            components=list(node.links),
+            targets=[link.instance_id for link in node.links.values()],
+            kinds=[link.kind.value for link in node.links.values()],
+            bindings=[link.binding_text() for link in node.links.values()],
+        )
+
+
+def components_text(node: LaunchNode) -> str:
+    """Return the instance's components as the API shows them; none for manifests without components (reference §2)."""
+    if not node.manifest.is_component_manifest:
+        return "[]"
+    return msgspec.json.encode([_component(node, path) for path in node.manifest.components]).decode()
+
+
+def _shared(organization_id: str, environment_id: str, owner_id: str, view: EnvironmentView) -> dict[str, object]:
+    return {
+        "organization_id": organization_id,
+        "environment_id": environment_id,
+        "owner_id": owner_id,
+        "status": InstanceStatus.REQUESTED,
+        "environment_view": view.to_text(),
+    }
+
+
+def _component(node: LaunchNode, path: str) -> dict[str, str]:
+    link = node.links.get(path)
+    return {"name": path, "instanceId": link.instance_id} if link is not None and link.is_instance else {"name": path}
+
+
+def _columns(node: LaunchNode) -> dict[str, object]:
+    return {
+        "instance_id": node.instance_id,
+        "application_id": node.application_id,
+        "revision_id": node.revision_id,
+        "version": node.version,
+        "name": node.name,
+        "parameters": msgspec.json.encode(node.parameters).decode(),
+        "components": components_text(node),
+    }

@@ -14,8 +14,8 @@ from launchbay.store import applications
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, ChangeableRow, VersionRow
 from launchbay.store.database import Connection
-from launchbay.usecases.desk import Desk
-from launchbay.usecases.sealed_addresses import opened_source, sealed_source, shown_source
+from launchbay.usecases.context import Desk
+from launchbay.usecases.sealing import opened_source, sealed_source, shown_source
 
 _ACCEPT = "application/x-yaml, application/yaml;q=0.9, text/yaml;q=0.9, text/plain;q=0.8, */*;q=0.1"
 

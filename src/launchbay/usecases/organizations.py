@@ -1,24 +1,156 @@
 """Organizations (reference §4, Organizations; api-decisions, "Beyond the reference")."""
 
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+
 from launchbay.auth import permissions
+from launchbay.auth.authentication import Passwords
+from launchbay.auth.gate import ADMINISTRATOR_TEXT, GUEST_TEXT
 from launchbay.auth.lookup import Lookup
-from launchbay.auth.permissions import Actor, Permission
-from launchbay.errors import NotAllowed
-from launchbay.ids import NamedRow, new_id
-from launchbay.store import organizations as store
-from launchbay.store.database import Connection
+from launchbay.auth.permissions import Actor, Permission, Resource
+from launchbay.errors import BadRequest, NotAllowed, NotFound
+from launchbay.ids import NamedRow, is_id, new_id
+from launchbay.service_types.builtin import SecureStore, WorkflowService
+from launchbay.service_types.key_pairs import fingerprint
+from launchbay.store import audit as store
+from launchbay.store import environments, organizations, services, users
+from launchbay.store import machines as store_machines
+from launchbay.store import organizations as store_organizations
+from launchbay.store.audit import AuditRow
+from launchbay.store.database import Connection, Database
+from launchbay.store.machines import HostKeyRow
 from launchbay.store.organizations import Organization
-from launchbay.usecases import first_start
-from launchbay.usecases.desk import Desk
-from launchbay.usecases.names import checked_name
-from launchbay.usecases.permitted import manages_every_user, permitted_anywhere
+from launchbay.store.users import RoleKind
+from launchbay.usecases.context import Desk, checked_name
+from launchbay.usecases.permissions import manages_every_user, permitted_anywhere
+
+
+async def audit_entries(
+    desk: Desk,
+    actor: Actor,
+    organization_id: str,
+    *,
+    after: int,
+    by: str | None,
+    about: str | None,
+    limit: int | None,
+) -> AsyncIterator[list[AuditRow]]:
+    """Stream the entries of an organization in chunks, oldest first: by an actor, about an object.
+
+    `by` is a user's id or e-mail address. `about` is an object's id, or a path, which stands for what is below it too.
+    Whoever views it sees all of it, so the permission is for anything at all. Raises BadRequest for another `about`.
+    """
+    async with desk.database.transaction() as connection:
+        await desk.lookups.on(connection, actor).organization(organization_id, Permission.VIEW_AUDIT)
+        by_id = about is not None and is_id(about)
+        if about is not None and not by_id and not about.startswith("/"):
+            raise BadRequest("object: give an id, or a path such as /applications/{id}.", code="WrongField")
+        statement = store.of_object if by_id else store.of_organization
+        async with aclosing(
+            statement.chunks(
+                connection, organization_id=organization_id, after=after, actor=by, object=about, limit=limit
+            )
+        ) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+
+FIRST_START_LOCK = 0x6C61756E6368  # any number that nobody else locks
+
+
+@dataclass(frozen=True, slots=True)
+class FirstAdministrator:
+    """The account that the first start made; the password is shown once and kept only as a hash."""
+
+    email: str
+    password: str
+    is_generated: bool
+
+
+async def first_start(
+    database: Database, passwords: Passwords, *, organization: str, email: str, password: str
+) -> FirstAdministrator | None:
+    """Create the organization and its administrator on an empty database; None when there is an organization already.
+
+    Several servers may start at once: an advisory lock lets one of them do it.
+    """
+    generated = not password
+    password = password or secrets.token_urlsafe(18)
+    password_hash = await passwords.hash(password)
+    async with database.transaction() as connection:
+        await connection.execute("SELECT pg_advisory_xact_lock(%s)", [FIRST_START_LOCK])
+        if await organizations.any_exists(connection):
+            return None
+        user_id = new_id()
+        await users.insert(connection, id=user_id, email=email, name="Administrator", password_hash=password_hash)
+        await first_start_create_organization(connection, organization, user_id)
+    return FirstAdministrator(email, password, generated)
+
+
+async def first_start_create_organization(connection: Connection, name: str, administrator_id: str) -> str:
+    """Create an organization with its default environment and services, its roles and its first administrator."""
+    organization_id = await create_empty_organization(connection, name, administrator_id)
+    environment_id = new_id()
+    await environments.insert(
+        connection, environment_id=environment_id, organization_id=organization_id, name="default", is_default=True
+    )
+    await _add_services(connection, organization_id, environment_id)
+    await users.roles_insert(
+        connection,
+        id=new_id(),
+        organization_id=organization_id,
+        name="Guest",
+        kind=RoleKind.GUEST,
+        permissions=GUEST_TEXT,
+    )
+    return organization_id
+
+
+async def create_empty_organization(connection: Connection, name: str, administrator_id: str) -> str:
+    """Create an organization with nothing but its zone, the role Administrator, and who holds it; return its id."""
+    organization_id, role_id = new_id(), new_id()
+    await organizations.insert(connection, organization_id=organization_id, name=name)
+    await services.insert_zone(connection, zone_id=new_id(), organization_id=organization_id, name="Default")
+    await users.roles_insert(
+        connection,
+        id=role_id,
+        organization_id=organization_id,
+        name="Administrator",
+        kind=RoleKind.ADMINISTRATOR,
+        permissions=ADMINISTRATOR_TEXT,
+    )
+    await users.join_organization(connection, organization_id=organization_id, user_id=administrator_id)
+    await users.assign(connection, role_ids=[role_id], user_id=administrator_id)
+    return organization_id
+
+
+async def _add_services(connection: Connection, organization_id: str, environment_id: str) -> None:
+    """Give the default environment the two services that need no setting up."""
+    [zone] = await services.zones(connection, organization_id=organization_id)
+    for name, type_id in (
+        ("Default workflow service", WorkflowService.id),
+        ("Default credentials service", SecureStore.id),
+    ):
+        service_id = new_id()
+        await services.insert(
+            connection,
+            service_id=service_id,
+            organization_id=organization_id,
+            zone_id=zone.id,
+            name=name,
+            type_id=type_id,
+            parameters="{}",
+        )
+        await services.offer(connection, environment_id=environment_id, service_id=service_id)
 
 
 async def list_organizations(desk: Desk, actor: Actor) -> list[NamedRow]:
     """Return the organizations that the caller belongs to, by name."""
     async with desk.database.connection() as connection:
         caller = await desk.lookups.on(connection, actor).caller()
-        return await store.of_user(connection, user_id=caller.id)
+        return await store_organizations.of_user(connection, user_id=caller.id)
 
 
 async def read_organization(desk: Desk, actor: Actor, organization_id: str) -> Organization:
@@ -39,7 +171,7 @@ async def create_organization(desk: Desk, actor: Actor, name: str) -> str:
         caller = await lookup.caller()
         await require_creation(connection, lookup)
         name = checked_name(name)
-        organization_id = await first_start.create_organization(connection, name, caller.id)
+        organization_id = await first_start_create_organization(connection, name, caller.id)
         await desk.audit.record(
             connection,
             actor,
@@ -58,7 +190,7 @@ async def rename_organization(desk: Desk, actor: Actor, organization_id: str, na
             organization_id, Permission.MANAGE_USERS, permissions.user(new_id())
         )
         name = checked_name(name)
-        await store.rename(connection, organization_id=organization.id, name=name)
+        await store_organizations.rename(connection, organization_id=organization.id, name=name)
         await desk.audit.record(
             connection,
             actor,
@@ -88,3 +220,33 @@ async def may_create_organization(desk: Desk, actor: Actor) -> bool:
 
 async def _may_create(connection: Connection, lookup: Lookup) -> bool:
     return any(manages_every_user(found) for found in await permitted_anywhere(connection, lookup))
+
+
+async def list_host_keys(desk: Desk, actor: Actor, organization_id: str) -> list[HostKeyRow]:
+    """Return the pinned keys of an organization, by host."""
+    async with desk.database.connection() as connection:
+        await desk.lookups.on(connection, actor).organization(organization_id, *_every_environment())
+        return await store_machines.of_organization(connection, organization_id=organization_id)
+
+
+async def forget_host_key(desk: Desk, actor: Actor, organization_id: str, host: str) -> None:
+    """Forget the key of a host, so that the one it shows next is pinned. Raises NotFound."""
+    async with desk.database.transaction() as connection:
+        await desk.lookups.on(connection, actor).organization(organization_id, *_every_environment())
+        key = await store_machines.get(connection, organization_id=organization_id, host=host)
+        if key is None:
+            raise NotFound(f"No key is pinned for {host[:80]!r}.", "Look the host up in the list of the organization.")
+        await store_machines.forget(connection, organization_id=organization_id, host=host)
+        await desk.audit.record(
+            connection,
+            actor,
+            "forget_host_key",
+            f"/hostKeys/{host}",
+            organization_id=organization_id,
+            before={"host": host, "fingerprint": fingerprint(key)},
+        )
+
+
+def _every_environment() -> tuple[Permission, Resource]:
+    """Return what it takes: a pinned key counts in all environments, so it is for those who may edit every one."""
+    return Permission.EDIT_ENVIRONMENT, permissions.environment(new_id())

@@ -17,12 +17,10 @@ from launchbay.manifest.configuration import configure
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, Revision
 from launchbay.store.database import Connection, refuse_duplicate, refuse_vanished
-from launchbay.usecases.desk import Desk
-from launchbay.usecases.launching import checked_version
-from launchbay.usecases.names import checked_name, named_in_body
-from launchbay.usecases.revision_content import RevisionRequest
-from launchbay.usecases.revision_of_instance import submodules_of
-from launchbay.usecases.submodule_request import read_submodules
+from launchbay.usecases.context import Desk, checked_name, named_in_body
+from launchbay.usecases.launch import checked_version
+from launchbay.usecases.launch_request import RevisionRequest, read_submodules
+from launchbay.usecases.submodule_shapes import submodules_of
 
 _VANISHED = "The application or the environment was deleted at the same moment."
 

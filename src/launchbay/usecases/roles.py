@@ -14,10 +14,23 @@ from launchbay.ids import new_id
 from launchbay.store import users
 from launchbay.store import users as store
 from launchbay.store.database import Connection, refuse_duplicate
-from launchbay.store.users import Role, RoleKind
-from launchbay.usecases.administrators import keep_an_administrator
-from launchbay.usecases.desk import Desk
-from launchbay.usecases.names import checked_name
+from launchbay.store.users import Role, RoleKind, leaves_no_administrator
+from launchbay.usecases.context import Desk, checked_name
+
+
+async def keep_an_administrator(connection: Connection, organization_id: str, user_id: str) -> None:
+    """Refuse what would take the last administrator away. Raises BadRequest.
+
+    The caller holds the organization's row locked, so that two requests cannot each take one of two.
+    """
+    rows = await users.administrators(connection, organization_id=organization_id)
+    if leaves_no_administrator([row.user_id for row in rows], user_id):
+        raise BadRequest(
+            "This is the last administrator of the organization.",
+            "Give the role Administrator to somebody else first.",
+            code="LastAdministrator",
+        )
+
 
 _UNKNOWN_SHOWN = 20
 

@@ -1,27 +1,118 @@
 """Service instances: what there is, what it takes, what can be done with it (reference §4, Service instances)."""
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from launchbay.auth import permissions
-from launchbay.auth.audit import Document
+from launchbay.auth.audit import Document, entered_once
 from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import NamedRow, new_id
-from launchbay.service_types.contract import MASK, ServiceParameters, ServiceType
-from launchbay.service_types.secrets import open_stored, seal_parameters
-from launchbay.store import machines
+from launchbay.limits import COMMAND_REPORTS
+from launchbay.service_types.contract import (
+    MASK,
+    ParameterScope,
+    ServiceCall,
+    ServiceParameters,
+    ServiceType,
+    changed_parameters,
+    checked_arguments,
+)
+from launchbay.service_types.secrets import (
+    SECRET_NAME,
+    VAULT,
+    ServiceSeal,
+    is_reference,
+    open_secrets,
+    open_stored,
+    reference,
+    resolved,
+    seal_parameters,
+)
+from launchbay.store import machines, services
 from launchbay.store import services as store
 from launchbay.store.database import Connection
 from launchbay.store.environments import OfferedService
 from launchbay.store.services import Service
-from launchbay.usecases.desk import Desk
-from launchbay.usecases.names import checked_name
-from launchbay.usecases.service_parameters import Change
+from launchbay.usecases.context import Desk, checked_name
+
+NO_PARAMETERS = ServiceParameters()
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of a service's parameters. The caller's `lookup` decides which vaults they may name."""
+
+    desk: Desk
+    connection: Connection
+    lookup: Lookup
+    organization_id: str
+    kind: ServiceType
+
+    async def checked(self, given: Mapping[str, Any], old: ServiceParameters = NO_PARAMETERS) -> ServiceParameters:
+        """Return the parameters as they are to be stored; `old` are those that are stored now.
+
+        Raises FieldErrors with everything that is wrong, by parameter, and NotAllowed for a vault that is not the
+        caller's to read.
+        """
+        new = await self._references(given)
+        kept = {name: value for name, value in old.secret.items() if is_reference(value) and _stays(given, name)}
+        values = await self._values({**kept, **new})
+        now = ServiceParameters(old.open, {**old.secret, **{name: values[name] for name in kept}})
+        scope = ParameterScope(
+            connection=self.connection, organization_id=self.organization_id, previous=now.everything()
+        )
+        checked = await changed_parameters(self.kind, scope, now, {**given, **{name: values[name] for name in new}})
+        return ServiceParameters(checked.open, {**checked.secret, **kept, **new})
+
+    async def _references(self, given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+        """Return what is to be stored for the parameters that are to stand for secrets of vaults."""
+        found: dict[str, dict[str, str]] = {}
+        problems: dict[str, list[str]] = {}
+        for name, value in given.items():
+            parameter = self.kind.parameters.get(name)
+            if parameter is None or not is_reference(value):
+                continue
+            if not parameter.secret:
+                problems[name] = ["Only a secret parameter may stand for a secret of a vault; give this one a value."]
+                continue
+            secret, wanted = str(value[SECRET_NAME]), value.get(VAULT)
+            vaults = await services.vaults_with(
+                self.connection, organization_id=self.organization_id, name=secret, vault_id=wanted and str(wanted)
+            )
+            if not vaults:
+                problems[name] = [f"No vault of the organization has a secret {secret[:80]!r}; set it there first."]
+            elif len(vaults) > 1:
+                known = ", ".join(f"{each.id} ({each.name})" for each in vaults[:_SHOWN])
+                problems[name] = [f"Several vaults have a secret {secret[:80]!r}; name one with `{VAULT}`: {known}."]
+            else:
+                await self.lookup.service(vaults[0].id, Permission.RUN_SERVICE_COMMAND)
+                found[name] = reference(vaults[0].id, secret)
+        if problems:
+            raise FieldErrors(problems)
+        return found
+
+    async def _values(self, references: Mapping[str, Any]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        problems: dict[str, list[str]] = {}
+        for name, value in references.items():
+            try:
+                values |= await resolved(self.desk.secret_key, self.connection, {name: value})
+            except Conflict as gone:
+                problems[name] = list(gone.sentences)
+        if problems:
+            raise FieldErrors(problems)
+        return values
+
+
+def _stays(given: Mapping[str, Any], name: str) -> bool:
+    return bool(given.get(name, MASK) == MASK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,3 +337,63 @@ def _change(desk: Desk, connection: Connection, lookup: Lookup, organization_id:
 
 def _text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
+
+
+_COMMAND_FIELD = "commandname"
+
+
+async def run_command(
+    desk: Desk,
+    actor: Actor,
+    service_id: str,
+    command_name: str,
+    arguments: Mapping[str, Any],
+    *,
+    include_intermediate: bool,
+) -> list[Mapping[str, Any]]:
+    """Carry out a command and return its results, the final one last; the intermediate ones only if asked for.
+
+    Raises FieldErrors for an unknown command and for arguments that do not fit, by argument.
+    """
+    async with desk.database.connection() as connection:
+        service = await desk.lookups.on(connection, actor).service(service_id, Permission.RUN_SERVICE_COMMAND)
+        kind = desk.service_types.find(service.type_id)
+        command = None if kind is None else kind.commands.get(command_name)
+        if kind is None or command is None:
+            known = ", ".join(kind.commands) if kind is not None and kind.commands else "none"
+            raise FieldErrors(
+                {_COMMAND_FIELD: [f"This service has no command {command_name[:80]!r}. Commands: {known}."]}
+            )
+        checked = checked_arguments(command, arguments)
+        secrets = await open_secrets(desk.secret_key, connection, service.id)
+    database = desk.database
+    entry = _entry(desk, actor, service, command_name, checked)
+    reports: deque[Mapping[str, Any]] = deque(maxlen=COMMAND_REPORTS)
+    call = ServiceCall(
+        service_id=service.id,
+        organization_id=service.organization_id,
+        parameters={**msgspec.json.decode(service.parameters), **secrets},
+        arguments=checked,
+        transaction=entered_once(database, entry) if command.changes else database.transaction,
+        report=reports.append,
+        seal=ServiceSeal(desk.secret_key, service.id),
+    )
+    # A command is a transaction of its own, or several where it waits in between.
+    final = await kind.run(command_name, call)
+    if not include_intermediate:
+        return [final]
+    # With intermediate results there is more than one item (reference §4): a command that reports none has begun.
+    return [*(reports or [{}]), final]
+
+
+def _entry(
+    desk: Desk, actor: Actor, service: Service, command: str, arguments: Mapping[str, Any]
+) -> Callable[[Connection], Awaitable[None]]:
+    """Return what writes the audit entry of a command."""
+
+    async def write(connection: Connection) -> None:
+        after = {"command": command, "arguments": desk.audit.fingerprints(arguments)}
+        key = (service.id, service.organization_id)
+        await record(desk, connection, actor, "run_service_command", key, after=after)
+
+    return write

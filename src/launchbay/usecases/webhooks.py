@@ -15,8 +15,8 @@ from launchbay.ids import new_id
 from launchbay.store import webhooks as store
 from launchbay.store.database import Connection
 from launchbay.store.webhooks import DeliveryRow, WebhookRow, checked_events, secret_purpose
-from launchbay.usecases.desk import Desk
-from launchbay.usecases.sealed_addresses import opened_webhook, sealed_webhook, shown_webhook
+from launchbay.usecases.context import Desk
+from launchbay.usecases.sealing import opened_webhook, sealed_webhook, shown_webhook
 
 _SWITCHED_OFF = "The webhook was switched off."
 

@@ -20,7 +20,7 @@ from launchbay.store import schedules as store
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import ScheduleRow
-from launchbay.usecases.desk import Desk
+from launchbay.usecases.context import Desk
 
 _DIGITS = re.compile(r"[0-9]{1,15}")
 

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from launchbay.usecases.desk import Desk
+from launchbay.usecases.context import Desk
 from launchbay.usecases.idempotency import Idempotency
-from launchbay.usecases.openid import OpenIdSignIn
+from launchbay.usecases.sign_in import OpenIdSignIn
 
 
 @dataclass(frozen=True, slots=True)

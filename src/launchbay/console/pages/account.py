@@ -8,7 +8,7 @@ from launchbay.auth.cookies import session_cookie
 from launchbay.console.page import Page
 from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, LaunchbayError, NotFound, TooManyRequests
-from launchbay.usecases import account, sessions, tokens
+from launchbay.usecases import account, sign_in
 
 
 async def show(visit: Visit) -> Response:
@@ -26,7 +26,7 @@ async def change_password(visit: Visit) -> Response:
     except (BadRequest, TooManyRequests) as error:
         return await _show(visit, error)
     # All sessions have ended with it; this browser goes on with a new one.
-    session = await sessions.open_session(visit.desk, visit.actor)
+    session = await sign_in.open_session(visit.desk, visit.actor)
     going_on = dataclasses.replace(visit, session=session.token)
     response = going_on.go(f"{HOME}/account", "The password is changed. Other sessions have ended.")
     cookie = session_cookie(session.token, session.expires_in_s, secure=visit.is_secure)
@@ -37,7 +37,7 @@ async def change_password(visit: Visit) -> Response:
 async def end_session(visit: Visit) -> Response:
     """End a session, such as one in a browser that was left."""
     try:
-        await sessions.close_other_session(visit.desk, visit.actor, visit.path("id"))
+        await sign_in.close_other_session(visit.desk, visit.actor, visit.path("id"))
     except NotFound as error:
         return await _show(visit, error)
     return visit.go(f"{HOME}/account", "The session has ended.")
@@ -46,7 +46,7 @@ async def end_session(visit: Visit) -> Response:
 async def revoke(visit: Visit) -> Response:
     """Revoke a refresh token."""
     try:
-        await tokens.revoke_token(visit.desk, visit.actor, visit.path("id"))
+        await account.revoke_token(visit.desk, visit.actor, visit.path("id"))
     except NotFound as error:
         return await _show(visit, error)
     return visit.go(f"{HOME}/account", "The token is revoked.")
@@ -56,8 +56,8 @@ async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
     return await visit.page(
         "account.html",
         problem=problem,
-        tokens=await tokens.list_tokens(visit.desk, visit.actor),
-        sessions=await sessions.list_sessions(visit.desk, visit.actor, visit.session),
+        tokens=await account.list_tokens(visit.desk, visit.actor),
+        sessions=await sign_in.list_sessions(visit.desk, visit.actor, visit.session),
     )
 
 

@@ -13,8 +13,8 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.usecases import applications, revisions
 from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_compiled
 from launchbay.usecases.environments import list_environments
+from launchbay.usecases.launch_request import RevisionRequest
 from launchbay.usecases.manifests import list_manifests
-from launchbay.usecases.revision_content import RevisionRequest
 
 _INSTANCES_SHOWN = 10
 

@@ -25,8 +25,8 @@ from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.browsing import read_compiled, read_instance_record
 from launchbay.usecases.manifests import list_manifests
-from launchbay.usecases.previewing import Preview, preview_configuration
-from launchbay.usecases.reconfiguring import reconfigure
+from launchbay.usecases.preview import Preview, preview_configuration
+from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import present_submodules
 
 

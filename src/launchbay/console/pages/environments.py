@@ -15,7 +15,7 @@ from launchbay.model.environment import Marker, Property
 from launchbay.model.redaction import is_secret_name
 from launchbay.usecases import environments
 from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_environment
-from launchbay.usecases.offering import instances_offered
+from launchbay.usecases.environments import instances_offered
 from launchbay.usecases.services import list_services
 
 _BLANK_ROWS = 2

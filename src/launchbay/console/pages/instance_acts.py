@@ -15,7 +15,7 @@ from launchbay.console.user_data import kept
 from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.planning import DESTROY
-from launchbay.usecases import expiry, instances, offering, workflows
+from launchbay.usecases import environments, instances, workflows
 from launchbay.usecases.browsing import read_instance_record
 
 ARGUMENT = "argument:"
@@ -62,7 +62,7 @@ async def reschedule(visit: Visit) -> Response:
 async def offer(visit: Visit) -> Response:
     """Offer the instance as a service in the environments that are ticked, and in no other."""
     try:
-        await offering.replace_offers(visit.desk, visit.actor, visit.path("id"), visit.form.all("environment"))
+        await environments.replace_offers(visit.desk, visit.actor, visit.path("id"), visit.form.all("environment"))
     except (BadRequest, Conflict) as error:
         return await show_instance(visit, visit.path("id"), error)
     return visit.go(f"{_path(visit)}#offers", "The environments are kept.")
@@ -105,8 +105,8 @@ async def extend(visit: Visit) -> Response:
     """Set when the instance is destroyed by itself."""
     try:
         interval = lifetimes.interval_ms(visit.form.text("lifetime"), visit.form.text("minutes"))
-        at = expiry.NEVER if interval == expiry.NEVER else to_ms(visit.now()) + interval
-        await expiry.set_destroy_at(visit.desk, visit.actor, visit.path("id"), at)
+        at = instances.NEVER if interval == instances.NEVER else to_ms(visit.now()) + interval
+        await instances.set_destroy_at(visit.desk, visit.actor, visit.path("id"), at)
     except BadRequest as error:
         return await _end_page(visit, error)
     return visit.go(_path(visit), "The instance lives as long as you said.")

@@ -25,8 +25,7 @@ from launchbay.planning import DESTROY
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases.applications import list_applications, read_application
 from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_environment, read_log_tail
-from launchbay.usecases.environments import list_environments
-from launchbay.usecases.offering import read_offers
+from launchbay.usecases.environments import list_environments, read_offers
 from launchbay.usecases.workflows import list_schedules
 
 LOG_LINES = 200

@@ -23,11 +23,11 @@ from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.store.applications import Application, Revision
-from launchbay.usecases import launching
+from launchbay.usecases import launch as usecases_launch
 from launchbay.usecases.browsing import read_compiled
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.manifests import list_manifests
-from launchbay.usecases.previewing import Preview, preview_launch
+from launchbay.usecases.preview import Preview, preview_launch
 from launchbay.usecases.revisions import list_revisions, read_revision
 
 PARAMETER = "parameter:"
@@ -72,7 +72,7 @@ async def launch(visit: Visit) -> Response:
         elif form.text("do") == "preview":
             await _preview(visit, draft, body)
         else:
-            created = await launching.launch(visit.desk, visit.actor, draft.application.id, body)
+            created = await usecases_launch.launch(visit.desk, visit.actor, draft.application.id, body)
             return visit.go(f"{HOME}/instances/{created}", "Launched.")
     except BadRequest as error:
         _place_errors(draft, error.sentences)

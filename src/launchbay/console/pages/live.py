@@ -15,7 +15,7 @@ from launchbay.console.visit import Visit
 from launchbay.errors import LaunchbayError
 from launchbay.usecases.browsing import read_instance_record
 from launchbay.usecases.events import log_of, watch_instance
-from launchbay.usecases.sessions import caller_of_session
+from launchbay.usecases.sign_in import caller_of_session
 
 _PAUSE_S = 0.2  # between two renewals: nobody reads faster
 _LINES_AT_ONCE = 500

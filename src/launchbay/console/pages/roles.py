@@ -9,8 +9,8 @@ from launchbay.console.page import Page
 from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.usecases import roles
-from launchbay.usecases.members import list_users
 from launchbay.usecases.permissions import Explanation, explain
+from launchbay.usecases.users import list_users
 
 _FIRST_TEXT = "- Read: [/*]\n"
 

@@ -11,7 +11,7 @@ from launchbay.console.visit import HOME, Visit
 from launchbay.console.wording import compact, pretty
 from launchbay.errors import BadRequest, Conflict, FieldErrors, LaunchbayError
 from launchbay.service_types.contract import MASK, CommandArgument, ServiceCommand, ServiceParameter
-from launchbay.usecases import service_commands, services
+from launchbay.usecases import services
 
 _PARAMETER = "parameter:"
 _ARGUMENT = "argument:"
@@ -81,7 +81,7 @@ async def run(visit: Visit) -> Response:
     problem: LaunchbayError = BadRequest("Mend the fields that are marked below.")
     try:
         if not any(field.error for field in fields):
-            results = await service_commands.run_command(
+            results = await services.run_command(
                 visit.desk, visit.actor, view.record.id, name, values(fields), include_intermediate=False
             )
             return await _show(visit, ran=name, results=results[-1])

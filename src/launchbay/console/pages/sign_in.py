@@ -8,7 +8,7 @@ from launchbay.console.page import Page
 from launchbay.console.rendering import HEADERS
 from launchbay.console.visit import SIGN_IN, THEME_COOKIE, THEMES, Visit, own_path
 from launchbay.errors import LaunchbayError
-from launchbay.usecases.sessions import close_session, open_session
+from launchbay.usecases.sign_in import close_session, open_session
 
 _YEAR_S = 365 * 24 * 3600
 

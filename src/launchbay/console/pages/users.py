@@ -5,7 +5,7 @@ from starlette.responses import Response
 from launchbay.console.page import Page
 from launchbay.console.visit import HOME, Visit
 from launchbay.errors import BadRequest, LaunchbayError
-from launchbay.usecases import members, roles
+from launchbay.usecases import roles, users
 
 
 async def list_all(visit: Visit) -> Response:
@@ -17,7 +17,7 @@ async def add(visit: Visit) -> Response:
     """Add a user. The link of an invitation is shown this once, so the answer is the page itself."""
     form = visit.form
     try:
-        added = await members.create_user(
+        added = await users.create_user(
             visit.desk,
             visit.actor,
             visit.path("id"),
@@ -42,7 +42,7 @@ async def assign(visit: Visit) -> Response:
     """Give and take roles, so that the user holds those that are ticked."""
     organization_id, user_id = visit.path("id"), visit.path("user")
     try:
-        view = await members.read_user(visit.desk, visit.actor, organization_id, user_id)
+        view = await users.read_user(visit.desk, visit.actor, organization_id, user_id)
         wanted, held = set(visit.form.all("role")), set(view.row.roles)
         if wanted - held:
             await roles.assign_roles(visit.desk, visit.actor, organization_id, user_id, sorted(wanted - held))
@@ -57,7 +57,7 @@ async def enable(visit: Visit) -> Response:
     """Disable or enable the account."""
     enabled = visit.form.text("do") == "enable"
     try:
-        await members.update_user(visit.desk, visit.actor, visit.path("id"), visit.path("user"), enabled=enabled)
+        await users.update_user(visit.desk, visit.actor, visit.path("id"), visit.path("user"), enabled=enabled)
     except BadRequest as error:
         return await _show(visit, error)
     return visit.go(_path(visit), "The account is enabled." if enabled else "The account is disabled.")
@@ -67,7 +67,7 @@ async def remove(visit: Visit) -> Response:
     """Take the user out of the organization."""
     organization_id = visit.path("id")
     try:
-        await members.remove_user(visit.desk, visit.actor, organization_id, visit.path("user"))
+        await users.remove_user(visit.desk, visit.actor, organization_id, visit.path("user"))
     except BadRequest as error:
         return await _show(visit, error)
     return visit.go(f"{HOME}/organizations/{organization_id}/users", "The user is removed.")
@@ -81,7 +81,7 @@ async def _list(visit: Visit, problem: LaunchbayError | None, *, invited: str = 
         section="users",
         organization_id=organization_id,
         problem=problem,
-        rows=await members.list_users(visit.desk, visit.actor, organization_id),
+        rows=await users.list_users(visit.desk, visit.actor, organization_id),
         roles=await roles.list_roles(visit.desk, visit.actor, organization_id),
         email=visit.form.text("email") if is_refused else "",
         name=visit.form.text("name") if is_refused else "",
@@ -93,7 +93,7 @@ async def _list(visit: Visit, problem: LaunchbayError | None, *, invited: str = 
 
 async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
     organization_id = visit.path("id")
-    view = await members.read_user(visit.desk, visit.actor, organization_id, visit.path("user"))
+    view = await users.read_user(visit.desk, visit.actor, organization_id, visit.path("user"))
     return await visit.page(
         "user.html",
         section="users",

@@ -3,7 +3,7 @@
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.usecases import account, tokens
+from launchbay.usecases import account
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
 from launchbay.web.encode import Paging
@@ -53,7 +53,7 @@ async def change_password(call: Call[PasswordBody, None]) -> Answer:
 
 async def list_tokens(call: Call[None, Paging]) -> Answer:
     """List the caller's refresh tokens."""
-    rows = await tokens.list_tokens(call.services.desk, call.actor)
+    rows = await account.list_tokens(call.services.desk, call.actor)
     tokens_shown = [
         TokenItem(
             row.id,
@@ -69,13 +69,13 @@ async def list_tokens(call: Call[None, Paging]) -> Answer:
 
 async def revoke_token(call: Call[None, None]) -> Answer:
     """Revoke one of the caller's refresh tokens."""
-    await tokens.revoke_token(call.services.desk, call.actor, call.path["id"])
+    await account.revoke_token(call.services.desk, call.actor, call.path["id"])
     return Empty()
 
 
 async def exchange_token(call: Call[RefreshTokenBody, None]) -> Answer:
     """Exchange a refresh token for a session token."""
-    session = await tokens.exchange_token(call.services.desk, call.body.refreshToken, call.address)
+    session = await account.exchange_token(call.services.desk, call.body.refreshToken, call.address)
     return Json(SessionToken(session.token, session.expires_in_s))
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.usecases import applications
-from launchbay.usecases.launching import launch
+from launchbay.usecases.launch import launch
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
 from launchbay.web.encode import Paging

@@ -7,7 +7,7 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.limits import ORGANIZATION_ARCHIVE_BYTES
 from launchbay.model.archive import Archive
-from launchbay.usecases import archive_export, archive_import
+from launchbay.usecases import archives
 from launchbay.web.answers import Answer, Json
 from launchbay.web.call import Call
 from launchbay.web.endpoint import Endpoint, JsonBody, Returns
@@ -57,15 +57,13 @@ class ImportedOrganization(msgspec.Struct):
 
 async def export_organization(call: Call[None, None]) -> Answer:
     """Export an organization."""
-    return Json(await archive_export.export_organization(call.services.desk, call.actor, call.path["orgId"]))
+    return Json(await archives.export_organization(call.services.desk, call.actor, call.path["orgId"]))
 
 
 async def import_organization(call: Call[ArchiveImport, None]) -> Answer:
     """Import an organization."""
     body = call.body
-    made = await archive_import.import_organization(
-        call.services.desk, call.actor, body.archive, body.name, plan=body.plan
-    )
+    made = await archives.import_organization(call.services.desk, call.actor, body.archive, body.name, plan=body.plan)
     invitations = [
         InvitedUser(email, absolute(call, f"/invitation/{each.token}"), to_ms(each.expires_at))
         for email, each in made.invitations.items()

@@ -7,7 +7,7 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.store.audit import AuditRow
-from launchbay.usecases.audit import audit_entries
+from launchbay.usecases.organizations import audit_entries
 from launchbay.web.answers import Answer, Json, JsonList
 from launchbay.web.call import Call
 from launchbay.web.encode import Paging, next_link, rows

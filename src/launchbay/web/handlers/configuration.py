@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from launchbay.usecases import previewing, reconfiguring
-from launchbay.usecases.previewing import Preview
+from launchbay.usecases import preview, reconfigure
+from launchbay.usecases.preview import Preview
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
 from launchbay.web.endpoint import Endpoint, JsonBody, Returns
@@ -24,7 +24,7 @@ _PREVIEW = {
     "warnings": [],
 }
 
-# Any object: `usecases/configuration_request.py` reads it, and says more about what is wrong in it than a type could.
+# Any object: `usecases/launch_request.py` reads it, and says more about what is wrong in it than a type could.
 # The preview answers what is wrong in it, so that its own body is really any object.
 ConfigurationBody = Annotated[
     dict[str, Any],
@@ -48,18 +48,18 @@ ConfigurationBody = Annotated[
 
 async def reconfigure_instance(call: Call[dict[str, Any], None]) -> Answer:
     """Accept a new configuration."""
-    await reconfiguring.reconfigure(call.services.desk, call.actor, call.path["id"], call.body)
+    await reconfigure.reconfigure(call.services.desk, call.actor, call.path["id"], call.body)
     return Empty()
 
 
 async def preview_configuration(call: Call[dict[str, Any], None]) -> Answer:
     """Tell what a reconfiguration would do."""
-    return Json(await previewing.preview_configuration(call.services.desk, call.actor, call.path["id"], call.body))
+    return Json(await preview.preview_configuration(call.services.desk, call.actor, call.path["id"], call.body))
 
 
 async def preview_launch(call: Call[dict[str, Any], None]) -> Answer:
     """Tell what a launch would do."""
-    return Json(await previewing.preview_launch(call.services.desk, call.actor, call.path["appId"], call.body))
+    return Json(await preview.preview_launch(call.services.desk, call.actor, call.path["appId"], call.body))
 
 
 ENDPOINTS = (

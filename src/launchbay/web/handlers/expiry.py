@@ -2,7 +2,7 @@
 
 import msgspec
 
-from launchbay.usecases.expiry import set_destroy_at
+from launchbay.usecases.instances import set_destroy_at
 from launchbay.web.answers import Answer, Empty
 from launchbay.web.call import Call
 from launchbay.web.endpoint import Endpoint, JsonBody

@@ -5,7 +5,7 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store.machines import HostKeyRow
-from launchbay.usecases import host_keys
+from launchbay.usecases import organizations
 from launchbay.web.answers import Answer, Empty
 from launchbay.web.call import Call
 from launchbay.web.encode import Paging
@@ -27,13 +27,13 @@ class HostKey(msgspec.Struct):
 
 async def list_host_keys(call: Call[None, Paging]) -> Answer:
     """List host keys."""
-    rows = await host_keys.list_host_keys(call.services.desk, call.actor, call.path["orgId"])
+    rows = await organizations.list_host_keys(call.services.desk, call.actor, call.path["orgId"])
     return listed(call, [_host_key(row) for row in rows])
 
 
 async def forget_host_key(call: Call[None, None]) -> Answer:
     """Forget a host key."""
-    await host_keys.forget_host_key(call.services.desk, call.actor, call.path["orgId"], call.path["host"])
+    await organizations.forget_host_key(call.services.desk, call.actor, call.path["orgId"], call.path["host"])
     return Empty()
 
 

@@ -3,8 +3,8 @@
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.usecases import members, roles
-from launchbay.usecases.members import AccountView, MemberView
+from launchbay.usecases import roles, users
+from launchbay.usecases.users import AccountView, MemberView
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
 from launchbay.web.encode import Paging
@@ -68,13 +68,13 @@ class UserChange(msgspec.Struct):
 
 async def list_users(call: Call[None, Paging]) -> Answer:
     """List the users of an organization."""
-    views = await members.list_users(call.services.desk, call.actor, call.path["orgId"])
+    views = await users.list_users(call.services.desk, call.actor, call.path["orgId"])
     return listed(call, [UserItem(*_item(view)) for view in views])
 
 
 async def read_user(call: Call[None, None]) -> Answer:
     """Read one user of an organization."""
-    view = await members.read_user(call.services.desk, call.actor, call.path["orgId"], call.path["userId"])
+    view = await users.read_user(call.services.desk, call.actor, call.path["orgId"], call.path["userId"])
     row = view.row
     return Json(UserDetail(*_item(view), row.enabled, row.is_invited, to_ms(row.created_at)))
 
@@ -82,7 +82,7 @@ async def read_user(call: Call[None, None]) -> Answer:
 async def create_user(call: Call[NewUser, None]) -> Answer:
     """Add a user to an organization."""
     body = call.body
-    added = await members.create_user(
+    added = await users.create_user(
         call.services.desk,
         call.actor,
         call.path["orgId"],
@@ -99,7 +99,7 @@ async def create_user(call: Call[NewUser, None]) -> Answer:
 
 async def update_user(call: Call[UserChange, None]) -> Answer:
     """Disable or enable a user."""
-    await members.update_user(
+    await users.update_user(
         call.services.desk, call.actor, call.path["orgId"], call.path["userId"], enabled=call.body.enabled
     )
     return Empty()
@@ -107,7 +107,7 @@ async def update_user(call: Call[UserChange, None]) -> Answer:
 
 async def remove_user(call: Call[None, None]) -> Answer:
     """Remove a user from an organization."""
-    await members.remove_user(call.services.desk, call.actor, call.path["orgId"], call.path["userId"])
+    await users.remove_user(call.services.desk, call.actor, call.path["orgId"], call.path["userId"])
     return Empty()
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from launchbay.usecases import offering
+from launchbay.usecases import environments
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
 from launchbay.web.encode import Paging
@@ -29,18 +29,18 @@ class OfferedInstance(msgspec.Struct):
 
 async def list_offers(call: Call[None, Paging]) -> Answer:
     """List what an environment offers."""
-    found = await offering.instances_offered(call.services.desk, call.actor, call.path["id"])
+    found = await environments.instances_offered(call.services.desk, call.actor, call.path["id"])
     return listed(call, [OfferedInstance(row.id, row.name, row.application_id, row.status) for row in found])
 
 
 async def read_offers(call: Call[None, None]) -> Answer:
     """Read where an instance is offered."""
-    return Json(OfferedIn(await offering.read_offers(call.services.desk, call.actor, call.path["id"])))
+    return Json(OfferedIn(await environments.read_offers(call.services.desk, call.actor, call.path["id"])))
 
 
 async def replace_offers(call: Call[OfferedIn, None]) -> Answer:
     """Choose where an instance is offered."""
-    await offering.replace_offers(call.services.desk, call.actor, call.path["id"], call.body.environments)
+    await environments.replace_offers(call.services.desk, call.actor, call.path["id"], call.body.environments)
     return Empty()
 
 

@@ -12,8 +12,7 @@ from launchbay.auth.cookies import sent_cookie, session_cookie
 from launchbay.auth.permissions import Actor
 from launchbay.errors import LaunchbayError, NotFound
 from launchbay.limits import OPENID_ATTEMPT_S
-from launchbay.usecases.openid import OpenIdSignIn, sign_in
-from launchbay.usecases.sessions import open_session
+from launchbay.usecases.sign_in import OpenIdSignIn, open_session, sign_in
 from launchbay.web.answers import HTML, Answer, Html
 from launchbay.web.call import Call
 from launchbay.web.endpoint import Endpoint, Returns

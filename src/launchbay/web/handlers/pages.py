@@ -10,8 +10,8 @@ from launchbay.auth.authentication import BasicCredentials
 from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest, LaunchbayError, NotFound
 from launchbay.limits import REFRESH_TOKEN_LABEL_CHARS
-from launchbay.usecases import invitations, tokens
-from launchbay.usecases.desk import Desk
+from launchbay.usecases import account, sign_in
+from launchbay.usecases.context import Desk
 from launchbay.web.answers import HTML, Answer
 from launchbay.web.call import Call
 from launchbay.web.endpoint import Endpoint, FormBody, Returns
@@ -55,7 +55,7 @@ async def generate_token(call: Call[SignInForm, None]) -> Answer:
 
 async def show_new_token(desk: Desk, actor: Actor, label: str) -> Answer:
     """Generate a token for somebody who has just signed in, and show it this once. Raises as `generate_token` does."""
-    generated = await tokens.generate_token(desk, actor, label)
+    generated = await account.generate_token(desk, actor, label)
     return page(
         "refresh_token_shown.html", token=generated.token, email=actor.email, expires_at=generated.row.expires_at
     )
@@ -64,7 +64,7 @@ async def show_new_token(desk: Desk, actor: Actor, label: str) -> Answer:
 async def invitation_page(call: Call[None, None]) -> Answer:
     """Show the form that sets the first password."""
     try:
-        user = await invitations.read_invitation(call.services.desk, call.path["token"])
+        user = await sign_in.read_invitation(call.services.desk, call.path["token"])
     except LaunchbayError as error:
         return page("notice.html", error, heading="Invitation")
     return page("invitation.html", email=user.email)
@@ -75,11 +75,11 @@ async def accept_invitation(call: Call[PasswordForm, None]) -> Answer:
     desk, token, form = call.services.desk, call.path["token"], call.body
     email = ""
     try:
-        email = (await invitations.read_invitation(desk, token)).email
+        email = (await sign_in.read_invitation(desk, token)).email
         require_same_origin(call)
         if form.password != form.repeated:
             raise BadRequest("The two passwords are not the same.", code="WrongPassword")
-        user = await invitations.accept_invitation(desk, token, form.password, call.address)
+        user = await sign_in.accept_invitation(desk, token, form.password, call.address)
     except NotFound as error:
         return page("notice.html", error, heading="Invitation")
     except LaunchbayError as error:

@@ -6,7 +6,7 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.usecases import revisions
-from launchbay.usecases.revision_content import RevisionRequest
+from launchbay.usecases.launch_request import RevisionRequest
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
 from launchbay.web.encode import Paging

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from launchbay.service_types.contract import CommandArgument, ServiceParameter, ServiceType
-from launchbay.usecases import service_commands, services
+from launchbay.usecases import services
 from launchbay.usecases.services import ServiceView
 from launchbay.web.answers import Answer, Empty, Json
 from launchbay.web.call import Call
@@ -159,7 +159,7 @@ async def delete_service(call: Call[None, None]) -> Answer:
 async def run_service_command(call: Call[CommandBody, None]) -> Answer:
     """Run a command."""
     return Json(
-        await service_commands.run_command(
+        await services.run_command(
             call.services.desk,
             call.actor,
             call.path["id"],

@@ -33,10 +33,10 @@ from launchbay.model.redaction import Masking
 from launchbay.planning import DESTROY, LAUNCH
 from launchbay.store import instances
 from launchbay.store.database import Connection
-from launchbay.usecases.desk import Desk
+from launchbay.usecases.context import Desk
+from launchbay.usecases.launch import plan_launch_tree
 from launchbay.usecases.launch_tree import LaunchNode
-from launchbay.usecases.launching import plan_launch_tree
-from launchbay.usecases.reconfiguring import plan_configuration
+from launchbay.usecases.reconfigure import plan_configuration
 
 
 class ParameterChange(msgspec.Struct, frozen=True, kw_only=True):

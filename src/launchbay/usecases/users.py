@@ -17,11 +17,9 @@ from launchbay.ids import new_id
 from launchbay.store import users
 from launchbay.store.database import Connection, refuse_duplicate
 from launchbay.store.users import AccountRow, MemberRow
-from launchbay.usecases.administrators import keep_an_administrator
-from launchbay.usecases.desk import Desk
-from launchbay.usecases.invitations import Invitation, invite
-from launchbay.usecases.names import checked_name
-from launchbay.usecases.roles import require_assignment, roles_named
+from launchbay.usecases.context import Desk, checked_name
+from launchbay.usecases.roles import keep_an_administrator, require_assignment, roles_named
+from launchbay.usecases.sign_in import Invitation, invite
 
 # A colon would end the address in Basic credentials.
 _EMAIL = re.compile(r"[^@\s:\x00-\x1f\x7f]+@[^@\s:\x00-\x1f\x7f]+")

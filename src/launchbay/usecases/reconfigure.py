@@ -19,14 +19,15 @@ from launchbay.planning import accept, may_accept, plan_reconfigure, view_of
 from launchbay.store import applications, environments, instances
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.configuration_request import ConfigurationRequest, read_configuration_request
-from launchbay.usecases.desk import Desk
-from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, former_of
-from launchbay.usecases.launch_writing import components_text, write_child, write_links
-from launchbay.usecases.launching import refuse_what_cannot_run, shared_instances
-from launchbay.usecases.revision_content import merged_submodules
-from launchbay.usecases.service_offers import lead_to_services
-from launchbay.usecases.submodule_request import read_submodules
+from launchbay.usecases.context import Desk
+from launchbay.usecases.launch import lead_to_services, refuse_what_cannot_run, shared_instances
+from launchbay.usecases.launch_request import (
+    ConfigurationRequest,
+    merged_submodules,
+    read_configuration_request,
+    read_submodules,
+)
+from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, components_text, former_of, write_child, write_links
 
 
 @dataclass(frozen=True, slots=True)

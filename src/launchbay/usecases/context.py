@@ -1,0 +1,100 @@
+"""The bound of what an organization may have waiting: beyond it, new work is refused until some of it has started."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from launchbay import limits
+from launchbay.auth.audit import Audit
+from launchbay.auth.authentication import BasicAuthentication, Passwords
+from launchbay.auth.lookup import Lookups
+from launchbay.auth.secret_key import SecretKey
+from launchbay.auth.tokens import RefreshTokens, SessionTokens
+from launchbay.clock import Clock
+from launchbay.egress.http import OutgoingHttp
+from launchbay.errors import BadRequest, NotFound, Unavailable
+from launchbay.machines.registry import Providers
+from launchbay.model.findings import Finding
+from launchbay.planning import CompiledManifests
+from launchbay.service_types.registry import ServiceTypes
+from launchbay.store import jobs
+from launchbay.store.database import Connection, Database
+from launchbay.store.events import EventFeed
+
+_SAMPLE_S = 1.0  # how old a count may be; meanwhile a process may accept what it can in that time
+_RETRY_AFTER_S = 5
+
+
+class Backlog:
+    """Counts, for each organization at most once a second, the jobs that wait for a place to run."""
+
+    def __init__(self, most: int, clock: Clock) -> None:
+        self._most = most
+        self._clock = clock
+        self._sampled: dict[str, tuple[float, int]] = {}
+
+    async def refuse_beyond(self, connection: Connection, organization_id: str) -> None:
+        """Raise Unavailable, which says when to come again, while the organization has too many jobs waiting.
+
+        Each organization has a bound of its own, so that one that asks for too much keeps out nobody else.
+        """
+        now_s = self._clock.monotonic_s()
+        at_s, waiting = self._sampled.get(organization_id, (float("-inf"), 0))
+        if now_s - at_s >= _SAMPLE_S:
+            waiting = await jobs.backlog(connection, organization_id=organization_id, most=self._most) or 0
+            if len(self._sampled) >= limits.BACKLOGS_KNOWN:
+                self._sampled.clear()
+            self._sampled[organization_id] = (now_s, waiting)
+        if waiting >= self._most:
+            raise Unavailable(
+                f"Your organization has {waiting} or more jobs that wait to be started, and more are not taken now.",
+                f"Try again in {_RETRY_AFTER_S} s. The operator can raise LAUNCHBAY_QUEUE_LIMIT or add workers.",
+                code="QueueFull",
+                retry_after_s=_RETRY_AFTER_S,
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What a use case may reach.
+
+    `check` returns the findings of a manifest text; `runnable_types` are the component types that live instances run.
+    """
+
+    database: Database
+    lookups: Lookups
+    backlog: Backlog
+    manifests: CompiledManifests
+    check: Callable[[bytes], list[Finding]]
+    runnable_types: frozenset[str]
+    clock: Clock
+    feed: EventFeed
+    service_types: ServiceTypes
+    machines: Providers
+    secret_key: SecretKey
+    outgoing: OutgoingHttp
+    audit: Audit
+    passwords: Passwords
+    sign_in: BasicAuthentication
+    refresh_tokens: RefreshTokens
+    sessions: SessionTokens
+    session_lifetime_s: int
+
+
+def checked_name(name: str) -> str:
+    """Return a name without the white space around it. Raises BadRequest when it is empty or too long."""
+    name = name.strip()
+    if not name or len(name) > limits.NAME_CHARS:
+        raise BadRequest(
+            f"A name has 1 to {limits.NAME_CHARS} characters; this one has {len(name)}.", code="InvalidName"
+        )
+    return name
+
+
+@contextmanager
+def named_in_body(field: str) -> Iterator[None]:
+    """Raise BadRequest where a look-up finds nothing: 404 is for the object in the path alone ("Wire" 6)."""
+    try:
+        yield
+    except NotFound as error:
+        raise BadRequest(f"{field}: {error.sentences[0]}", *error.sentences[1:], code="UnknownId") from error

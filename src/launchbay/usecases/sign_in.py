@@ -1,0 +1,257 @@
+"""Invitations: a link, shown once, by which a new user sets the first password; it works once, and for some days."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+
+from launchbay.auth import permissions
+from launchbay.auth.openid import Identity, OpenIdProvider
+from launchbay.auth.permissions import Actor, Method
+from launchbay.auth.tokens import Session
+from launchbay.errors import Conflict, NotAllowed, NotAuthenticated, NotFound
+from launchbay.ids import is_id, new_id
+from launchbay.limits import INVITATION_LIFETIME_DAYS, NAME_CHARS
+from launchbay.store import users
+from launchbay.store import users as store
+from launchbay.store.database import Connection, refuse_duplicate
+from launchbay.store.users import ConsoleSessionRow, User
+from launchbay.usecases.context import Desk
+
+_RANDOM_BYTES = 32
+_LONGEST = 100  # characters of what can be a token at all
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """What the link is made of, here and nowhere else in clear, and when it ends."""
+
+    token: str = field(repr=False)
+    expires_at: datetime
+
+
+async def invite(connection: Connection, user_id: str) -> Invitation:
+    """Make an invitation for a new account, in the transaction that makes the account."""
+    token = secrets.token_urlsafe(_RANDOM_BYTES)
+    expires_at = await store.invitations_insert(
+        connection, user_id=user_id, token_hash=_hash(token), lifetime_s=INVITATION_LIFETIME_DAYS * 24 * 3600
+    )
+    assert expires_at is not None, "an insert answers its row"
+    return Invitation(token, expires_at)
+
+
+async def read_invitation(desk: Desk, token: str) -> User:
+    """Return whom a link invites. Raises NotFound when it was used, has expired, or never was."""
+    if len(token) > _LONGEST:
+        raise _invalid()
+    async with desk.database.connection() as connection:
+        user = await store.invitations_find(connection, token_hash=_hash(token))
+    if user is None:
+        raise _invalid()
+    return user
+
+
+async def accept_invitation(desk: Desk, token: str, password: str, address: str) -> User:
+    """Set the first password and end the link. Raises NotFound as `read_invitation`, BadRequest for the password."""
+    await read_invitation(desk, token)  # nobody makes us hash without a link
+    password_hash = await desk.passwords.hash(password)
+    async with desk.database.transaction() as connection:
+        user = await store.use(connection, token_hash=_hash(token))
+        if user is None:
+            raise _invalid()
+        await users.set_password(connection, id=user.id, password_hash=password_hash)
+        await desk.audit.record_own(
+            connection,
+            Actor(user.id, user.email, user.name, address, Method.INVITATION),
+            "accept_invitation",
+            str(permissions.user(user.id)),
+            after={"password": desk.audit.fingerprint(password_hash)},
+        )
+    return user
+
+
+def _invalid() -> NotFound:
+    return NotFound(
+        "This invitation was used already, has expired, or never existed.",
+        "Ask who invited you for a new one.",
+        code="InvalidInvitation",
+    )
+
+
+def _hash(token: str) -> bytes:
+    """Return what is stored; a plain hash is enough for a token of 256 random bits."""
+    return sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Who may come in: e-mail domains (any, if there are none), and what people get who have no account yet.
+
+    Without `new_user_roles` nobody is let in who has none; with them an account is made in `organization`, by its name.
+    """
+
+    domains: tuple[str, ...]
+    organization: str
+    new_user_roles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIdSignIn:
+    """The provider, and whom of those that it knows we let in."""
+
+    provider: OpenIdProvider
+    admission: Admission
+
+
+async def sign_in(desk: Desk, admission: Admission, identity: Identity, address: str) -> Actor:
+    """Return the caller who has signed in at the provider, with the account of theirs.
+
+    That is the account that the identity was linked with, else the one with its verified e-mail address, which is
+    linked now, else a new one, if those are made. Raises NotAllowed for who may not come in, NotAuthenticated for a
+    disabled account.
+    """
+    _check_domain(admission.domains, identity.email)
+    async with desk.database.transaction() as connection:
+        user = await store.find(connection, issuer=identity.issuer, subject=identity.subject)
+        if user is None:
+            user = await _linked(desk, connection, admission, identity, address)
+        if not user.enabled:
+            raise NotAuthenticated("This account is disabled.", "Ask an administrator.", code="SignInFailed")
+    return _actor(user, address)
+
+
+async def _linked(desk: Desk, connection: Connection, admission: Admission, identity: Identity, address: str) -> User:
+    if not identity.email:
+        raise NotAllowed(
+            "The identity provider has not verified an e-mail address of yours.", "Verify it there, and sign in again."
+        )
+    user = await users.by_email(connection, email=identity.email)
+    if user is None:
+        user = await _new_user(desk, connection, admission, identity, address)
+    linked = await store.link(connection, issuer=identity.issuer, subject=identity.subject, user_id=user.id)
+    if linked is None:
+        raise NotAllowed(
+            f"The account {user.email} belongs to somebody else at the identity provider.", "Ask an administrator."
+        )
+    await desk.audit.record_own(
+        connection,
+        _actor(user, address),
+        "link_identity",
+        str(permissions.user(user.id)),
+        after={"issuer": identity.issuer, "subject": desk.audit.fingerprint(identity.subject)},
+    )
+    return user
+
+
+async def _new_user(desk: Desk, connection: Connection, admission: Admission, identity: Identity, address: str) -> User:
+    if not admission.new_user_roles:
+        raise NotAllowed(f"There is no account for {identity.email} here.", "Ask an administrator to add you.")
+    organization_id = await store.organization_named(connection, name=admission.organization)
+    role_ids = await _role_ids(connection, organization_id, admission.new_user_roles)
+    if organization_id is None or role_ids is None:
+        raise Conflict(
+            "New accounts are to be made in an organization, or with a role, that does not exist.",
+            "Ask the operator to look at the settings oidc_organization and oidc_new_user_roles.",
+        )
+    user_id, name = new_id(), (identity.name or identity.email)[:NAME_CHARS]
+    with refuse_duplicate("The account was made at the same moment. Sign in again.", "Taken"):
+        await users.insert(connection, id=user_id, email=identity.email, name=name, password_hash=None)
+    await users.join_organization(connection, organization_id=organization_id, user_id=user_id)
+    await users.assign(connection, user_id=user_id, role_ids=role_ids)
+    user = await users.by_id(connection, id=user_id)
+    assert user is not None, "it was inserted in this transaction"
+    await desk.audit.record(
+        connection,
+        _actor(user, address),
+        "create_user",
+        str(permissions.user(user_id)),
+        organization_id=organization_id,
+        after={"email": user.email, "name": name, "isNewAccount": True, "roles": list(admission.new_user_roles)},
+    )
+    return user
+
+
+async def _role_ids(connection: Connection, organization_id: str | None, names: Sequence[str]) -> list[str] | None:
+    """Return the ids of the roles, None when one is missing."""
+    if organization_id is None:
+        return None
+    rows = await store.roles_named(connection, organization_id=organization_id, names=list(names))
+    return [row.id for row in rows] if len(rows) == len(set(names)) else None
+
+
+def _check_domain(domains: Sequence[str], email: str) -> None:
+    """Refuse addresses of other domains; with domains set, who has no verified address is of none of them."""
+    if domains and email.rpartition("@")[2].lower() not in domains:
+        raise NotAllowed(
+            "Accounts of your e-mail domain may not sign in here.",
+            f"Use one of {', '.join(domains)}.",
+            code="NotAllowed",
+        )
+
+
+def _actor(user: User, address: str) -> Actor:
+    return Actor(user.id, user.email, user.name, address, Method.OPENID)
+
+
+_PREFIX = "lbc_"  # tells people and secret scanners what they have found
+
+
+async def open_session(desk: Desk, actor: Actor) -> Session:
+    """Return a new session for the caller, who has just signed in. Raises NotAuthenticated for a disabled account."""
+    token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+    async with desk.database.transaction() as connection:
+        caller = await desk.lookups.on(connection, actor).caller()
+        await store.forget_ended(connection, user_id=caller.id)
+        await store.console_sessions_insert(
+            connection,
+            id=new_id(),
+            user_id=caller.id,
+            token_hash=_sessions_hash(token),
+            address=actor.address,
+            lifetime_s=desk.session_lifetime_s,
+        )
+        await desk.audit.record_own(connection, actor, "open_session", str(permissions.user(caller.id)))
+    return Session(token, desk.session_lifetime_s)
+
+
+async def caller_of_session(desk: Desk, token: str, address: str) -> Actor:
+    """Return who is behind a session. Raises NotAuthenticated for one that has ended, or never was.
+
+    Whether the account is enabled is for the lookup to see.
+    """
+    user = None
+    if token.startswith(_PREFIX) and len(token) <= _LONGEST and token.isascii():
+        async with desk.database.connection() as connection:
+            user = await store.user_of(connection, token_hash=_sessions_hash(token))
+    if user is None:
+        raise NotAuthenticated("The session has ended.", "Sign in again.")
+    return Actor(user.id, user.email, user.name, address, Method.CONSOLE)
+
+
+async def close_session(desk: Desk, actor: Actor, token: str) -> None:
+    """End the session, wherever its token has got to."""
+    async with desk.database.transaction() as connection:
+        if await store.end_by_token(connection, token_hash=_sessions_hash(token)):
+            await desk.audit.record_own(connection, actor, "close_session", str(permissions.user(actor.user_id)))
+
+
+async def list_sessions(desk: Desk, actor: Actor, token: str) -> list[ConsoleSessionRow]:
+    """Return the caller's sessions, the newest first; the one with this token is marked."""
+    async with desk.database.connection() as connection:
+        caller = await desk.lookups.on(connection, actor).caller()
+        return await store.of_user(connection, user_id=caller.id, token_hash=_sessions_hash(token))
+
+
+async def close_other_session(desk: Desk, actor: Actor, session_id: str) -> None:
+    """End a session of the caller's, in another browser for example. Raises NotFound."""
+    async with desk.database.transaction() as connection:
+        caller = await desk.lookups.on(connection, actor).caller()
+        if not is_id(session_id) or not await store.end_by_id(connection, id=session_id, user_id=caller.id):
+            raise NotFound("You have no such session; it may have ended.", "Look at the list of your sessions.")
+        await desk.audit.record_own(connection, actor, "close_session", str(permissions.user(caller.id)))
+
+
+def _sessions_hash(token: str) -> bytes:
+    """Return what is stored; a plain hash is enough for a token of 256 random bits."""
+    return sha256(token.encode("utf-8", "replace")).digest()
