@@ -31,11 +31,11 @@ from starlette.routing import Route
 
 from launchbay.auth.permissions import Actor, Method
 from launchbay.settings import Settings
-from launchbay.web.answers import Answer, Json
 from launchbay.web.app import create_app
 from launchbay.web.asgi import App, Receive, Scope, Send
-from launchbay.web.call import Call
-from launchbay.web.endpoint import Endpoint, JsonBody
+from launchbay.web.requests import Call, JsonBody
+from launchbay.web.responses import Answer, Json
+from launchbay.web.routing import Endpoint
 from launchbay.web.server import serve
 
 ID = "0123456789abcdef01234567"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import httpx
 
-from launchbay.web.endpoint import Endpoint
 from launchbay.web.endpoints import ENDPOINTS
+from launchbay.web.routing import Endpoint
 from tests.access import matrix_golden as golden
 from tests.access.matrix_cases import NAMED_IN_REQUESTS, SPECIAL
 from tests.access.matrix_requests import Sent, ids_in, moved, request_of

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import httpx
 
-from launchbay.web.endpoint import Endpoint, is_id_parameter
+from launchbay.web.routing import Endpoint, is_id_parameter
 from tests.access.matrix_world import Actor
 from tests.api.changes import SCENARIOS, Stage
 from tests.api.pages import ORIGIN, browser, send

@@ -15,8 +15,8 @@ import httpx
 
 from launchbay.auth.permissions import Permission
 from launchbay.clock import SystemClock
-from launchbay.web.answers import EVENTS
 from launchbay.web.asgi import App, Message, Receive, Scope, Send
+from launchbay.web.responses import EVENTS
 from tests.api.changes import MANIFEST, Stage
 from tests.api.pages import browser, send
 from tests.api.people import person

@@ -15,8 +15,9 @@ import httpx
 import pytest
 
 from launchbay import limits
-from launchbay.web.endpoint import Endpoint, FormBody, JsonBody
 from launchbay.web.endpoints import ENDPOINTS
+from launchbay.web.requests import FormBody, JsonBody
+from launchbay.web.routing import Endpoint
 from tests.api.manifests import TYPED, WORKFLOWS
 from tests.api.running import UNKNOWN, Api, accepted, refused
 

@@ -19,8 +19,8 @@ import psycopg
 import pytest
 
 from launchbay.console.pages.table import PAGES
-from launchbay.web.answers import EVENTS
 from launchbay.web.endpoints import ENDPOINTS
+from launchbay.web.responses import EVENTS
 from tests.api.canaries import Canaries, Planted, Planter
 from tests.api.running import EMAIL, basic
 from tests.durability.servers import PASSWORD, Process

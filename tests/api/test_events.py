@@ -194,7 +194,7 @@ async def test_a_stream_ends_with_the_credentials_of_its_caller(
     api: Api, port: int, instance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("launchbay.limits.EVENT_HEARTBEAT_S", 0.1)
-    monkeypatch.setattr("launchbay.web.event_stream.EVENT_HEARTBEAT_S", 0.1)
+    monkeypatch.setattr("launchbay.web.responses.EVENT_HEARTBEAT_S", 0.1)
     member = await person(api, "Guest")
     async with stream(port, instance, authorization=basic(member.email, member.password)) as events:
         await events.next()
@@ -206,7 +206,7 @@ async def test_a_stream_ends_with_the_session_of_its_caller(
     databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("launchbay.limits.EVENT_HEARTBEAT_S", 0.1)
-    monkeypatch.setattr("launchbay.web.event_stream.EVENT_HEARTBEAT_S", 0.1)
+    monkeypatch.setattr("launchbay.web.responses.EVENT_HEARTBEAT_S", 0.1)
     url = databases.create()
     async with running_api(url, session_lifetime_s=2) as api, served(api) as port, browser(api) as visitor:
         instance = await api.running(None)

@@ -5,8 +5,8 @@ from typing import Any, get_args, get_origin
 
 import pytest
 
-from launchbay.web.endpoint import Endpoint
 from launchbay.web.endpoints import ENDPOINTS
+from launchbay.web.routing import Endpoint
 from tests.api.manifests import WORKFLOWS
 from tests.api.pages import browser, send
 from tests.api.running import EMAIL, Api, accepted, fresh_name

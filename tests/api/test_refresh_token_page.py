@@ -10,9 +10,9 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from launchbay.web.api.sign_in import ENDPOINTS as PAGES
 from launchbay.web.app import create_app
-from launchbay.web.handlers.pages import ENDPOINTS as PAGES
-from launchbay.web.services import Services, SignInWay
+from launchbay.web.requests import Services, SignInWay
 from tests.api.pages import Page, browser, get, send
 from tests.api.people import PASSWORD, person
 from tests.api.running import Api, accepted, refused

@@ -10,8 +10,8 @@ import httpx
 import pytest
 import yaml
 
-from launchbay.web.answers import HTML
 from launchbay.web.endpoints import ENDPOINTS
+from launchbay.web.responses import HTML
 from tests.api.manifests import TYPED, WORKFLOWS
 from tests.api.pages import browser, send
 from tests.api.people import PASSWORD, Person, person

@@ -6,8 +6,8 @@ from generators.output import outputs
 from generators.words import ROOT
 from launchbay.client import Operations
 from launchbay.client.operation import EventOperation, ListOperation, Operation
-from launchbay.web.endpoint import Endpoint
 from launchbay.web.endpoints import ENDPOINTS
+from launchbay.web.routing import Endpoint
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: str(endpoint.operation_id))

@@ -9,14 +9,13 @@ import msgspec
 
 from launchbay import errors
 from launchbay.auth.permissions import Actor, Method
-from launchbay.web import encode
-from launchbay.web.answers import YAML, Answer, Empty, Json, JsonList, RawJson, Yaml
+from launchbay.web import responses
 from launchbay.web.app import create_app
 from launchbay.web.asgi import App
-from launchbay.web.call import Call
-from launchbay.web.endpoint import Endpoint, JsonBody, Returns, YamlBody
 from launchbay.web.endpoints import ENDPOINTS
-from launchbay.web.services import Services
+from launchbay.web.requests import YAML, Call, JsonBody, Services, YamlBody
+from launchbay.web.responses import Answer, Empty, Json, JsonList, RawJson, Yaml
+from launchbay.web.routing import Endpoint, Returns
 
 ID = "0123456789abcdef01234567"
 TOKEN = {"Authorization": "Bearer good"}
@@ -93,17 +92,19 @@ async def stream(call: Call[None, Count]) -> Answer:
                     await asyncio.sleep(0.01)
                 numbers = range(start, min(start + 100, call.query.count))
                 Streams.rows_made += len(numbers)
-                yield encode.rows([{"id": f"{number:024x}", "padding": "x" * 200} for number in numbers])
+                yield responses.rows([{"id": f"{number:024x}", "padding": "x" * 200} for number in numbers])
         finally:
             Streams.closed += 1
 
     return JsonList(chunks())
 
 
-async def pages(call: Call[None, encode.Paging]) -> Answer:
+async def pages(call: Call[None, responses.Paging]) -> Answer:
     first = int(call.query.after, 16) + 1 if call.query.after else 0
     limit = call.query.limit or 10
-    return encode.page(call, [{"id": f"{number:024x}"} for number in range(first, min(first + limit + 1, 10))], limit)
+    return responses.page(
+        call, [{"id": f"{number:024x}"} for number in range(first, min(first + limit + 1, 10))], limit
+    )
 
 
 FAILURES: Mapping[str, Exception] = {
@@ -161,7 +162,7 @@ SAMPLES = (
     _row("PUT", "/api/1/things/{id}/data", echo, body=JsonBody(dict[str, Any])),
     _row("PUT", "/api/1/things/{id}/text", echo_text, body=YamlBody(), returns=Returns(str, media_type=YAML)),
     _row("DELETE", "/api/1/things/{id}/roles", echo, body=JsonBody(list[str])),
-    _row("GET", "/api/1/pages", pages, query=encode.Paging, returns=Returns(list[Thing])),
+    _row("GET", "/api/1/pages", pages, query=responses.Paging, returns=Returns(list[Thing])),
     _row("GET", "/api/1/failures/{kind}", fail, public=True, permission=""),
     _row("GET", "/api/1/sleep", sleep, public=True, permission=""),
 )

@@ -214,7 +214,7 @@ async def test_health_follows_the_database_and_life_does_not() -> None:
 
 
 async def test_a_database_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("launchbay.web.handlers.health.READY_S", 0.05)
+    monkeypatch.setattr("launchbay.web.api.health.READY_S", 0.05)
     ready = Readiness()
     ready.delay_s = limits.HEADER_READ_S
     async with client_of(ready) as client, asyncio.timeout(2):

@@ -11,9 +11,9 @@ import httpx
 import msgspec
 import pytest
 
-from launchbay.web.endpoint import Endpoint
 from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.openapi import document
+from launchbay.web.routing import Endpoint
 from tests.web.sample import SAMPLES
 
 TABLES = {"product": ENDPOINTS, "samples": SAMPLES}

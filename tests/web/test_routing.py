@@ -1,8 +1,7 @@
 import httpx
 import pytest
 
-from launchbay.web.endpoint import Endpoint
-from launchbay.web.routing import Router
+from launchbay.web.routing import Endpoint, Router
 from tests.web.sample import ID, SAMPLES, Streams
 
 

@@ -5,10 +5,10 @@ from launchbay.auth.throttle import RateLimits
 from launchbay.console.app import create_console, is_of_console
 from launchbay.console.outside import OtherSignIn, Outside
 from launchbay.settings import Settings
+from launchbay.web.api.sign_in import START_FOR_CONSOLE
 from launchbay.web.app import Pages
-from launchbay.web.handlers.openid import START_FOR_CONSOLE
 from launchbay.web.problems import log_failure, status_of
-from launchbay.web.services import Services
+from launchbay.web.requests import Services
 
 
 def console_pages(settings: Settings, services: Services, actions: Registry) -> Pages:

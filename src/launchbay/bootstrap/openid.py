@@ -10,7 +10,7 @@ from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp
 from launchbay.settings import Settings
 from launchbay.usecases.sign_in import Admission, OpenIdSignIn
-from launchbay.web.handlers.openid import CALLBACK
+from launchbay.web.api.sign_in import CALLBACK
 
 _PORTS = {"http": 80, "https": 443}
 

@@ -59,12 +59,12 @@ from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.organizations import FirstAdministrator, first_start
 from launchbay.usecases.sealing import seal_addresses
 from launchbay.usecases.sign_in import OpenIdSignIn
+from launchbay.web.api.sign_in import START
 from launchbay.web.app import Pages, create_app
 from launchbay.web.asgi import App
-from launchbay.web.endpoint import Endpoint
 from launchbay.web.endpoints import ENDPOINTS, WATCHING
-from launchbay.web.handlers.openid import START
-from launchbay.web.services import Services, SignInWay
+from launchbay.web.requests import Services, SignInWay
+from launchbay.web.routing import Endpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,30 +9,58 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
+import msgspec
+
+from launchbay.auth.permissions import Actor
 from launchbay.auth.throttle import RateLimits
 from launchbay.errors import LaunchbayError, NotFound
 from launchbay.ids import is_id
 from launchbay.telemetry import metrics
-from launchbay.web import encode
-from launchbay.web.answers import JSON, Answer, EventStream, Headers, Html, JsonList, WholeAnswer
+from launchbay.usecases.idempotency import Idempotency
+from launchbay.web import responses
 from launchbay.web.asgi import App, Receive, Scope, Send
-from launchbay.web.authentication import Authenticator
-from launchbay.web.call import Call
-from launchbay.web.decode import header_map, read_body, read_query
-from launchbay.web.endpoint import Endpoint, is_id_parameter
-from launchbay.web.event_stream import write_events
-from launchbay.web.idempotent import HEADER as IDEMPOTENCY_KEY
-from launchbay.web.idempotent import answer_once
-from launchbay.web.incoming import ClientGone, IncomingBody
-from launchbay.web.middleware.access_log import AccessLog
-from launchbay.web.middleware.request_id import RequestId
-from launchbay.web.middleware.security_headers import SecurityHeaders
-from launchbay.web.middleware.tracing import Tracing
+from launchbay.web.middleware import AccessLog, RequestId, SecurityHeaders, Tracing
 from launchbay.web.problems import log_failure, problem
-from launchbay.web.routing import Router
-from launchbay.web.services import Services
+from launchbay.web.requests import JSON, Call, ClientGone, IncomingBody, Services, header_map, read_body, read_query
+from launchbay.web.responses import Answer, EventStream, Headers, Html, JsonList, RawJson, WholeAnswer, write_events
+from launchbay.web.routing import Endpoint, Router, is_id_parameter
+
+
+class Authenticator(Protocol):
+    """Turns the credentials of a request into its caller."""
+
+    async def authenticate(self, headers: Mapping[str, str], client_address: str) -> Actor:
+        """Return the caller.
+
+        `headers` has lower-case names; lines of the same name are joined with ", ", so that two `Authorization` lines
+        read "Basic …, Bearer …". `client_address` is the peer's IP address, "" where there is none. Raises
+        NotAuthenticated, TooManyRequests, Unavailable.
+        """
+        ...
+
+
+HEADER = "idempotency-key"
+_REPEATED = (("Idempotency-Replayed", "true"),)
+
+
+async def answer_once(idempotency: Idempotency, endpoint: Endpoint, call: Call[Any, Any]) -> RawJson:
+    """Return the handler's answer, or the one that the same request under the same key got before."""
+
+    async def work() -> bytes:
+        answer = await endpoint.handler(call)
+        assert not isinstance(answer, JsonList | EventStream), "a stream cannot be kept"
+        media_type, data = responses.whole(answer)
+        assert media_type == JSON, f"{endpoint.operation_id} answers {media_type}"
+        assert not answer.headers, f"{endpoint.operation_id} answers headers, which are not kept"
+        return data
+
+    # The body as it was understood: other white space, or another order of names, is still the same request.
+    body = msgspec.json.encode(call.body, order="sorted")
+    request = b"\0".join([endpoint.method.encode(), call.target.encode(), body])
+    outcome = await idempotency.once(call.actor, call.headers[HEADER], request, work)
+    return RawJson(outcome.answer, _REPEATED if outcome.is_repeated else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +174,7 @@ class Frame:
             services=self._services,
             target=f"{raw_path}?{query_string.decode('latin-1')}" if query_string else raw_path,
         )
-        if endpoint.idempotency_key and IDEMPOTENCY_KEY in headers:
+        if endpoint.idempotency_key and HEADER in headers:
             return await answer_once(self._services.idempotency, endpoint, call)
         return await endpoint.handler(call)
 
@@ -174,7 +202,7 @@ def _check_ids(path: Mapping[str, str]) -> None:
 
 async def _write(answer: WholeAnswer | JsonList, method: str, receive: Receive, send: Send) -> None:
     if not isinstance(answer, JsonList):
-        media_type, data = encode.whole(answer)
+        media_type, data = responses.whole(answer)
         status = answer.status if isinstance(answer, Html) else 200
         await _send_whole(send, status, media_type, data, answer.headers)
         return

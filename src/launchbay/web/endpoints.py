@@ -1,43 +1,36 @@
 """THE table: every endpoint of the HTTP API. Families declare rows beside their handlers; here they come together."""
 
-from launchbay.web.endpoint import Endpoint
-from launchbay.web.handlers import (
+from launchbay.web.api import (
     account,
     applications,
     approvals,
     archives,
-    audit,
     configuration,
     environments,
     events,
-    expiry,
     health,
-    host_keys,
     instances,
     jobs,
     manifests,
-    members,
-    metrics,
-    offers,
-    openid,
     organizations,
-    pages,
-    permissions,
     revisions,
     roles,
     services,
+    sign_in,
+    users,
     webhooks,
     workflows,
 )
-from launchbay.web.handlers.description import description_rows
+from launchbay.web.openapi import description_rows
+from launchbay.web.routing import Endpoint
 
 _FAMILIES: tuple[tuple[Endpoint, ...], ...] = (
     # One line for each file in handlers/, in the order of the documentation.
     organizations.ENDPOINTS,
     archives.ENDPOINTS,
-    members.ENDPOINTS,
+    users.ENDPOINTS,
     roles.ENDPOINTS,
-    permissions.ENDPOINTS,
+    roles.PERMISSIONS_ENDPOINTS,
     applications.ENDPOINTS,
     manifests.ENDPOINTS,
     revisions.ENDPOINTS,
@@ -45,20 +38,20 @@ _FAMILIES: tuple[tuple[Endpoint, ...], ...] = (
     services.ENDPOINTS,
     instances.ENDPOINTS,
     configuration.ENDPOINTS,
-    offers.ENDPOINTS,
+    environments.OFFERS_ENDPOINTS,
     workflows.ENDPOINTS,
-    expiry.ENDPOINTS,
+    instances.EXPIRY_ENDPOINTS,
     jobs.ENDPOINTS,
     approvals.ENDPOINTS,
     events.ENDPOINTS,
-    audit.ENDPOINTS,
+    organizations.AUDIT_ENDPOINTS,
     webhooks.ENDPOINTS,
-    host_keys.ENDPOINTS,
+    organizations.HOST_KEYS_ENDPOINTS,
     account.ENDPOINTS,
-    pages.ENDPOINTS,
-    openid.ENDPOINTS,
+    sign_in.ENDPOINTS,
+    sign_in.OPENID_ENDPOINTS,
     health.ENDPOINTS,
-    metrics.ENDPOINTS,
+    health.METRICS_ENDPOINTS,
 )
 
 
@@ -68,4 +61,4 @@ def _table() -> tuple[Endpoint, ...]:
 
 
 ENDPOINTS: tuple[Endpoint, ...] = _table()
-WATCHING: tuple[Endpoint, ...] = (*health.ENDPOINTS, *metrics.ENDPOINTS)  # all that a worker answers
+WATCHING: tuple[Endpoint, ...] = (*health.ENDPOINTS, *health.METRICS_ENDPOINTS)  # all that a worker answers

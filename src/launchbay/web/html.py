@@ -11,9 +11,11 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from launchbay.auth.cookies import require_own_form
 from launchbay.errors import LaunchbayError, TooManyRequests, Unavailable
-from launchbay.web.answers import Headers, Html
 from launchbay.web.problems import status_of
+from launchbay.web.requests import Call
+from launchbay.web.responses import Headers, Html
 
 _STYLE = (resources.files("launchbay.web") / "pages" / "style.css").read_text("utf-8")
 _STYLE_HASH = b64encode(sha256(_STYLE.encode()).digest()).decode()
@@ -49,3 +51,13 @@ def _problem_headers(problem: LaunchbayError | None) -> Headers:
         # HTTP wants a challenge, and `Basic` would make the browser ask in a window of its own.
         return (("WWW-Authenticate", 'Form realm="Launchbay"'),)
     return ()
+
+
+# Pages outside the console take forms of their own alone; `auth/cookies.py` decides.
+#
+# No cookie and no hidden field is needed there: these forms carry a password or a secret link themselves.
+
+
+def require_same_origin(call: Call[Any, Any]) -> None:
+    """Refuse a form that another site sent. Raises NotAllowed."""
+    require_own_form(call.headers, call.services.base_url)

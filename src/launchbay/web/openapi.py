@@ -1,17 +1,114 @@
 """The OpenAPI 3.1 document, from the endpoint table and the msgspec types: nothing is said twice."""
 
-from collections.abc import Sequence
-from typing import Any
+import json
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any, get_args, get_origin
 
 import msgspec
 
 from launchbay import __version__
-from launchbay.web.answers import EVENTS, HTML, JSON, YAML
-from launchbay.web.endpoint import Endpoint, JsonBody, YamlBody, is_id_parameter
-from launchbay.web.openapi_links import links
+from launchbay.web.html import page
 from launchbay.web.problems import ErrorBody
+from launchbay.web.requests import JSON, YAML, Call, JsonBody, YamlBody
+from launchbay.web.responses import EVENTS, HTML, Answer, Html, RawJson
+from launchbay.web.routing import Endpoint, Returns, is_id_parameter
+
+# The API browser at `/docs`: the OpenAPI document as a page, without scripts and without anything from elsewhere.
+#
+# Why it is not one of the script-driven browsers is in docs/decisions/0031-api-browser-without-scripts.md.
+
+
+def api_page(described: dict[str, Any]) -> Html:
+    """Return the page for an OpenAPI document."""
+    families: dict[str, list[dict[str, Any]]] = {}
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            call = {
+                "method": method.upper(),
+                "path": path,
+                "operation": operation,
+                "curl": _curl(method.upper(), path, operation),
+            }
+            families.setdefault(operation["tags"][0], []).append(call)
+    return page("api.html", described=described, families=families)
+
+
+def _curl(method: str, path: str, operation: dict[str, Any]) -> str:
+    """Return a command line that makes the call, with the example of its body."""
+    words = ["curl"]
+    if operation.get("security") != []:
+        words += ["-u", "EMAIL:PASSWORD"]
+    if method != "GET":
+        words += ["-X", method]
+    for media_type, body in operation.get("requestBody", {}).get("content", {}).items():
+        example = body.get("example")
+        text = example if isinstance(example, str) else json.dumps({} if example is None else example)
+        quoted = text.replace("'", "'\\''")
+        words += ["-H", f"'Content-Type: {media_type}'", "--data-binary", f"'{quoted}'"]
+    return " ".join([*words, f'"$LAUNCHBAY{path}"'])
+
+
+# Links of the OpenAPI document: which operations take the id that an answer holds.
+#
+# They follow from the paths of the table: what `POST …/applications` makes is addressed by
+# `/api/1/applications/{appId}`. Tools that try calls in sequence, and people who read the document, go along them.
 
 Schema = dict[str, Any]
+# A schedule is named where the path otherwise has a workflow.
+_TO_SCHEDULE = {"reschedule_workflow": {"id": "$request.path.id", "workflow": "$response.body#/id"}}
+_ROOT = "/api/1"
+# Answers that hold the id of something else than the last word of their path says.
+_NOUNS = {
+    "launch_application": "instances",
+    "run_workflow": "instances",
+    "clone_environment": "environments",
+}
+
+
+def links(endpoint: Endpoint, endpoints: Sequence[Endpoint]) -> Schema:
+    """Return the links of a row's successful answer, by the operation that they lead to; empty without an id in it."""
+    pointer = _pointer(endpoint)
+    if pointer is None:
+        return {}
+    special = _TO_SCHEDULE if endpoint.operation_id == "schedule_workflow" else {}
+    found = {}
+    for target in endpoints:
+        parameters = special.get(target.operation_id) or _openapi_links_parameters(
+            endpoint, target, f"$response.body#{pointer}"
+        )
+        if parameters is not None:
+            found[target.operation_id] = {"operationId": target.operation_id, "parameters": parameters}
+    return found
+
+
+def _pointer(endpoint: Endpoint) -> str | None:
+    """Return where the id stands in an answer: that of the object, or of the first item of a list."""
+    kind, pointer = endpoint.returns.type, "/id"
+    if get_origin(kind) is list:
+        kind, pointer = get_args(kind)[0], "/0/id"
+    described = None if kind is None else msgspec.inspect.type_info(kind)
+    if not isinstance(described, msgspec.inspect.StructType | msgspec.inspect.TypedDictType):
+        return None
+    return pointer if "id" in (field.encode_name for field in described.fields) else None
+
+
+def _openapi_links_parameters(source: Endpoint, target: Endpoint, value: str) -> Schema | None:
+    """Return the path parameters of the target that an answer of the source knows; None where that is not enough."""
+    noun = _NOUNS.get(source.operation_id) or source.path.rpartition("/")[2]
+    for prefix in (_ROOT, source.path.rpartition("/")[0]):
+        start = f"{prefix}/{noun}/{{"
+        if target.path.startswith(start):
+            taken = target.path[len(start) :].partition("}")[0]
+            known = {name: f"$request.path.{name}" for name in _names(prefix)} | {taken: value}
+            wanted = {name for name in target.parameters() if is_id_parameter(name)}
+            return known if wanted == set(known) else None
+    return None
+
+
+def _names(path: str) -> Iterable[str]:
+    return (segment[1:-1] for segment in path.split("/") if segment.startswith("{"))
+
 
 _ID: Schema = {"type": "string", "pattern": "^[0-9a-f]{24}$", "example": "6565a1f0c0ffee1234567890"}
 _REFERENCE = "#/components/schemas/{name}"
@@ -23,7 +120,6 @@ _FIELD_ERRORS: Schema = {
 # Without a type: it would be that of the value that the document stands for, not of its text.
 _YAML_DOCUMENT: Schema = {"description": "A YAML document."}
 _EMPTY: Schema = {"type": "object", "additionalProperties": False, "example": {}}
-
 _REFUSALS: dict[int, tuple[str, str, str]] = {
     # status: (when, code of the example, sentence of the example)
     400: (
@@ -207,3 +303,51 @@ def _success(endpoint: Endpoint, schemas: _Schemas) -> Schema:
     if returns.example is not None:
         content["example"] = returns.example
     return {"description": returns.description, "headers": _REQUEST_ID, "content": {returns.media_type: content}}
+
+
+def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+    """Return the rows that describe the others and themselves."""
+
+    @cache
+    def described_now() -> dict[str, Any]:
+        return document((*described, *rows))
+
+    @cache
+    def encoded() -> bytes:
+        return msgspec.json.encode(described_now())
+
+    @cache
+    def shown() -> Html:
+        return api_page(described_now())
+
+    async def openapi(_: Call[None, None]) -> Answer:
+        return RawJson(encoded())
+
+    async def browse(_: Call[None, None]) -> Answer:
+        return shown()
+
+    rows = (
+        Endpoint(
+            method="GET",
+            path="/api/1/openapi.json",
+            operation_id="openapi",
+            handler=openapi,
+            summary="Describes this API: an OpenAPI 3.1 document.",
+            tags=("Description",),
+            public=True,
+            returns=Returns(dict[str, Any], "The document."),
+            addition=True,
+        ),
+        Endpoint(
+            method="GET",
+            path="/docs",
+            operation_id="browse_api",
+            handler=browse,
+            summary="Shows this API as a page: calls by family, parameters, answers, and command lines to try.",
+            tags=("Description",),
+            public=True,
+            returns=Returns(str, "The page.", media_type=HTML),
+            addition=True,
+        ),
+    )
+    return rows

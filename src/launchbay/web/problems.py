@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from launchbay import errors
-from launchbay.web.answers import JSON
+from launchbay.web.requests import JSON
 
 _log = structlog.get_logger("launchbay.web")
 

@@ -1,0 +1,189 @@
+"""Approvals that workflows wait for (an addition; docs/decisions/0059-approvals.md)."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from launchbay.clock import to_ms
+from launchbay.limits import LIST_LIMIT_MAX
+from launchbay.model.job import who_sentence
+from launchbay.store.approvals import ApprovalRow, read_answers
+from launchbay.usecases import approvals
+from launchbay.usecases.approvals import Given
+from launchbay.web.requests import Call, JsonBody
+from launchbay.web.responses import Answer, Json, Paging, page
+from launchbay.web.routing import Endpoint, Returns
+
+_TAGS = ("Approvals",)
+_PERMISSION = "ApproveInstanceWorkflow, and what the step asks for"
+
+
+class AnswerBody(msgspec.Struct):
+    """What to say with the answer."""
+
+    comment: str = ""
+
+
+class GivenAnswer(msgspec.Struct):
+    """What one person has answered; `at` is in milliseconds since the Unix epoch."""
+
+    userId: str
+    email: str
+    approves: bool
+    comment: str
+    at: int
+
+
+class Approval(msgspec.Struct, kw_only=True):
+    """An approval. `who` is a sentence; `permission` or `role` say it for programs, `role` null when it was deleted.
+
+    Times are milliseconds since the Unix epoch; after `expiresAt` the step fails.
+    """
+
+    id: str
+    status: Literal["pending", "approved", "rejected", "expired", "withdrawn"]
+    text: str
+    who: str
+    permission: str | None
+    role: str | None
+    needed: int
+    answers: list[GivenAnswer]
+    requesters: list[str]
+    notByRequester: bool
+    instanceId: str
+    instanceName: str
+    applicationId: str
+    environmentId: str
+    jobId: str
+    workflow: str
+    step: str
+    createdAt: int
+    expiresAt: int
+    decidedAt: int | None
+
+
+async def list_approvals(call: Call[None, Paging]) -> Answer:
+    """List pending approvals."""
+    query = call.query
+    limit = LIST_LIMIT_MAX if query.limit is None else query.limit
+    rows = await approvals.pending_of_organization(
+        call.services.desk, call.actor, call.path["orgId"], after=query.after, count=limit + 1
+    )
+    return page(call, [msgspec.to_builtins(_approval(row)) for row in rows], limit)
+
+
+async def list_instance_approvals(call: Call[None, Paging]) -> Answer:
+    """List the approvals of an instance."""
+    query = call.query
+    limit = LIST_LIMIT_MAX if query.limit is None else query.limit
+    rows = await approvals.of_instance(
+        call.services.desk, call.actor, call.path["id"], after=query.after, count=limit + 1
+    )
+    return page(call, [msgspec.to_builtins(_approval(row)) for row in rows], limit)
+
+
+async def approve(call: Call[AnswerBody, None]) -> Answer:
+    """Approve."""
+    return await _answered(call, approves=True)
+
+
+async def reject(call: Call[AnswerBody, None]) -> Answer:
+    """Reject."""
+    return await _answered(call, approves=False)
+
+
+async def _answered(call: Call[AnswerBody, None], *, approves: bool) -> Answer:
+    given = Given(approves, call.body.comment.strip())
+    return Json(_approval(await approvals.answer(call.services.desk, call.actor, call.path["approvalId"], given)))
+
+
+def _approval(row: ApprovalRow) -> Approval:
+    role = row.role or ("(deleted)" if row.role_id is not None else None)
+    return Approval(
+        id=row.id,
+        status=row.status,  # type: ignore[arg-type] # the table has these five
+        text=row.text,
+        who=who_sentence(permission=row.permission, role=role),
+        permission=row.permission,
+        role=row.role,
+        needed=row.needed,
+        answers=[
+            GivenAnswer(each.user_id, each.email, each.approves, each.comment, each.at_ms)
+            for each in read_answers(row.answers)
+        ],
+        requesters=row.requesters,
+        notByRequester=row.not_by_requester,
+        instanceId=row.instance_id,
+        instanceName=row.instance_name,
+        applicationId=row.application_id,
+        environmentId=row.environment_id,
+        jobId=row.job_id,
+        workflow=row.workflow,
+        step=row.step,
+        createdAt=to_ms(row.created_at),
+        expiresAt=to_ms(row.expires_at),
+        decidedAt=_ms(row.decided_at),
+    )
+
+
+def _ms(moment: datetime | None) -> int | None:
+    return None if moment is None else to_ms(moment)
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/api/1/organizations/{orgId}/approvals",
+        operation_id="list_approvals",
+        handler=list_approvals,
+        summary="Lists the approvals that workflows of the organization wait for.",
+        tags=_TAGS,
+        permission="Read for the instance of each",
+        query=Paging,
+        returns=Returns(list[Approval], "Those that are pending, the oldest first; at most 10,000 at once."),
+        statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/1/instances/{id}/approvals",
+        operation_id="list_instance_approvals",
+        handler=list_instance_approvals,
+        summary="Lists the approvals that workflows of the instance wait for or have got.",
+        tags=_TAGS,
+        permission="Read",
+        query=Paging,
+        returns=Returns(list[Approval], "The approvals, the oldest first; at most 10,000 at once."),
+        statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/1/approvals/{approvalId}/approve",
+        operation_id="approve",
+        handler=approve,
+        summary="Approves what a step waits for.",
+        tags=_TAGS,
+        permission=_PERMISSION,
+        body=JsonBody(AnswerBody, media_optional=True, example={"comment": "Seen in staging."}),
+        returns=Returns(Approval, "The approval as it is now; with enough answers the step goes on."),
+        statuses=(403, 409),
+        addition=True,
+        idempotency_key=True,
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/1/approvals/{approvalId}/reject",
+        operation_id="reject",
+        handler=reject,
+        summary="Rejects what a step waits for: the step fails, and is not tried again.",
+        tags=_TAGS,
+        permission=_PERMISSION,
+        body=JsonBody(AnswerBody, media_optional=True, example={"comment": "Not on a Friday."}),
+        returns=Returns(Approval, "The approval, rejected."),
+        statuses=(403, 409),
+        addition=True,
+        idempotency_key=True,
+    ),
+)

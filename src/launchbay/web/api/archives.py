@@ -1,0 +1,108 @@
+"""Organizations as archives: out of one installation and into another (docs/howto/move-an-organization.md)."""
+
+from typing import Any
+
+import msgspec
+
+from launchbay.clock import to_ms
+from launchbay.limits import ORGANIZATION_ARCHIVE_BYTES
+from launchbay.model.archive import Archive
+from launchbay.usecases import archives
+from launchbay.web.requests import Call, JsonBody
+from launchbay.web.responses import Answer, Json, absolute
+from launchbay.web.routing import Endpoint, Returns
+
+_TAGS = ("Organizations",)
+_ID = "5f" * 12
+_HOLE = "service 'Default credentials service': the secret 'mail-password'"
+_ARCHIVE = {
+    "format": "launchbay organization",
+    "version": 1,
+    "name": "Research",
+    "services": {},
+    "environments": {"default": {"default": True}},
+    "applications": {},
+    "roles": {},
+    "users": {"ann@example.org": {"name": "Ann", "roles": ["Administrator"]}},
+    "mentions": {},
+    "holes": [],
+}
+
+
+class ArchiveImport(msgspec.Struct):
+    """An archive, another name for the organization, and whether it is only tried."""
+
+    archive: dict[str, Any]
+    name: str | None = None
+    plan: bool = False
+
+
+class InvitedUser(msgspec.Struct, rename="camel"):
+    """A new account, and the link that sets its password."""
+
+    email: str
+    invitation: str
+    invitation_expires_at: int
+
+
+class ImportedOrganization(msgspec.Struct):
+    """What was made, or would be: a plan has no id. `holes` are what the archive could not hold."""
+
+    id: str | None
+    created: dict[str, int]
+    holes: list[str]
+    invitations: list[InvitedUser]
+
+
+async def export_organization(call: Call[None, None]) -> Answer:
+    """Export an organization."""
+    return Json(await archives.export_organization(call.services.desk, call.actor, call.path["orgId"]))
+
+
+async def import_organization(call: Call[ArchiveImport, None]) -> Answer:
+    """Import an organization."""
+    body = call.body
+    made = await archives.import_organization(call.services.desk, call.actor, body.archive, body.name, plan=body.plan)
+    invitations = [
+        InvitedUser(email, absolute(call, f"/invitation/{each.token}"), to_ms(each.expires_at))
+        for email, each in made.invitations.items()
+    ]
+    return Json(ImportedOrganization(made.id, made.created, made.holes, invitations))
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/api/1/organizations/{orgId}/archive",
+        operation_id="export_organization",
+        handler=export_organization,
+        summary="Exports an organization as one document, without its secrets and its instances.",
+        tags=_TAGS,
+        permission="ManageUsers for all users and ManageRoles for all roles",
+        returns=Returns(Archive, "The archive. `holes` tells what is not in it.", _ARCHIVE),
+        statuses=(400, 403),
+        addition=True,
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/1/archives",
+        operation_id="import_organization",
+        handler=import_organization,
+        summary="Makes an organization of an archive, all of it or nothing; the caller becomes its administrator.",
+        tags=_TAGS,
+        permission="ManageUsers for all users of some organization",
+        body=JsonBody(
+            ArchiveImport,
+            bytes_max=ORGANIZATION_ARCHIVE_BYTES,
+            example={"archive": _ARCHIVE, "name": "Lab", "plan": True},
+        ),
+        returns=Returns(
+            ImportedOrganization,
+            "What was made. With `plan` nothing was, and there is no id.",
+            {"id": _ID, "created": {"applications": 3}, "holes": [_HOLE], "invitations": []},
+        ),
+        statuses=(403,),
+        addition=True,
+        idempotency_key=True,
+    ),
+)

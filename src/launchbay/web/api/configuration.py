@@ -1,0 +1,103 @@
+"""Reconfiguration and previews (reference §4, configuration; api-decisions, "Beyond the reference")."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from launchbay.usecases import preview, reconfigure
+from launchbay.usecases.preview import Preview
+from launchbay.web.requests import Call, JsonBody
+from launchbay.web.responses import Answer, Empty, Json
+from launchbay.web.routing import Endpoint, Returns
+
+_EXAMPLE = {"parameters": {"input.size": 3}, "submodules": {"db": {"manifestVersion": 4}}}
+_PREVIEW = {
+    "components": [
+        {
+            "path": "web.workflow",
+            "change": "changes",
+            "parameters": [{"name": "input.size", "from": 1, "to": 3, "reset": False}],
+        }
+    ],
+    "workflows": ["web.workflow#resize"],
+    "errors": [],
+    "warnings": [],
+}
+
+# Any object: `usecases/launch_request.py` reads it, and says more about what is wrong in it than a type could.
+# The preview answers what is wrong in it, so that its own body is really any object.
+ConfigurationBody = Annotated[
+    dict[str, Any],
+    msgspec.Meta(
+        description="All fields are optional. Parameters that are not given go back to their defaults.",
+        extra_json_schema={
+            "properties": {
+                "instanceName": {"type": ["string", "null"], "description": "The new name; unchanged when left out."},
+                "manifestVersion": {
+                    "type": ["integer", "string", "null"],
+                    "description": "The new manifest version; it wins over the revision's.",
+                },
+                "revisionId": {"type": ["string", "null"], "description": "The new revision."},
+                "parameters": {"type": ["object", "null"], "description": "Name to value."},
+                "submodules": {"type": ["object", "null"], "description": "Submodule id to its configuration."},
+            }
+        },
+    ),
+]
+
+
+async def reconfigure_instance(call: Call[dict[str, Any], None]) -> Answer:
+    """Accept a new configuration."""
+    await reconfigure.reconfigure(call.services.desk, call.actor, call.path["id"], call.body)
+    return Empty()
+
+
+async def preview_configuration(call: Call[dict[str, Any], None]) -> Answer:
+    """Tell what a reconfiguration would do."""
+    return Json(await preview.preview_configuration(call.services.desk, call.actor, call.path["id"], call.body))
+
+
+async def preview_launch(call: Call[dict[str, Any], None]) -> Answer:
+    """Tell what a launch would do."""
+    return Json(await preview.preview_launch(call.services.desk, call.actor, call.path["appId"], call.body))
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="PUT",
+        path="/api/1/instances/{id}/configuration",
+        operation_id="reconfigure_instance",
+        handler=reconfigure_instance,
+        summary="Gives the instance a new configuration, which takes effect some time after the answer.",
+        tags=("Instances",),
+        permission="EditInstance; CreateInstance on applications of new submodules",
+        body=JsonBody(ConfigurationBody, required=False, example=_EXAMPLE),
+        statuses=(403, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/1/instances/{id}/configuration/preview",
+        operation_id="preview_configuration",
+        handler=preview_configuration,
+        summary="Tells what a reconfiguration would do, and changes nothing.",
+        tags=("Instances",),
+        permission="EditInstance; CreateInstance on applications of new submodules",
+        body=JsonBody(dict[str, Any], required=False, example=_EXAMPLE),
+        returns=Returns(Preview, "What would happen.", _PREVIEW),
+        statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/1/applications/{appId}/launch/preview",
+        operation_id="preview_launch",
+        handler=preview_launch,
+        summary="Tells what a launch would do, and changes nothing.",
+        tags=("Applications",),
+        permission="CreateInstance on the application, its submodules and the environment",
+        body=JsonBody(dict[str, Any], required=False, example={"parameters": {"input.size": 3}}),
+        returns=Returns(Preview, "What would happen.", _PREVIEW),
+        statuses=(403,),
+        addition=True,
+    ),
+)

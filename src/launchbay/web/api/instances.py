@@ -1,0 +1,304 @@
+"""Application instances: lists, detail, user data, deletion (reference §4)."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, TypedDict
+
+import msgspec
+
+from launchbay.clock import to_ms
+from launchbay.model.instance import Waits, waiting_for
+from launchbay.model.job import JobStatus, raise_percent
+from launchbay.store.instances import InstanceSummary, JobRow, read_history
+from launchbay.usecases import instances
+from launchbay.usecases.instances import InstanceView, set_destroy_at
+from launchbay.web.requests import Call, JsonBody
+from launchbay.web.responses import Answer, Empty, Json, JsonList, Paging, page, rows
+from launchbay.web.routing import Endpoint, Returns
+
+
+class DestroyAt(msgspec.Struct):
+    """Milliseconds since the Unix epoch; -1 is never."""
+
+    destroyAt: int
+
+
+async def put_destroy_at(call: Call[DestroyAt, None]) -> Answer:
+    """Move the expiry of an instance."""
+    await set_destroy_at(call.services.desk, call.actor, call.path["id"], call.body.destroyAt)
+    return Empty()
+
+
+EXPIRY_ENDPOINTS = (
+    Endpoint(
+        method="PUT",
+        path="/api/1/instances/{id}/destroyAt",
+        operation_id="set_destroy_at",
+        handler=put_destroy_at,
+        summary="Sets when the instance is destroyed by itself; -1 lets it live on.",
+        tags=("Instances",),
+        permission="EditInstance",
+        body=JsonBody(DestroyAt, example={"destroyAt": 1_798_761_600_000}),
+        statuses=(403,),
+        addition=True,
+    ),
+)
+
+
+class StepDocument(TypedDict):
+    """A step in brief."""
+
+    name: str
+    status: str
+    percentComplete: int
+
+
+class WorkflowDocument(TypedDict):
+    """The running job, in exactly the fields of the reference."""
+
+    name: str
+    status: str
+    ownerId: str
+    steps: list[StepDocument]
+
+
+class JobDocument(WorkflowDocument):
+    """A job of the history."""
+
+    id: str
+    startedAt: int | None
+    finishedAt: int | None
+    errorMessage: str | None
+
+
+class ComponentDocument(TypedDict, total=False):
+    """A component; `instanceId` is there when it stands for another instance."""
+
+    name: str
+    instanceId: str
+
+
+class _InstanceDocument(TypedDict):
+    id: str
+    name: str
+    version: int
+    parameters: dict[str, Any]
+    status: str
+    ownerId: str
+    workflowHistory: list[JobDocument]
+    returnValues: dict[str, Any]
+    applicationId: str
+    environmentId: str
+    components: list[ComponentDocument]
+    errorMessage: str | None
+    availableWorkflows: list[str]
+    destroyAt: int | None
+    userData: dict[str, Any]
+    createdAt: int
+
+
+class InstanceDocument(_InstanceDocument, total=False):
+    """An instance in detail; `workflow` is there while a job runs, `dryRun` where its machines are dry-run ones.
+
+    `waitingFor` is there while its work does not go on: sentences that say what it waits for.
+    """
+
+    workflow: WorkflowDocument
+    waitingFor: str
+    dryRun: bool
+
+
+def instance_document(view: InstanceView) -> dict[str, Any]:
+    """Return an instance in detail. Stored documents are passed on as they are."""
+    detail = view.detail
+    history = [job_document(row) for row in read_history(detail.history)]
+    document: dict[str, Any] = {
+        "id": detail.id,
+        "name": detail.name,
+        "version": detail.version,
+        "parameters": msgspec.Raw(detail.parameters.encode()),
+        "status": detail.status,
+        "ownerId": detail.owner_id,
+        "workflowHistory": history,
+        "returnValues": msgspec.Raw(detail.return_values.encode()),
+        "applicationId": detail.application_id,
+        "environmentId": detail.environment_id,
+        "components": msgspec.Raw(detail.components.encode()),
+        "errorMessage": detail.error_message,
+        "availableWorkflows": view.available_workflows,
+        "destroyAt": None if detail.destroy_at is None else to_ms(detail.destroy_at),
+        "userData": msgspec.Raw(detail.user_data.encode()),
+        "createdAt": to_ms(detail.created_at),
+    }
+    running = next((job for job in history if job["status"] == JobStatus.EXECUTING), None)
+    if running is not None:
+        document["workflow"] = {name: running[name] for name in ("name", "status", "ownerId", "steps")}
+    sentences = "" if detail.waits is None else waiting_for(msgspec.json.decode(detail.waits, type=Waits))
+    if sentences:
+        document["waitingFor"] = sentences
+    if view.is_dry_run:
+        document["dryRun"] = True
+    return document
+
+
+def job_document(row: JobRow) -> dict[str, Any]:
+    """Return a job of the history with its steps in brief."""
+    return {
+        "id": row.id,
+        "name": row.name,
+        "status": row.status,
+        "ownerId": row.owner_id,
+        "steps": _steps(row),
+        "startedAt": row.started_at_ms,
+        "finishedAt": row.finished_at_ms,
+        "errorMessage": row.error_message,
+    }
+
+
+def _steps(row: JobRow) -> list[dict[str, Any]]:
+    live = {path: (status, percent) for path, status, percent in row.live_steps or ()}
+    steps = []
+    for path, name, status, percent in row.steps:
+        now_status, now_percent = live.get(path, (status, percent))
+        steps.append({"name": name, "status": now_status, "percentComplete": raise_percent(percent, now_percent)})
+    return steps
+
+
+_TAGS = ("Instances",)
+_ID = "5f" * 12
+
+
+class InstanceQuery(Paging, frozen=True):
+    """Paging and filters of instance lists (api-decisions, "Wire" 9)."""
+
+    status: Annotated[str | None, msgspec.Meta(description="Only instances in this status.")] = None
+    name: Annotated[str | None, msgspec.Meta(description="Only instances of exactly this name.")] = None
+
+
+class ForceQuery(msgspec.Struct, frozen=True):
+    """The query of a deletion."""
+
+    force: Annotated[
+        int, msgspec.Meta(ge=0, le=1, description="1 deletes an active instance too, after destroying it.")
+    ] = 0
+
+
+async def list_environment_instances(call: Call[None, InstanceQuery]) -> Answer:
+    """List an environment's instances."""
+    return await _list(call, "environments", call.path["envId"])
+
+
+async def list_application_instances(call: Call[None, InstanceQuery]) -> Answer:
+    """List an application's instances."""
+    return await _list(call, "applications", call.path["appId"])
+
+
+async def list_revision_instances(call: Call[None, InstanceQuery]) -> Answer:
+    """List a revision's instances."""
+    return await _list(call, "revisions", call.path["revId"])
+
+
+async def read_instance(call: Call[None, None]) -> Answer:
+    """Read one instance."""
+    return Json(instance_document(await instances.read_instance(call.services.desk, call.actor, call.path["id"])))
+
+
+async def put_user_data(call: Call[dict[str, Any], None]) -> Answer:
+    """Associate user data."""
+    await instances.put_user_data(call.services.desk, call.actor, call.path["id"], call.body)
+    return Empty()
+
+
+async def delete_instance(call: Call[None, ForceQuery]) -> Answer:
+    """Delete an instance."""
+    await instances.delete_instance(call.services.desk, call.actor, call.path["id"], force=call.query.force == 1)
+    return Empty()
+
+
+async def _list(call: Call[None, InstanceQuery], kind: str, of_id: str) -> Answer:
+    query = call.query
+    found = instances.instances_of(
+        call.services.desk,
+        call.actor,
+        kind,
+        of_id,
+        status=query.status,
+        name=query.name,
+        after=query.after or "",
+        limit=None if query.limit is None else query.limit + 1,
+    )
+    if query.limit is not None:
+        shown = [msgspec.to_builtins(row) async for chunk in found for row in chunk]
+        return page(call, shown, query.limit)
+    return JsonList(_encoded(found))
+
+
+async def _encoded(chunks: AsyncIterator[list[InstanceSummary]]) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        yield rows(chunk)
+
+
+def _list_endpoint(path: str, operation_id: str, handler: Any, of: str) -> Endpoint:
+    return Endpoint(
+        method="GET",
+        path=path,
+        operation_id=operation_id,
+        handler=handler,
+        summary=f"Lists the instances of {of}.",
+        tags=_TAGS,
+        permission="Read",
+        query=InstanceQuery,
+        returns=Returns(list[InstanceSummary], "The instances, oldest first."),
+        statuses=(403,),
+    )
+
+
+ENDPOINTS = (
+    _list_endpoint(
+        "/api/1/environments/{envId}/instances",
+        "list_environment_instances",
+        list_environment_instances,
+        "an environment",
+    ),
+    _list_endpoint(
+        "/api/1/applications/{appId}/instances",
+        "list_application_instances",
+        list_application_instances,
+        "an application",
+    ),
+    _list_endpoint(
+        "/api/1/revisions/{revId}/instances", "list_revision_instances", list_revision_instances, "a revision"
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/1/instances/{id}",
+        operation_id="read_instance",
+        handler=read_instance,
+        summary="Reads an instance with its workflow history.",
+        tags=_TAGS,
+        permission="Read",
+        returns=Returns(InstanceDocument, "The instance."),
+        statuses=(403,),
+    ),
+    Endpoint(
+        method="PUT",
+        path="/api/1/instances/{id}/userData",
+        operation_id="put_user_data",
+        handler=put_user_data,
+        summary="Associates user data with the instance.",
+        tags=_TAGS,
+        permission="EditInstance",
+        body=JsonBody(dict[str, Any], required=True, example={"ticket": "OPS-17", "tags": ["blue"]}),
+        statuses=(403, 413),
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/api/1/instances/{id}",
+        operation_id="delete_instance",
+        handler=delete_instance,
+        summary="Deletes a destroyed instance; with force also an active one, which is destroyed first.",
+        tags=_TAGS,
+        permission="DeleteInstance",
+        query=ForceQuery,
+        statuses=(403, 409),
+    ),
+)

@@ -1,0 +1,224 @@
+"""Jobs of an instance (api-decisions, "Beyond the reference")."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from launchbay.clock import to_ms
+from launchbay.model.job import StepStatus, raise_percent
+from launchbay.model.redaction import Masking
+from launchbay.store.instances import JobRow
+from launchbay.store.jobs import StepView
+from launchbay.usecases import jobs
+from launchbay.usecases.jobs import JobInDetail
+from launchbay.web.api.instances import JobDocument, job_document
+from launchbay.web.requests import Call, JsonBody
+from launchbay.web.responses import Answer, Created, Empty, Json, JsonList, Paging, page, rows
+from launchbay.web.routing import Endpoint, Returns
+
+
+class StepDetail(msgspec.Struct, kw_only=True):
+    """A step. `path` is its place in the plan; times are milliseconds since the Unix epoch.
+
+    `outputsOmitted` says that there are outputs, but too many to be shown.
+    """
+
+    path: str
+    name: str
+    status: str
+    percentComplete: int
+    attempt: int
+    startedAt: int | None = None
+    finishedAt: int | None = None
+    outputs: dict[str, Any] | None = None
+    outputsOmitted: bool = False
+    errorMessage: str | None = None
+
+
+class JobDetail(msgspec.Struct, kw_only=True):
+    """A job. `parameters` are a command's; `resumes` is the failed job that this one goes on with."""
+
+    id: str
+    name: str
+    status: str
+    ownerId: str
+    createdAt: int
+    startedAt: int | None
+    finishedAt: int | None
+    errorMessage: str | None
+    parameters: dict[str, Any]
+    resumes: str | None
+    steps: list[StepDetail]
+
+
+def job_item(row: JobRow, masking: Masking) -> dict[str, Any]:
+    """Return a job as lists show it, in the form of the workflow history."""
+    document = job_document(row)
+    if row.error_message is not None:
+        document["errorMessage"] = masking.text(row.error_message)
+    return document
+
+
+def job_detail(job: JobInDetail) -> JobDetail:
+    """Return a job in detail: the planned steps in the manifest's order, each followed by those inside of it."""
+    view, plan, masking = job.view, job.plan, job.masking
+    return JobDetail(
+        id=view.id,
+        name=view.name,
+        status=view.status,
+        ownerId=view.owner_id,
+        createdAt=to_ms(view.created_at),
+        startedAt=None if view.started_at is None else to_ms(view.started_at),
+        finishedAt=None if view.finished_at is None else to_ms(view.finished_at),
+        errorMessage=None if view.error_message is None else masking.text(view.error_message),
+        parameters=masking.value(plan.arguments),
+        resumes=plan.resumes[-1] if plan.resumes else None,
+        steps=_steps(job),
+    )
+
+
+def _steps(job: JobInDetail) -> list[StepDetail]:
+    planned = {path: number for number, (path, *_) in enumerate(job.view.planned())}
+    groups: dict[int, list[StepDetail]] = {number: [] for number in planned.values()}
+    for view in job.view.recorded():
+        if "/" not in view.path:
+            continue  # the failed launch of a whole component: the step that failed in it says the same
+        number = planned.get(view.path, _outermost(view.path, planned))
+        groups.setdefault(number, []).append(_recorded(view, job.masking))
+    for path, name, status, percent in job.view.planned():
+        group = groups[planned[path]]
+        own = next((step for step in group if step.path == path), None)
+        if own is None:
+            group.insert(0, StepDetail(path=path, name=name, status=status, percentComplete=percent, attempt=0))
+        else:
+            own.percentComplete = raise_percent(own.percentComplete, percent)
+            group.remove(own)
+            group.insert(0, own)
+    return [step for number in sorted(groups) for step in groups[number]]
+
+
+def _outermost(path: str, planned: dict[str, int]) -> int:
+    """Return the number of the planned step that a step runs inside of; what is inside of none comes last."""
+    for position, character in enumerate(path):
+        if character in "/>~" and path[:position] in planned:
+            return planned[path[:position]]
+    return len(planned)
+
+
+def _recorded(view: StepView, masking: Masking) -> StepDetail:
+    outputs = None if view.outputs is None else masking.value(msgspec.json.decode(view.outputs))
+    return StepDetail(
+        path=view.path,
+        name=view.name,
+        status=view.status,
+        percentComplete=100 if view.status == StepStatus.SUCCEEDED else view.percent,
+        attempt=view.attempt,
+        startedAt=view.started_at_ms,
+        finishedAt=view.finished_at_ms,
+        outputs=outputs,
+        outputsOmitted=view.has_outputs and view.outputs is None,
+        errorMessage=None if view.error_message is None else masking.text(view.error_message),
+    )
+
+
+_TAGS = ("Jobs",)
+_ID = "5f" * 12
+
+
+class ResumeBody(msgspec.Struct):
+    """What to change before a failed job goes on: arguments of its command, or parameters of the instance."""
+
+    parameters: dict[str, Any] | None = None
+
+
+async def list_jobs(call: Call[None, Paging]) -> Answer:
+    """List the jobs of an instance."""
+    query = call.query
+    limit = None if query.limit is None else query.limit + 1
+    found = jobs.jobs_of(call.services.desk, call.actor, call.path["id"], after=query.after, limit=limit)
+    if query.limit is not None:
+        shown = [job_item(row, masking) async for chunk, masking in found for row in chunk]
+        return page(call, shown, query.limit)
+    return JsonList(_encoded(found))
+
+
+async def read_job(call: Call[None, None]) -> Answer:
+    """Read a job with its steps."""
+    job = await jobs.read_job(call.services.desk, call.actor, call.path["id"], call.path["jobId"])
+    # Covering the secrets of large outputs takes a while, and nobody else's request should wait for that.
+    return Json(await asyncio.to_thread(job_detail, job))
+
+
+async def cancel_job(call: Call[None, None]) -> Answer:
+    """Cancel a job."""
+    await jobs.cancel_job(call.services.desk, call.actor, call.path["id"], call.path["jobId"])
+    return Empty()
+
+
+async def resume_job(call: Call[ResumeBody, None]) -> Answer:
+    """Resume a failed job."""
+    resumed = await jobs.resume_job(
+        call.services.desk, call.actor, call.path["id"], call.path["jobId"], call.body.parameters or {}
+    )
+    return Json(Created(resumed))
+
+
+async def _encoded(chunks: AsyncIterator[tuple[list[JobRow], Masking]]) -> AsyncIterator[bytes]:
+    async for chunk, masking in chunks:
+        yield rows([job_item(row, masking) for row in chunk])
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/api/1/instances/{id}/jobs",
+        operation_id="list_jobs",
+        handler=list_jobs,
+        summary="Lists the jobs of the instance.",
+        tags=_TAGS,
+        permission="Read",
+        query=Paging,
+        returns=Returns(list[JobDocument], "The jobs, the newest first, with their planned steps in brief."),
+        statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/1/instances/{id}/jobs/{jobId}",
+        operation_id="read_job",
+        handler=read_job,
+        summary="Reads a job with all its steps: attempts, times, outputs, errors; secrets are covered.",
+        tags=_TAGS,
+        permission="Read",
+        returns=Returns(JobDetail, "The job; the planned steps in order, each followed by those inside of it."),
+        statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/api/1/instances/{id}/jobs/{jobId}",
+        operation_id="cancel_job",
+        handler=cancel_job,
+        summary="Cancels a job under way: its running steps are interrupted, and it ends as failed soon.",
+        tags=_TAGS,
+        permission="RunInstanceWorkflow; EditInstance for destroy",
+        statuses=(403, 409),
+        addition=True,
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/1/instances/{id}/jobs/{jobId}/resume",
+        operation_id="resume_job",
+        handler=resume_job,
+        summary="Runs the newest job again from where it failed; the steps that are done stay done.",
+        tags=_TAGS,
+        permission="RunInstanceWorkflow; EditInstance for destroy",
+        body=JsonBody(ResumeBody, media_optional=True, example={"parameters": {"input.size": "3"}}),
+        returns=Returns(Created, "The id of the new job.", {"id": _ID}),
+        statuses=(403, 409),
+        addition=True,
+        idempotency_key=True,
+    ),
+)

@@ -1,0 +1,275 @@
+"""Organizations (reference §4)."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import msgspec
+
+from launchbay.clock import to_ms
+from launchbay.service_types.key_pairs import fingerprint
+from launchbay.store.audit import AuditRow
+from launchbay.store.machines import HostKeyRow
+from launchbay.usecases import organizations
+from launchbay.usecases.organizations import audit_entries
+from launchbay.web.requests import Call, JsonBody
+from launchbay.web.responses import (
+    Answer,
+    Created,
+    Empty,
+    Json,
+    JsonList,
+    NameBody,
+    Named,
+    Paging,
+    listed,
+    next_link,
+    rows,
+)
+from launchbay.web.routing import Endpoint, Returns
+
+_TAGS = ("Organizations",)
+_ID = "5f" * 12
+
+
+async def list_organizations(call: Call[None, Paging]) -> Answer:
+    """List the caller's organizations."""
+    rows = await organizations.list_organizations(call.services.desk, call.actor)
+    return listed(call, [Named(row.id, row.name) for row in rows])
+
+
+async def read_organization(call: Call[None, None]) -> Answer:
+    """Read one organization."""
+    found = await organizations.read_organization(call.services.desk, call.actor, call.path["orgId"])
+    return Json(Named(found.id, found.name))
+
+
+async def create_organization(call: Call[NameBody, None]) -> Answer:
+    """Create an organization."""
+    return Json(Created(await organizations.create_organization(call.services.desk, call.actor, call.body.name)))
+
+
+async def rename_organization(call: Call[NameBody, None]) -> Answer:
+    """Rename an organization."""
+    await organizations.rename_organization(call.services.desk, call.actor, call.path["orgId"], call.body.name)
+    return Empty()
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/api/1/organizations",
+        operation_id="list_organizations",
+        handler=list_organizations,
+        summary="Lists the organizations that the caller belongs to.",
+        tags=_TAGS,
+        permission="None: everybody sees their own organizations.",
+        query=Paging,
+        returns=Returns(list[Named], "The organizations, by name.", [{"id": _ID, "name": "Default"}]),
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/1/organizations",
+        operation_id="create_organization",
+        handler=create_organization,
+        summary="Creates an organization with all that comes with one; the caller becomes its administrator.",
+        tags=_TAGS,
+        permission="ManageUsers for all users of some organization",
+        body=JsonBody(NameBody, example={"name": "Research"}),
+        returns=Returns(Created, "The id of the new organization.", {"id": _ID}),
+        statuses=(403,),
+        addition=True,
+        idempotency_key=True,
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/1/organizations/{orgId}",
+        operation_id="read_organization",
+        handler=read_organization,
+        summary="Reads an organization.",
+        tags=_TAGS,
+        permission="None: for those who belong to it.",
+        returns=Returns(Named, "The organization.", {"id": _ID, "name": "Default"}),
+        statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
+        method="PUT",
+        path="/api/1/organizations/{orgId}",
+        operation_id="rename_organization",
+        handler=rename_organization,
+        summary="Renames an organization.",
+        tags=_TAGS,
+        permission="ManageUsers for all users",
+        body=JsonBody(NameBody, example={"name": "Research"}),
+        statuses=(403,),
+        addition=True,
+    ),
+)
+
+_ID_DIGITS = 24
+_LAST_NUMBER = 2**63 - 1
+
+
+class AuditQuery(Paging, frozen=True):
+    """Paging and filters of the audit log."""
+
+    actor: Annotated[str | None, msgspec.Meta(description="Only by this user: an id or an e-mail address.")] = None
+    object: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Only about this object: its id, or a path that stands for all below it too.",
+            extra_json_schema={"pattern": "^([0-9a-f]{24}$|/)"},
+        ),
+    ] = None
+
+
+class AuditActor(msgspec.Struct):
+    """Who: the account, and how it proved itself."""
+
+    id: str
+    email: str
+    method: str
+
+
+class AuditEntry(msgspec.Struct):
+    """One change. `at` is milliseconds since the Unix epoch; secrets in `before` and `after` are fingerprints."""
+
+    id: str
+    at: int
+    actor: AuditActor
+    address: str
+    operation: str
+    object: str
+    before: msgspec.Raw | None
+    after: msgspec.Raw | None
+
+
+class AuditEntryShape(AuditEntry):
+    """An entry as the documentation describes it."""
+
+    before: dict[str, Any] | None  # type: ignore[assignment] # a text of JSON is sent as it is stored
+    after: dict[str, Any] | None  # type: ignore[assignment] # a text of JSON is sent as it is stored
+
+
+async def list_audit_entries(call: Call[None, AuditQuery]) -> Answer:
+    """List what was changed."""
+    query = call.query
+    found = audit_entries(
+        call.services.desk,
+        call.actor,
+        call.path["orgId"],
+        after=min(int(query.after or "0", 16), _LAST_NUMBER),
+        by=query.actor,
+        about=query.object,
+        limit=None if query.limit is None else query.limit + 1,
+    )
+    if query.limit is None:
+        return JsonList(_encoded(found))
+    entries = [_entry(row) async for chunk in found for row in chunk]
+    shown = entries[: query.limit]
+    return Json(shown, next_link(call, shown[-1].id) if len(entries) > len(shown) else ())
+
+
+async def _encoded(chunks: AsyncIterator[list[AuditRow]]) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        yield rows([_entry(row) for row in chunk])
+
+
+def _entry(row: AuditRow) -> AuditEntry:
+    return AuditEntry(
+        id=f"{row.id:0{_ID_DIGITS}x}",
+        at=to_ms(row.at),
+        actor=AuditActor(row.actor_id, row.actor_email, row.method),
+        address=row.address,
+        operation=row.operation,
+        object=row.object,
+        before=_raw(row.before),
+        after=_raw(row.after),
+    )
+
+
+def _raw(text: str | None) -> msgspec.Raw | None:
+    return None if text is None else msgspec.Raw(text.encode())
+
+
+_EXAMPLE = {
+    "id": f"{17:024x}",
+    "at": 1_767_225_600_000,
+    "actor": {"id": "5f" * 12, "email": "ann@example.org", "method": "basic"},
+    "address": "192.0.2.7",
+    "operation": "update_role",
+    "object": "/roles/" + "5f" * 12,
+    "before": {"name": "Developer", "permissions": "- Read: [/*]\n"},
+    "after": {"name": "Developer", "permissions": ""},
+}
+AUDIT_ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/api/1/organizations/{orgId}/audit",
+        operation_id="list_audit_entries",
+        handler=list_audit_entries,
+        summary="Lists what was changed in an organization: by whom, when, from where, before and after.",
+        tags=("Audit",),
+        permission="ViewAudit",
+        query=AuditQuery,
+        returns=Returns(list[AuditEntryShape], "The entries, oldest first.", [_EXAMPLE]),
+        statuses=(403,),
+        addition=True,
+    ),
+)
+
+_PERMISSION = "EditEnvironment for all environments of the organization"
+
+
+class HostKey(msgspec.Struct):
+    """A pinned key. The id is the host's address with its port; times are milliseconds since the Unix epoch."""
+
+    id: str
+    algorithm: str
+    fingerprint: str
+    pinnedAt: int
+
+
+async def list_host_keys(call: Call[None, Paging]) -> Answer:
+    """List host keys."""
+    rows = await organizations.list_host_keys(call.services.desk, call.actor, call.path["orgId"])
+    return listed(call, [_host_key(row) for row in rows])
+
+
+async def forget_host_key(call: Call[None, None]) -> Answer:
+    """Forget a host key."""
+    await organizations.forget_host_key(call.services.desk, call.actor, call.path["orgId"], call.path["host"])
+    return Empty()
+
+
+def _host_key(row: HostKeyRow) -> HostKey:
+    algorithm = row.public_key.partition(" ")[0]
+    return HostKey(row.host, algorithm, fingerprint(row.public_key), to_ms(row.pinned_at))
+
+
+HOST_KEYS_ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/api/1/organizations/{orgId}/hostKeys",
+        operation_id="list_host_keys",
+        handler=list_host_keys,
+        summary="Lists the keys that the hosts of workflows showed at their first use.",
+        tags=_TAGS,
+        permission=_PERMISSION,
+        query=Paging,
+        returns=Returns(list[HostKey], "The pinned keys, by host."),
+        statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/api/1/organizations/{orgId}/hostKeys/{host}",
+        operation_id="forget_host_key",
+        handler=forget_host_key,
+        summary="Forgets the key of a host, such as 10.0.0.5:22: the key that it shows next is pinned.",
+        tags=_TAGS,
+        permission=_PERMISSION,
+        statuses=(403,),
+        addition=True,
+    ),
+)

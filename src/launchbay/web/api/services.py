@@ -1,0 +1,320 @@
+"""Service instances, their types and zones (reference §4, Service instances; api-decisions)."""
+
+from typing import Any
+
+import msgspec
+
+from launchbay.service_types.contract import CommandArgument, ServiceParameter, ServiceType
+from launchbay.usecases import services
+from launchbay.usecases.services import ServiceView
+from launchbay.web.requests import Call, JsonBody
+from launchbay.web.responses import Answer, Created, Empty, Json, Named, Paging, ServiceItem, listed
+from launchbay.web.routing import Endpoint, Returns
+
+_TAGS = ("Services",)
+_ID = "5f" * 12
+_POOL = "builtin:static_resource_pool"
+
+
+class ServiceStatus(msgspec.Struct):
+    """The status of a service."""
+
+    name: str
+    pending: bool
+
+
+class ServiceDocument(msgspec.Struct):
+    """A service instance in exactly the fields of the reference; secret parameters are masked."""
+
+    id: str
+    name: str
+    typeId: str
+    typeName: str
+    zoneId: str
+    zoneName: str
+    organizationId: str
+    interfaces: list[str]
+    parameters: dict[str, Any]
+    status: ServiceStatus
+    internalId: str
+
+
+class NewService(msgspec.Struct):
+    """A service to be made; without a zone it goes into the organization's first one."""
+
+    name: str
+    typeId: str
+    zoneId: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class ServiceChange(msgspec.Struct, forbid_unknown_fields=True):
+    """What may be changed of a service; what is left out stays, and so do parameters that are not named."""
+
+    name: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class CommandBody(msgspec.Struct):
+    """The arguments of a command, and whether its intermediate results are wanted."""
+
+    arguments: dict[str, Any] | None = None
+    includeIntermediate: bool = False
+
+
+class TypedName(msgspec.Struct):
+    """A name with its type, such as `list<string>`."""
+
+    name: str
+    type: str
+
+
+class ParameterShape(TypedName):
+    """A parameter or argument."""
+
+    required: bool
+    secret: bool
+    description: str
+
+
+class CommandShape(msgspec.Struct):
+    """A command of a service type."""
+
+    name: str
+    interface: str
+    description: str
+    arguments: list[ParameterShape]
+    intermediate: list[TypedName]
+    results: list[TypedName]
+
+
+class ServiceTypeShape(msgspec.Struct):
+    """What services can be made of."""
+
+    id: str
+    name: str
+    interfaces: list[str]
+    parameters: list[ParameterShape]
+    commands: list[CommandShape]
+
+
+async def list_services(call: Call[None, Paging]) -> Answer:
+    """List services."""
+    rows = await services.list_services(call.services.desk, call.actor, call.path["orgId"])
+    return listed(call, [ServiceItem(row.id, row.name, row.type_id) for row in rows])
+
+
+async def create_service(call: Call[NewService, None]) -> Answer:
+    """Create a service."""
+    body = call.body
+    return Json(
+        Created(
+            await services.create_service(
+                call.services.desk,
+                call.actor,
+                call.path["orgId"],
+                name=body.name,
+                type_id=body.typeId,
+                zone_id=body.zoneId,
+                parameters=body.parameters or {},
+            )
+        )
+    )
+
+
+async def list_service_types(call: Call[None, None]) -> Answer:
+    """List service types."""
+    types = await services.list_service_types(call.services.desk, call.actor, call.path["orgId"])
+    return Json([_type_shape(kind) for kind in types])
+
+
+async def list_zones(call: Call[None, Paging]) -> Answer:
+    """List zones."""
+    rows = await services.list_zones(call.services.desk, call.actor, call.path["orgId"])
+    return listed(call, [Named(row.id, row.name) for row in rows])
+
+
+async def read_service(call: Call[None, None]) -> Answer:
+    """Read a service."""
+    return Json(_document(await services.read_service(call.services.desk, call.actor, call.path["id"])))
+
+
+async def update_service(call: Call[ServiceChange, None]) -> Answer:
+    """Change a service."""
+    view = await services.update_service(
+        call.services.desk, call.actor, call.path["id"], call.body.name, call.body.parameters
+    )
+    return Json(_document(view))
+
+
+async def delete_service(call: Call[None, None]) -> Answer:
+    """Delete a service."""
+    await services.delete_service(call.services.desk, call.actor, call.path["id"])
+    return Empty()
+
+
+async def run_service_command(call: Call[CommandBody, None]) -> Answer:
+    """Run a command."""
+    return Json(
+        await services.run_command(
+            call.services.desk,
+            call.actor,
+            call.path["id"],
+            call.path["commandname"],
+            call.body.arguments or {},
+            include_intermediate=call.body.includeIntermediate,
+        )
+    )
+
+
+def _document(view: ServiceView) -> ServiceDocument:
+    record = view.record
+    return ServiceDocument(
+        id=record.id,
+        name=view.name,
+        typeId=record.type_id,
+        typeName=view.type_name,
+        zoneId=record.zone_id,
+        zoneName=view.zone_name,
+        organizationId=record.organization_id,
+        interfaces=view.interfaces,
+        parameters=view.parameters,
+        status=ServiceStatus(record.status, record.status_pending),
+        internalId=f"{record.organization_id}.services.{record.id}",
+    )
+
+
+def _type_shape(kind: ServiceType) -> ServiceTypeShape:
+    return ServiceTypeShape(
+        id=kind.id,
+        name=kind.name,
+        interfaces=list(kind.interfaces),
+        parameters=[_parameter_shape(name, parameter) for name, parameter in kind.parameters.items()],
+        commands=[
+            CommandShape(
+                name=name,
+                interface=command.interface,
+                description=command.description,
+                arguments=[_parameter_shape(argument, entry) for argument, entry in command.arguments.items()],
+                intermediate=[TypedName(result, str(type_)) for result, type_ in command.intermediate.items()],
+                results=[TypedName(result, str(type_)) for result, type_ in command.results.items()],
+            )
+            for name, command in kind.commands.items()
+        ],
+    )
+
+
+def _parameter_shape(name: str, entry: ServiceParameter | CommandArgument) -> ParameterShape:
+    secret = isinstance(entry, ServiceParameter) and entry.secret
+    return ParameterShape(name, str(entry.type), entry.required, secret, entry.description)
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/api/1/organizations/{orgId}/services",
+        operation_id="list_services",
+        handler=list_services,
+        summary="Lists the service instances of an organization.",
+        tags=_TAGS,
+        permission="Read on each service shown.",
+        query=Paging,
+        returns=Returns(list[ServiceItem], "The services, by name.", [{"id": _ID, "name": "Hosts", "typeId": _POOL}]),
+        statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/1/organizations/{orgId}/services",
+        operation_id="create_service",
+        handler=create_service,
+        summary="Creates a service instance.",
+        tags=_TAGS,
+        permission="CreateService",
+        body=JsonBody(
+            NewService,
+            example={
+                "name": "Hosts",
+                "typeId": _POOL,
+                "parameters": {"configuration.resources": {"blue": {"ip": "10.0.0.1"}}},
+            },
+        ),
+        returns=Returns(Created, "The id of the new service.", {"id": _ID}),
+        statuses=(403,),
+        addition=True,
+        idempotency_key=True,
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/1/organizations/{orgId}/serviceTypes",
+        operation_id="list_service_types",
+        handler=list_service_types,
+        summary="Lists the types that services can be made of, with their parameters and commands.",
+        tags=_TAGS,
+        permission="None: everybody in the organization may know.",
+        returns=Returns(list[ServiceTypeShape], "The types, by id."),
+        statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/1/organizations/{orgId}/zones",
+        operation_id="list_zones",
+        handler=list_zones,
+        summary="Lists the zones that services can be in.",
+        tags=_TAGS,
+        permission="None: everybody in the organization may know.",
+        query=Paging,
+        returns=Returns(list[Named], "The zones, by name.", [{"id": _ID, "name": "Default"}]),
+        statuses=(403,),
+        addition=True,
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/1/services/{id}",
+        operation_id="read_service",
+        handler=read_service,
+        summary="Reads a service instance; secret parameters are masked.",
+        tags=_TAGS,
+        permission="Read",
+        returns=Returns(ServiceDocument, "The service."),
+        statuses=(403,),
+    ),
+    Endpoint(
+        method="PUT",
+        path="/api/1/services/{id}",
+        operation_id="update_service",
+        handler=update_service,
+        summary="Changes the name and the named parameters of a service instance.",
+        tags=_TAGS,
+        permission="EditService",
+        body=JsonBody(ServiceChange, required=True, example={"name": "Hosts"}),
+        returns=Returns(ServiceDocument, "The service as it is now."),
+        statuses=(403, 409),
+        field_errors=True,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/api/1/services/{id}",
+        operation_id="delete_service",
+        handler=delete_service,
+        summary="Deletes a service instance; no environment offers it any longer.",
+        tags=_TAGS,
+        permission="EditService",
+        statuses=(400, 403),
+        addition=True,
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/1/services/{id}/{commandname}",
+        operation_id="run_service_command",
+        handler=run_service_command,
+        summary="Runs a command on a service instance and returns its results, the final one last.",
+        tags=_TAGS,
+        permission="RunServiceCommand",
+        body=JsonBody(CommandBody, example={"arguments": {"holder": "build 17"}, "includeIntermediate": False}),
+        returns=Returns(list[dict[str, Any]], "The results.", [{"id": "blue", "resource": {"ip": "10.0.0.1"}}]),
+        statuses=(403, 409),
+        field_errors=True,
+    ),
+)

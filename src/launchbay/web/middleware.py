@@ -1,0 +1,151 @@
+"""One log line for each request, and its place in the metrics: who asked for what, and how it ended.
+
+Never the query, which may be private, and never the secret that a link to a page may have in its path (promise 10).
+"""
+
+import re
+import time
+
+import structlog
+from structlog.contextvars import bind_contextvars
+
+from launchbay.ids import new_id
+from launchbay.telemetry import metrics
+from launchbay.telemetry.tracing import tracing
+from launchbay.web.asgi import App, Message, Receive, Scope, Send
+
+_SECRET_BELOW = b"/invitation/"
+_log = structlog.get_logger("launchbay.access_log")
+
+
+class AccessLog:
+    """Logs every request when it has been answered, and notes in the state that an answer has begun."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request and log it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        state = scope["state"]
+        status = 0
+        started = time.perf_counter()
+
+        async def send_noting_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                state["answer_started"] = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noting_status)
+        finally:
+            elapsed_s = time.perf_counter() - started
+            if not state.get("is_stream"):
+                metrics.requests.labels(state.get("operation") or "none", status).observe(elapsed_s)
+            client = scope.get("client")
+            _log.info(
+                "request",
+                method=scope["method"],
+                path=_shown(scope.get("raw_path") or scope["path"].encode()),
+                operation=state.get("operation"),
+                status=status,
+                ms=round(elapsed_s * 1000, 2),
+                user_id=state.get("user_id"),
+                address=client[0] if client else "",
+                request_id=state["request_id"],
+                client_gone=state.get("client_gone", False),
+            )
+
+
+def _shown(raw_path: bytes) -> str:
+    # Also where it stands in another place than the table knows, such as below a prefix that a proxy left in.
+    before, secret, _ = raw_path.partition(_SECRET_BELOW)
+    return (before + secret + b"..." if secret else raw_path).decode("latin-1")
+
+
+_SANE = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+class RequestId:
+    """Takes a sane `X-Request-Id` of the client or of a proxy, makes one otherwise, and answers with it."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Put the id into `scope["state"]["request_id"]` and into the answer's headers."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+        if _SANE.fullmatch(request_id) is None:
+            request_id = new_id().encode()
+        text = request_id.decode()
+        scope.setdefault("state", {})["request_id"] = text
+        bind_contextvars(request_id=text)
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"].append((b"x-request-id", request_id))
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)
+
+
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+
+
+class SecurityHeaders:
+    """Adds the strictest headers, each unless the answer brings its own (pages need their scripts)."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Add the headers to the start of the answer."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = message["headers"]
+                present = {name for name, _ in headers}
+                headers.extend(header for header in _HEADERS if header[0] not in present)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+class Tracing:
+    """Traces requests while traces go anywhere."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request inside its span."""
+        if scope["type"] != "http" or not tracing.is_on:
+            await self._app(scope, receive, send)
+            return
+        state = scope["state"]
+        parent = next((value for name, value in scope["headers"] if name == b"traceparent"), b"").decode("latin-1")
+        about = {"http.request.method": scope["method"], "launchbay.request_id": state["request_id"]}
+        with tracing.span(scope["method"], about, parent) as span:
+
+            async def send_noting_status(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    span.set_attribute("http.response.status_code", message["status"])
+                await send(message)
+
+            try:
+                await self._app(scope, receive, send_noting_status)
+            finally:
+                span.update_name(state.get("operation") or "no operation")

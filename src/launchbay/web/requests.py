@@ -1,0 +1,330 @@
+"""From the bytes of a request to typed values: content type, bounds, syntax, types (api-decisions, "Wire" 3 and 6)."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from launchbay.auth.permissions import Actor
+from launchbay.errors import BadRequest, FieldErrors, MalformedBody, TooLarge
+from launchbay.limits import FORM_BYTES, JSON_BODY_BYTES, KIB, LEFTOVER_BYTES, MANIFEST_BYTES, QUERY_FIELDS
+from launchbay.usecases.context import Desk
+from launchbay.usecases.idempotency import Idempotency
+from launchbay.usecases.sign_in import OpenIdSignIn
+from launchbay.web.asgi import Receive
+from launchbay.web.json_reader import read_json
+
+if TYPE_CHECKING:
+    from launchbay.web.routing import Endpoint
+
+JSON = "application/json"
+YAML = "application/x-yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonBody:
+    """A JSON request body of one type: a msgspec.Struct, `dict[str, Any]` for any object, or a list.
+
+    `required` tells whether an empty body is refused; left open, a struct whose fields are all optional may be left
+    out, and reads as `{}` then. `media_optional` takes an empty body whatever its content type says (clone: "request
+    body optional"; Ruby's Net::HTTP labels an empty POST as a form).
+    """
+
+    type: Any
+    required: bool | None = None
+    media_optional: bool = False
+    bytes_max: int = JSON_BODY_BYTES
+    example: Any = None
+    media_type: str = JSON
+
+    def may_be_empty(self) -> bool:
+        """Tell whether an empty body is taken as `{}`."""
+        if self.required is not None:
+            return not self.required
+        if not (isinstance(self.type, type) and issubclass(self.type, msgspec.Struct)):
+            return False
+        return not any(field.required for field in msgspec.structs.fields(self.type))
+
+
+@dataclass(frozen=True, slots=True)
+class YamlBody:
+    """A YAML request body, handed on as text: the manifest reader has its own bounds."""
+
+    bytes_max: int = MANIFEST_BYTES
+    example: str = ""
+    media_type: str = YAML
+
+
+@dataclass(frozen=True, slots=True)
+class FormBody:
+    """What a form of a page sends, as a msgspec.Struct of texts."""
+
+    type: type[msgspec.Struct]
+    bytes_max: int = FORM_BYTES
+    example: Any = None
+    media_type: str = "application/x-www-form-urlencoded"
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its exchange was complete. Nobody is there to be answered; no error."""
+
+
+class IncomingBody:
+    """Reads the body once; what is left of it can be discarded."""
+
+    __slots__ = ("_complete", "_headers", "_receive")
+
+    def __init__(self, headers: Mapping[str, str], receive: Receive) -> None:
+        self._headers = headers
+        self._receive = receive
+        self._complete = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+
+    async def read(self, bytes_max: int) -> bytes:
+        """Return the whole body. Raises TooLarge, by the announced length before a byte is read, and ClientGone."""
+        announced = self._headers.get("content-length", "")
+        if announced.isdecimal() and int(announced[:20]) > bytes_max:
+            raise _too_large(bytes_max)
+        parts: list[bytes] = []
+        size = 0
+        while not self._complete:
+            parts.append(await self._next())
+            size += len(parts[-1])
+            if size > bytes_max:
+                raise _too_large(bytes_max)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def discard(self) -> None:
+        """Throw the rest away before an answer is sent.
+
+        A connection that is closed over unread bytes is reset, and the client loses the answer. A client that waits
+        to be told to send its body is not told so, and beyond a bound no client is indulged. Raises ClientGone.
+        """
+        if self._complete or "expect" in self._headers:
+            return
+        size = 0
+        while not self._complete and size < LEFTOVER_BYTES:
+            size += len(await self._next())
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        self._complete = not message.get("more_body", False)
+        data: bytes = message.get("body", b"")
+        return data
+
+
+def _too_large(bytes_max: int) -> TooLarge:
+    return TooLarge(f"The body is larger than {bytes_max // KIB} KiB; send less at once.")
+
+
+_CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]+)', re.IGNORECASE)
+_ERROR_PATH = re.compile(r"(.*?) - at (?:key in )?`\$(.*)`", re.DOTALL)
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING_FIELD = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+_FIRST_NAME = re.compile(r"\.([^.\[]+)")
+# Reading a longer body would hold up everybody else's request, so it goes to a thread.
+_INLINE_BYTES = 64 * KIB
+
+
+async def read_body(endpoint: "Endpoint", headers: Mapping[str, str], incoming: IncomingBody) -> Any:
+    """Return the decoded body of a request as the row describes it; None when it has none.
+
+    Raises MalformedBody, BadRequest, FieldErrors (rows with `field_errors`), TooLarge, ClientGone.
+    """
+    wanted = endpoint.body
+    if wanted is None:
+        return None
+    data = await incoming.read(wanted.bytes_max)
+    if isinstance(wanted, YamlBody):
+        _check_media_type(headers, wanted.media_type)
+        return _yaml_text(data)
+    if isinstance(wanted, FormBody):
+        _check_media_type(headers, wanted.media_type)
+        return _form(data, wanted.type)
+    _check_json_media_type(headers, wanted, empty=not data)
+    if not data.strip():
+        if not wanted.may_be_empty():
+            raise MalformedBody(f"The body is empty; send a JSON {_kind(wanted.type)}.")
+        value: Any = {}
+    elif len(data) <= _INLINE_BYTES:
+        value = read_json(data)
+    else:
+        value = await asyncio.to_thread(read_json, data)
+    return _typed(value, wanted.type, field_errors=endpoint.field_errors)
+
+
+def read_query(query_string: bytes, wanted: type[msgspec.Struct] | None) -> Any:
+    """Return the query as the row's struct. Unknown parameters are ignored, and of repeated ones the first counts.
+
+    Raises BadRequest when a value does not fit or cannot be read.
+    """
+    if wanted is None:
+        return None
+    values: dict[str, str] = {}
+    if query_string:
+        try:
+            pairs = parse_qsl(
+                query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS
+            )
+        except ValueError:
+            raise BadRequest(
+                f"The query string cannot be read; send at most {QUERY_FIELDS} parameters, percent-encoded as UTF-8."
+            ) from None
+        for name, text in pairs:
+            values.setdefault(name, text)
+    try:
+        query = msgspec.convert(values, wanted, strict=False)
+    except msgspec.ValidationError as error:
+        field, message = _explained(error)
+        raise BadRequest(f"Query parameter {field}: {message}." if field else f"Query: {message}.") from None
+    if any("\0" in text for text in values.values()):
+        raise BadRequest("A query parameter holds a NUL character; leave it out.")
+    return query
+
+
+def header_map(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return the headers by lower-case name; lines of the same name are joined with ", " as HTTP says they may be."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in raw:
+        name = raw_name.decode("latin-1")
+        value = raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _check_json_media_type(headers: Mapping[str, str], wanted: JsonBody, *, empty: bool) -> None:
+    if empty and wanted.may_be_empty() and (wanted.media_optional or "content-type" not in headers):
+        return
+    _check_media_type(headers, JSON)
+
+
+def _check_media_type(headers: Mapping[str, str], wanted: str) -> None:
+    sent = headers.get("content-type", "")
+    if sent != wanted:
+        media_type, _, parameters = sent.partition(";")
+        if media_type.strip().lower() != wanted:
+            shown = f"is {media_type.strip()[:80]!r}" if sent else "is missing"
+            raise MalformedBody(f"The content type {shown}; send the body as {wanted}.", code="WrongContentType")
+        charset = _CHARSET.search(f";{parameters}")
+        if charset is not None and charset.group(1).lower() not in {"utf-8", "utf8", "us-ascii"}:
+            raise MalformedBody(
+                f"The charset {charset.group(1)[:40]!r} is not read; send UTF-8.", code="WrongContentType"
+            )
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise MalformedBody("Compressed bodies are not read; send the body as it is.", code="WrongContentType")
+
+
+def _yaml_text(data: bytes) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedBody(f"The body is not UTF-8 (byte {error.start}); send YAML encoded as UTF-8.") from None
+    if "\0" in text:
+        raise MalformedBody("The body holds a NUL character; leave it out.")
+    return text
+
+
+def _form(data: bytes, wanted: type[msgspec.Struct]) -> Any:
+    """Return a form's fields; of repeated ones the first counts, and unknown ones are ignored."""
+    fields: dict[str, str] = {}
+    try:
+        pairs = parse_qsl(data.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS)
+    except ValueError:
+        raise MalformedBody("The form cannot be read; send its fields percent-encoded as UTF-8.") from None
+    for name, text in pairs:
+        fields.setdefault(name, text)
+    if any("\0" in text for text in fields.values()):
+        raise MalformedBody("A field of the form holds a NUL character; leave it out.")
+    return _typed(fields, wanted, field_errors=False)
+
+
+def _typed(value: Any, wanted: Any, *, field_errors: bool) -> Any:
+    try:
+        return msgspec.convert(value, wanted)
+    except msgspec.ValidationError as error:
+        field, message = _explained(error)
+        if field_errors and field:
+            raise FieldErrors({_first_name(field): [f"{message}."]}) from None
+        raise BadRequest(f"{field}: {message}." if field else f"{message}.", code="WrongField") from None
+
+
+def _explained(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Return the path of the field that is wrong ("" for the whole) and what is wrong with it."""
+    message, path = str(error), ""
+    located = _ERROR_PATH.fullmatch(message)
+    if located is not None:
+        message, path = located.group(1), located.group(2)
+    unknown, missing = _UNKNOWN_FIELD.fullmatch(message), _MISSING_FIELD.fullmatch(message)
+    if unknown is not None:
+        path, message = f"{path}.{unknown.group(1)}", "there is no such field here; leave it out"
+    elif missing is not None:
+        path, message = f"{path}.{missing.group(1)}", "this field is required; add it"
+    else:
+        message = message.replace("`", "")
+        message = message[:1].lower() + message[1:]
+    return path.removeprefix("."), message
+
+
+def _first_name(path: str) -> str:
+    match = _FIRST_NAME.match(f".{path}")
+    return match.group(1) if match is not None else path
+
+
+def _kind(wanted: Any) -> str:
+    return "array" if getattr(wanted, "__origin__", wanted) is list else "object"
+
+
+@dataclass(frozen=True, slots=True)
+class SignInWay:
+    """Another way to prove who one is, as a link on the page for refresh tokens; `path` starts it."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """The outside of a handler, given to it with every call."""
+
+    desk: Desk  # for the use cases
+    idempotency: Idempotency
+    # Raises Unavailable, saying why, while this process cannot answer requests (database away).
+    ready: Callable[[], Awaitable[None]]
+    metrics: Callable[[], Awaitable[bytes]]  # this process's, in Prometheus' text format
+    metrics_token: str  # "" shows them to everybody
+    base_url: str  # where clients find this server, "" where that is the Host that they ask for
+    sign_in_ways: tuple[SignInWay, ...] = ()  # beside the local password
+    openid: OpenIdSignIn | None = None
+
+
+BodyT = TypeVar("BodyT")
+QueryT = TypeVar("QueryT")
+
+
+class Call(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True, gc=False):
+    """One request, checked and decoded: `Call[LaunchRequest, None]`, `Call[None, Paging]`.
+
+    `body` is what the row's `body` says (None without one), `query` what its `query` says. Path parameters are
+    decoded; those named `id` or `…Id` have the form of an id. Headers have lower-case names.
+    """
+
+    caller: Actor | None
+    path: Mapping[str, str]
+    query: QueryT
+    body: BodyT
+    headers: Mapping[str, str]
+    address: str
+    request_id: str
+    services: Services
+    target: str  # the raw path with the raw query, for links back to this resource
+
+    @property
+    def actor(self) -> Actor:
+        """The authenticated caller; only rows that are not public have one."""
+        assert self.caller is not None, "a public row must not ask who calls"
+        return self.caller

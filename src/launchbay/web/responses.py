@@ -1,0 +1,275 @@
+"""What a handler returns. Success is always 200 (api-decisions, "Wire" 1); everything else is raised as an error.
+
+Pages for people are the exception: they show what went wrong themselves, so an Html brings its own status.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, Protocol
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+import structlog
+
+from launchbay.errors import LaunchbayError
+from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX
+from launchbay.web.asgi import Receive, Send
+from launchbay.web.requests import JSON, YAML, Call
+
+HTML = "text/html; charset=utf-8"
+EVENTS = "text/event-stream"
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+Headers = tuple[tuple[str, str], ...]
+
+
+class Json(msgspec.Struct, frozen=True):
+    """A value that msgspec can encode."""
+
+    value: Any
+    headers: Headers = ()
+
+
+class RawJson(msgspec.Struct, frozen=True):
+    """JSON text that is encoded already, such as a stored document."""
+
+    data: bytes
+    headers: Headers = ()
+
+
+class JsonList(msgspec.Struct, frozen=True):
+    """A JSON array that is streamed, so that memory does not grow with it ("Wire" 9).
+
+    Each chunk holds the encoded rows without the brackets, as `encode.rows` makes them. A failure after the first
+    chunks aborts the connection: a cut list never looks complete.
+    """
+
+    chunks: AsyncIterator[bytes]
+    headers: Headers = ()
+
+
+class EventStream(msgspec.Struct, frozen=True):
+    """Server-sent events, for as long as the client listens. Each chunk holds whole events (`web/responses.py`)."""
+
+    chunks: AsyncGenerator[bytes, None]
+
+
+class Yaml(msgspec.Struct, frozen=True):
+    """A YAML document."""
+
+    text: str
+    headers: Headers = ()
+
+
+class Html(msgspec.Struct, frozen=True):
+    """A page; `web/html.py` makes them."""
+
+    text: str
+    status: int = 200
+    headers: Headers = ()
+
+
+class Text(msgspec.Struct, frozen=True):
+    """Text of a form that its media type names."""
+
+    data: bytes
+    media_type: str
+    headers: Headers = ()
+
+
+class Empty(msgspec.Struct, frozen=True):
+    """The empty JSON object, where the reference shows no response body ("Wire" 2)."""
+
+    headers: Headers = ()
+
+
+WholeAnswer = Json | RawJson | Yaml | Html | Text | Empty
+Answer = WholeAnswer | JsonList | EventStream
+
+_encoder = msgspec.json.Encoder()
+
+
+class Paging(msgspec.Struct, frozen=True):
+    """The query of every list: paging is off unless `limit` is given."""
+
+    limit: (
+        Annotated[
+            int,
+            msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description="At most so many items; without it, all of them."),
+        ]
+        | None
+    ) = None
+    after: (
+        Annotated[
+            str,
+            msgspec.Meta(pattern="^[0-9a-f]{24}$", max_length=24, description="Only items after the one with this id."),
+        ]
+        | None
+    ) = None
+
+
+def whole(answer: WholeAnswer) -> tuple[str, bytes]:
+    """Return content type and bytes of an answer that is sent at once."""
+    if isinstance(answer, Json):
+        return JSON, _encoder.encode(answer.value)
+    if isinstance(answer, RawJson):
+        return JSON, answer.data
+    if isinstance(answer, Yaml):
+        return YAML, answer.text.encode()
+    if isinstance(answer, Html):
+        return HTML, answer.text.encode()
+    if isinstance(answer, Text):
+        return answer.media_type, answer.data
+    return JSON, b"{}"
+
+
+def rows(values: Sequence[Any]) -> bytes:
+    """Return one chunk of a JsonList: the encoded values, separated, without the brackets."""
+    return _encoder.encode(values)[1:-1]
+
+
+def page(call: Call[Any, Any], values: Sequence[Mapping[str, Any]], limit: int) -> Json:
+    """Return one page, and the link to the next one when there is more.
+
+    `values` are up to `limit` + 1 items in the order of their ids: the one too many only tells that more follow.
+    """
+    shown = values[:limit]
+    more = len(values) > limit > 0
+    return Json(shown, next_link(call, shown[-1]["id"]) if more else ())
+
+
+def next_link(call: Call[Any, Any], after: str) -> Headers:
+    """Return the `Link` header that leads to the items after the given id, with everything else of the query kept."""
+    path, _, query = call.target.partition("?")
+    kept = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "after"]
+    return (("Link", f'<{path}?{urlencode([*kept, ("after", after)])}>; rel="next"'),)
+
+
+HEARTBEAT = b":\n\n"
+RETRY_MS = 2_000  # what a browser waits before it connects again
+_HEADERS = (
+    (b"content-type", EVENTS.encode()),
+    (b"x-accel-buffering", b"no"),  # a proxy that gathers an answer before it passes it on would pass on nothing
+)
+_log = structlog.get_logger("launchbay.web")
+_encode = msgspec.json.Encoder().encode
+
+
+def encoded_event(name: str, data: Any, number: int | None) -> bytes:
+    """Return an event as it goes over the wire; JSON without line breaks is one `data` line."""
+    tail = b"\n\n" if number is None else b"\nid: %d\n\n" % number
+    return b"event: %b\ndata: %b%b" % (name.encode(), _encode(data), tail)
+
+
+def beginning() -> bytes:
+    """Return what a stream begins with."""
+    return b"retry: %d\n\n" % RETRY_MS
+
+
+async def write_events(
+    answer: EventStream, method: str, receive: Receive, send: Send, still_allowed: Callable[[], Awaitable[object]]
+) -> None:
+    """Write a stream until it ends, its client goes away, or its caller's credentials do.
+
+    The first chunk is waited for before anything is sent: what refuses it is an answer. Later failures end the stream
+    in good form: the client connects again, and hears then what is the matter.
+    """
+    chunks = aiter(answer.chunks)
+    gone = asyncio.create_task(_until_gone(receive))
+    try:
+        first = await anext(chunks, b"")
+        await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+        if method != "HEAD":
+            await _write_body(first, chunks, gone, send, still_allowed)
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        gone.cancel()
+        await answer.chunks.aclose()
+
+
+async def _write_body(
+    first: bytes,
+    chunks: AsyncIterator[bytes],
+    gone: "asyncio.Task[None]",
+    send: Send,
+    still_allowed: Callable[[], Awaitable[object]],
+) -> None:
+    await send({"type": "http.response.body", "body": beginning() + first, "more_body": True})
+    allowed_until_s = time.monotonic() + EVENT_HEARTBEAT_S
+    while True:
+        coming = asyncio.ensure_future(anext(chunks, None))
+        try:
+            await asyncio.wait({coming, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if gone.done():
+                return
+            if time.monotonic() >= allowed_until_s:
+                await still_allowed()
+                allowed_until_s = time.monotonic() + EVENT_HEARTBEAT_S
+            chunk = coming.result()
+        except LaunchbayError as error:
+            _log.info("event stream ended", reason=str(error))
+            return
+        finally:
+            coming.cancel()
+            await asyncio.wait({coming})
+            if not coming.cancelled():
+                coming.exception()  # asyncio complains about one that nobody has read
+        if chunk is None:
+            return
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class _Item(Protocol):
+    id: str
+
+
+def listed(call: Call[Any, Paging], items: Sequence[_Item]) -> Json:
+    """Return the items as they come; with `limit` or `after` in the query, by their ids, from there and so many."""
+    query = call.query
+    if query.limit is None and query.after is None:
+        return Json(items)
+    after = query.after or ""
+    following = sorted((item for item in items if item.id > after), key=lambda item: item.id)
+    shown = following[: query.limit]
+    return Json(shown, next_link(call, shown[-1].id) if len(shown) < len(following) else ())
+
+
+class Named(msgspec.Struct):
+    """An id with its name: the list item of organizations, applications and revisions (reference §2)."""
+
+    id: str
+    name: str
+
+
+class Created(msgspec.Struct):
+    """The id of what was created."""
+
+    id: str
+
+
+class NameBody(msgspec.Struct, forbid_unknown_fields=False):
+    """A body that names something."""
+
+    name: str
+
+
+class ServiceItem(msgspec.Struct):
+    """A service instance as lists show it."""
+
+    id: str
+    name: str
+    typeId: str
+
+
+def absolute(call: Call[Any, Any], path: str) -> str:
+    """Return the whole address of a path: below the base address that is set, else the host that the caller asked for.
+
+    The answer goes to the same caller, so a made-up Host fools nobody else.
+    """
+    base = call.services.base_url.rstrip("/") or f"http://{call.headers.get('host', 'localhost')}"
+    return base + path
