@@ -18,7 +18,7 @@ import httpx
 import psycopg
 import pytest
 
-from launchbay.console.pages.table import PAGES
+from launchbay.console.app import PAGES
 from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.responses import EVENTS
 from tests.api.canaries import Canaries, Planted, Planter

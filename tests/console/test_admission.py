@@ -5,8 +5,8 @@ import re
 import httpx
 import pytest
 
-from launchbay.console.page import Page
-from launchbay.console.pages.table import PAGES
+from launchbay.console.app import PAGES
+from launchbay.console.request import Page
 from tests.api.pages import browser
 from tests.api.people import fresh_email
 from tests.api.running import Api, accepted, fresh_name

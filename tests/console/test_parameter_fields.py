@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.console.form import Form
-from launchbay.console.parameter_fields import Field, filled, launch_fields, texts, values, with_errors, workflow_fields
+from launchbay.console.fields import Field, filled, launch_fields, texts, values, with_errors, workflow_fields
+from launchbay.console.forms import Form
 from launchbay.model.types import BOOL, INT, OBJECT, STRING, Type
 from tests.manifest.compiling import compiled
 

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.console.user_data import kept
-from launchbay.console.wording import covered
+from launchbay.console.forms import kept
+from launchbay.console.rendering import covered
 
 NAMES = st.sampled_from(["a", "b", "password", "api_key", "tokenId"])
 LEAVES = st.none() | st.booleans() | st.integers() | st.text() | st.just("https://u:secret@example.org")

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.console.notices import Notice, notice_cookie, read_notice
-from launchbay.console.visit import own_path
-from launchbay.console.wording import shown_value, span, until, web_address
+from launchbay.console.rendering import shown_value, span, until, web_address
+from launchbay.console.request import Notice, notice_cookie, own_path, read_notice
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

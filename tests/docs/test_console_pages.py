@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from generators.console_gallery import FOLDER, GALLERY, SCHEMES, WIDTHS, Shown, file_name
-from launchbay.console.pages.table import PAGES
+from launchbay.console.app import PAGES
 from tests.docs.pages import DOCS
 
 # What leads elsewhere at once, and what is a part of a page.

@@ -21,7 +21,7 @@ from prometheus_client import Counter, Gauge, Histogram
 import launchbay
 from launchbay.auth.permissions import Permission
 from launchbay.bootstrap.main import main
-from launchbay.console.pages.table import PAGES
+from launchbay.console.app import PAGES
 from launchbay.settings import Settings
 from launchbay.telemetry import metrics
 from launchbay.web.endpoints import ENDPOINTS

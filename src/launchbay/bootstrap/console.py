@@ -3,7 +3,7 @@
 from launchbay.actions.registry import Registry
 from launchbay.auth.throttle import RateLimits
 from launchbay.console.app import create_console, is_of_console
-from launchbay.console.outside import OtherSignIn, Outside
+from launchbay.console.request import OtherSignIn, Outside
 from launchbay.settings import Settings
 from launchbay.web.api.sign_in import START_FOR_CONSOLE
 from launchbay.web.app import Pages

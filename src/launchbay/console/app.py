@@ -10,15 +10,49 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.cookies import is_form_token, require_own_form, sent_cookie, session_cookie
-from launchbay.console import assets
-from launchbay.console.form import Form, read_form
-from launchbay.console.outside import Outside
-from launchbay.console.page import Page
-from launchbay.console.pages.table import PAGES
+from launchbay.console import rendering
+from launchbay.console.forms import Form, read_form
+from launchbay.console.pages import (
+    account,
+    applications,
+    approvals,
+    configuration,
+    environments,
+    instances,
+    launch,
+    manifests,
+    organizations,
+    roles,
+    services,
+    users,
+    webhooks,
+)
 from launchbay.console.rendering import HEADERS
-from launchbay.console.visit import HOME, SIGN_IN, Visit
+from launchbay.console.request import HOME, SIGN_IN, Outside, Page, Visit
 from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated, NotFound
 from launchbay.usecases.sign_in import caller_of_session
+
+_FAMILIES: tuple[tuple[Page, ...], ...] = (
+    account.SIGN_IN_PAGES,
+    organizations.PAGES,
+    applications.PAGES,
+    manifests.PAGES,
+    launch.PAGES,
+    instances.PAGES,
+    instances.INSTANCE_ACTS_PAGES,
+    instances.JOBS_PAGES,
+    instances.LIVE_PAGES,
+    configuration.PAGES,
+    approvals.PAGES,
+    environments.PAGES,
+    services.PAGES,
+    roles.PAGES,
+    users.PAGES,
+    account.PAGES,
+    organizations.AUDIT_PAGES,
+    webhooks.PAGES,
+)
+PAGES: tuple[Page, ...] = tuple(page for family in _FAMILIES for page in family)
 
 FORM_TOKEN = "formToken"  # noqa: S105 - the name of a field
 FORM_TOKEN_HEADER = "x-form-token"  # noqa: S105 - the name of a header
@@ -30,7 +64,7 @@ def create_console(outside: Outside) -> ASGIApp:
     routes = [Route(page.path, _endpoint(page, outside), methods=[page.method]) for page in PAGES]
     routes += [
         Route("/", _to_home, methods=["GET"]),
-        Route(f"{assets.PATH}/{{name:path}}", _asset, methods=["GET"]),
+        Route(f"{rendering.PATH}/{{name:path}}", _asset, methods=["GET"]),
     ]
     return Router(routes, redirect_slashes=False, default=_nowhere(outside))
 
@@ -45,7 +79,7 @@ async def _to_home(_: Request) -> Response:
 
 
 async def _asset(request: Request) -> Response:
-    return assets.asset(request.path_params["name"]) or Response("There is no such file.", 404)
+    return rendering.asset(request.path_params["name"]) or Response("There is no such file.", 404)
 
 
 def _nowhere(outside: Outside) -> ASGIApp:

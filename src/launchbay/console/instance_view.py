@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from launchbay.console.visit import Visit
+from launchbay.console.request import Visit
 from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus

@@ -1,10 +1,137 @@
 """The templates, and the headers of every page: nothing runs or loads that is not the console's own file."""
 
+import json
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
+from importlib import resources
 from typing import Any
+from urllib.parse import urlsplit
 
 import jinja2
+import msgspec
+from markupsafe import Markup, escape
+from starlette.responses import Response
 
-from launchbay.console import assets, wording
+from launchbay.clock import from_ms
+from launchbay.model.redaction import Masking
+
+PATH = "/console/static"
+_FOLDER = resources.files("launchbay.console") / "static"
+_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+_FOREVER = "public, max-age=31536000, immutable"
+NAMES = ("console.css", "icon.svg", "built/console.js", "built/editor.js", "built/graph.js")
+
+
+@cache
+def _content(name: str) -> bytes:
+    return (_FOLDER / name).read_bytes()
+
+
+@cache
+def address(name: str) -> str:
+    """Return where a file is found; another content has another address, so browsers may keep it for ever."""
+    return f"{PATH}/{name}?{sha256(_content(name)).hexdigest()[:12]}"
+
+
+def asset(name: str) -> Response | None:
+    """Return a file of the console, or None where there is none of this name."""
+    if name not in NAMES:
+        return None
+    kind = _TYPES[name[name.rindex(".") :]]
+    return Response(_content(name), headers={"Content-Type": kind, "Cache-Control": _FOREVER})
+
+
+_LINK_CHARS = 2_048
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
+_masking = Masking()
+
+
+def moment(value: datetime | int | None) -> Markup:
+    """Return a time as text that programs can read too; numbers are milliseconds since the Unix epoch."""
+    if value is None:
+        return Markup('<span class="quiet">never</span>')
+    at = (from_ms(value) if isinstance(value, int) else value).astimezone(UTC)
+    exact, shown = at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S")
+    return Markup('<time datetime="{}">{} UTC</time>').format(exact, shown)
+
+
+def span(milliseconds: int | None) -> str:
+    """Return how long something takes, in the two largest units that say something."""
+    if milliseconds is None:
+        return ""
+    seconds = abs(milliseconds) / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    words: list[str] = []
+    left = int(seconds)
+    for unit, size in _UNITS:
+        if left >= size and len(words) < 2:
+            words.append(f"{left // size} {unit}")
+            left %= size
+    return " ".join(words)
+
+
+def until(value: datetime | int | None, now: datetime) -> str:
+    """Return how far off a time is: `in 2 h 5 min`, `3 min ago`."""
+    if value is None:
+        return ""
+    at = from_ms(value) if isinstance(value, int) else value
+    milliseconds = int((at - now).total_seconds() * 1000)
+    return f"in {span(milliseconds)}" if milliseconds >= 0 else f"{span(milliseconds)} ago"
+
+
+def compact(value: Any) -> str:
+    """Return a value on one line: texts as they are, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False)
+
+
+def pretty(value: Any) -> str:
+    """Return a value as JSON on several lines."""
+    return json.dumps(_plain(value), ensure_ascii=False, indent=2)
+
+
+def web_address(value: Any) -> str | None:
+    """Return the address where a value is one that a browser may be led to (http or https), else None."""
+    if not isinstance(value, str) or len(value) > _LINK_CHARS or any(character.isspace() for character in value):
+        return None
+    try:
+        parts = urlsplit(value)
+        return value if parts.scheme.lower() in {"http", "https"} and parts.hostname else None
+    except ValueError:
+        return None
+
+
+def shown_value(value: Any) -> Markup:
+    """Return a value as HTML: a link where it is a web address, one line where it is short, a block where it is not."""
+    link = web_address(value)
+    if link is not None:
+        return Markup('<a href="{0}" rel="noreferrer noopener">{0}</a>').format(link)
+    text = compact(value)
+    if len(text) > 120 or "\n" in text:
+        whole = value if isinstance(value, str) else pretty(value)
+        return Markup('<pre class="value" tabindex="0">{}</pre>').format(whole)
+    return Markup("<code>{}</code>").format(text) if text else Markup('<span class="quiet">empty</span>')
+
+
+def covered(value: Any) -> Any:
+    """Return a value with what stands under secret names covered (promise 10)."""
+    return _masking.value(value)
+
+
+def covered_value(value: Any, name: str) -> str:
+    """Return a value on one line, or a mask where its name says that it is a secret."""
+    return compact(_masking.named(name, value)) if value is not None else "nothing"
+
+
+def status_badge(status: str) -> Markup:
+    """Return a status with its mark: colour alone says nothing to some."""
+    return Markup('<span class="status status-{}">{}</span>').format(status.lower(), escape(status))
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value, str_keys=True)
+
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -26,16 +153,16 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.globals["asset"] = assets.address
+    environment.globals["asset"] = address
     for word in (
-        wording.moment,
-        wording.span,
-        wording.until,
-        wording.compact,
-        wording.pretty,
-        wording.shown_value,
-        wording.status_badge,
-        wording.covered_value,
+        moment,
+        span,
+        until,
+        compact,
+        pretty,
+        shown_value,
+        status_badge,
+        covered_value,
     ):
         environment.filters[word.__name__] = word
     return environment

@@ -2,13 +2,16 @@
 
 import dataclasses
 
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
+from launchbay.auth.authentication import BasicCredentials
 from launchbay.auth.cookies import session_cookie
-from launchbay.console.page import Page
-from launchbay.console.visit import HOME, Visit
+from launchbay.console.rendering import HEADERS
+from launchbay.console.request import HOME, SIGN_IN, THEME_COOKIE, THEMES, Page, Visit, own_path
 from launchbay.errors import BadRequest, LaunchbayError, NotFound, TooManyRequests
-from launchbay.usecases import account, sign_in
+from launchbay.usecases import account
+from launchbay.usecases import sign_in as usecases_sign_in
+from launchbay.usecases.sign_in import close_session, open_session
 
 
 async def show(visit: Visit) -> Response:
@@ -26,7 +29,7 @@ async def change_password(visit: Visit) -> Response:
     except (BadRequest, TooManyRequests) as error:
         return await _show(visit, error)
     # All sessions have ended with it; this browser goes on with a new one.
-    session = await sign_in.open_session(visit.desk, visit.actor)
+    session = await usecases_sign_in.open_session(visit.desk, visit.actor)
     going_on = dataclasses.replace(visit, session=session.token)
     response = going_on.go(f"{HOME}/account", "The password is changed. Other sessions have ended.")
     cookie = session_cookie(session.token, session.expires_in_s, secure=visit.is_secure)
@@ -37,7 +40,7 @@ async def change_password(visit: Visit) -> Response:
 async def end_session(visit: Visit) -> Response:
     """End a session, such as one in a browser that was left."""
     try:
-        await sign_in.close_other_session(visit.desk, visit.actor, visit.path("id"))
+        await usecases_sign_in.close_other_session(visit.desk, visit.actor, visit.path("id"))
     except NotFound as error:
         return await _show(visit, error)
     return visit.go(f"{HOME}/account", "The session has ended.")
@@ -57,7 +60,7 @@ async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
         "account.html",
         problem=problem,
         tokens=await account.list_tokens(visit.desk, visit.actor),
-        sessions=await sign_in.list_sessions(visit.desk, visit.actor, visit.session),
+        sessions=await usecases_sign_in.list_sessions(visit.desk, visit.actor, visit.session),
     )
 
 
@@ -66,4 +69,66 @@ PAGES = (
     Page("POST", "/console/account/password", change_password),
     Page("POST", "/console/sessions/{id}/end", end_session),
     Page("POST", "/console/tokens/{id}/revoke", revoke),
+)
+
+_YEAR_S = 365 * 24 * 3600
+
+
+async def sign_in_page(visit: Visit) -> Response:
+    """Show the form that signs in."""
+    return await _form(visit, None)
+
+
+async def sign_in(visit: Visit) -> Response:
+    """Sign in with e-mail address and password; whatever is wrong is shown above the form."""
+    form, request = visit.form, visit.request
+    address = request.client.host if request.client else ""
+    try:
+        credentials = BasicCredentials(form.text("email"), form.raw("password"))
+        actor = await visit.desk.sign_in.authenticate(credentials, address)
+        session = await open_session(visit.desk, actor)
+    except LaunchbayError as error:
+        return await _form(visit, error)
+    response = RedirectResponse(own_path(form.text("next")), 303, HEADERS)
+    cookie = session_cookie(session.token, session.expires_in_s, secure=visit.is_secure)
+    response.headers.append("Set-Cookie", cookie)
+    return response
+
+
+async def sign_out(visit: Visit) -> Response:
+    """End the session, here and wherever a copy of its cookie is."""
+    await close_session(visit.desk, visit.actor, visit.session)
+    response = RedirectResponse(SIGN_IN, 303, HEADERS)
+    response.headers.append("Set-Cookie", session_cookie("", 0, secure=visit.is_secure))
+    return response
+
+
+async def choose_theme(visit: Visit) -> Response:
+    """Keep light, dark, or what the system says, and go back."""
+    theme = visit.form.text("theme")
+    response = RedirectResponse(own_path(visit.form.text("back")), 303, HEADERS)
+    chosen = theme if theme in THEMES else "auto"
+    secure = "; Secure" if visit.is_secure else ""
+    response.headers.append(
+        "Set-Cookie", f"{THEME_COOKIE}={chosen}; Path=/console; Max-Age={_YEAR_S}; HttpOnly; SameSite=Lax{secure}"
+    )
+    return response
+
+
+async def _form(visit: Visit, problem: LaunchbayError | None) -> Response:
+    wanted = visit.form.text("next") or visit.query("next") or ""
+    return await visit.page(
+        "sign_in.html",
+        problem=problem,
+        email=visit.form.text("email"),
+        next=own_path(wanted) if wanted else "",
+        ways=visit.outside.sign_in_ways,
+    )
+
+
+SIGN_IN_PAGES = (
+    Page("GET", SIGN_IN, sign_in_page, public=True),
+    Page("POST", SIGN_IN, sign_in, public=True),
+    Page("POST", "/console/signOut", sign_out),
+    Page("POST", "/console/theme", choose_theme, public=True),
 )

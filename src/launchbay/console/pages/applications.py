@@ -3,11 +3,9 @@
 from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
-from launchbay.console.form import parsed_object
+from launchbay.console.forms import parsed_object
 from launchbay.console.graph import component_graph, component_lines
-from launchbay.console.page import Page
-from launchbay.console.people import names_of_people
-from launchbay.console.visit import HOME, Visit
+from launchbay.console.request import HOME, Page, Visit, names_of_people
 from launchbay.errors import BadRequest, InvalidManifest, LaunchbayError
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.usecases import applications, revisions

@@ -4,9 +4,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from launchbay.console.page import Page
-from launchbay.console.people import names_of_people
-from launchbay.console.visit import Visit, own_path
+from launchbay.console.request import Page, Visit, names_of_people, own_path
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.model.job import who_sentence

@@ -8,19 +8,22 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from launchbay.console.page import Page
-from launchbay.console.pages.launch import FIELDS, PARAMETER
-from launchbay.console.parameter_fields import Field, filled, launch_fields, values, with_errors
-from launchbay.console.submodule_fields import (
+from launchbay.console.fields import (
+    Field,
     ModuleForm,
     SubmoduleGroup,
     fields_in,
+    filled,
+    launch_fields,
     request_of,
     submodule_groups,
+    values,
+    with_errors,
     with_submodule_errors,
     without_errors,
 )
-from launchbay.console.visit import HOME, Visit
+from launchbay.console.pages.launch import FIELDS, PARAMETER
+from launchbay.console.request import HOME, Page, Visit
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.browsing import read_compiled, read_instance_record

@@ -7,9 +7,8 @@ import msgspec
 from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
-from launchbay.console.page import Page
-from launchbay.console.visit import HOME, Visit
-from launchbay.console.wording import compact
+from launchbay.console.rendering import compact
+from launchbay.console.request import HOME, Page, Visit
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.model.environment import Marker, Property
 from launchbay.model.redaction import is_secret_name

@@ -1,21 +1,25 @@
 """The list of instances, and the page of one."""
 
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
+from launchbay.clock import to_ms
+from launchbay.console import forms
+from launchbay.console.fields import Field, filled, texts, with_errors, workflow_fields
+from launchbay.console.forms import kept, parsed_object
 from launchbay.console.graph import component_graph, component_lines, family_graph, statuses
-from launchbay.console.instance_view import InstanceView, view_instance
-from launchbay.console.may import May
-from launchbay.console.page import Page
+from launchbay.console.instance_view import InstanceView, job_steps, view_instance
 from launchbay.console.pages.approvals import asked
-from launchbay.console.parameter_fields import Field, workflow_fields
-from launchbay.console.people import names_of_people
-from launchbay.console.visit import Visit
-from launchbay.console.wording import covered
-from launchbay.errors import LaunchbayError
+from launchbay.console.permissions import May
+from launchbay.console.rendering import HEADERS, covered
+from launchbay.console.request import HOME, Page, Visit, names_of_people
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
@@ -23,9 +27,18 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.schedule import CronError, due_times
 from launchbay.planning import DESTROY
 from launchbay.store.schedules import ScheduleRow
+from launchbay.usecases import environments, instances, jobs, workflows
 from launchbay.usecases.applications import list_applications, read_application
-from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_environment, read_log_tail
+from launchbay.usecases.browsing import (
+    InstanceFilter,
+    browse_instances,
+    read_environment,
+    read_instance_record,
+    read_log_tail,
+)
 from launchbay.usecases.environments import list_environments, read_offers
+from launchbay.usecases.events import log_of, watch_instance
+from launchbay.usecases.sign_in import caller_of_session
 from launchbay.usecases.workflows import list_schedules
 
 LOG_LINES = 200
@@ -188,3 +201,232 @@ PAGES = (
     Page("GET", "/console/organizations/{id}/instances", list_all),
     Page("GET", "/console/instances/{id}", show),
 )
+
+ARGUMENT = "argument:"
+
+
+async def run(visit: Visit) -> Response:
+    """Run a workflow now, or put it on the schedule."""
+    instance_id, name = visit.path("id"), visit.form.text("workflow")
+    _, manifest = await read_instance_record(visit.desk, visit.actor, instance_id)
+    fields = filled(workflow_fields(manifest, name), visit.form, f"{ARGUMENT}{name}:")
+    problem: LaunchbayError | None = None
+    try:
+        if not any(field.error for field in fields):
+            return visit.go(_path(visit), await _started(visit, instance_id, name, texts(fields)))
+        problem = BadRequest("Mend the fields that are marked below.")
+    except (BadRequest, Conflict) as error:
+        fields, rest = with_errors(fields, error.sentences)
+        problem = error if rest else BadRequest("Mend the fields that are marked below.")
+    return await show_instance(visit, instance_id, problem, Workflow(name, fields))
+
+
+async def _started(visit: Visit, instance_id: str, name: str, arguments: dict[str, str]) -> str:
+    """Do what was asked, and return what to say of it."""
+    if visit.form.text("do") == "schedule":
+        interval = forms.minutes_ms(visit.form.text("minutes"))
+        await workflows.schedule_workflow(visit.desk, visit.actor, instance_id, name, interval, arguments)
+        return f"{name} is on the schedule."
+    await workflows.run_workflow(visit.desk, visit.actor, instance_id, name, arguments)
+    return f"{name} has begun."
+
+
+async def reschedule(visit: Visit) -> Response:
+    """Move a schedule, or take it away."""
+    instance_id, schedule = visit.path("id"), visit.form.text("schedule")
+    try:
+        cancels = visit.form.text("do") == "cancel"
+        interval = 0 if cancels else forms.minutes_ms(visit.form.text("minutes"))
+        await workflows.reschedule_workflow(visit.desk, visit.actor, instance_id, schedule, interval, None)
+    except BadRequest as error:
+        return await show_instance(visit, instance_id, error)
+    return visit.go(f"{_path(visit)}#schedules", "The schedule is taken away." if cancels else "The schedule is moved.")
+
+
+async def offer(visit: Visit) -> Response:
+    """Offer the instance as a service in the environments that are ticked, and in no other."""
+    try:
+        await environments.replace_offers(visit.desk, visit.actor, visit.path("id"), visit.form.all("environment"))
+    except (BadRequest, Conflict) as error:
+        return await show_instance(visit, visit.path("id"), error)
+    return visit.go(f"{_path(visit)}#offers", "The environments are kept.")
+
+
+async def put_user_data(visit: Visit) -> Response:
+    """Replace the user data; what is shown covered and comes back so stays."""
+    record, _ = await read_instance_record(visit.desk, visit.actor, visit.path("id"))
+    try:
+        sent = parsed_object("User data", visit.form.raw("userData"))
+        data = kept(sent, msgspec.json.decode(record.user_data))
+        await instances.put_user_data(visit.desk, visit.actor, record.id, data)
+    except (BadRequest, TooLarge) as error:
+        return await show_instance(visit, record.id, error)
+    return visit.go(f"{_path(visit)}#user-data", "The user data is kept.")
+
+
+async def end_page(visit: Visit) -> Response:
+    """Ask how the life of the instance goes on, or ends."""
+    return await _end_page(visit, None)
+
+
+async def destroy(visit: Visit) -> Response:
+    """Run `destroy`; by force, whatever runs is cancelled, and the records go too."""
+    form = visit.form
+    try:
+        if form.text("do") == "delete":
+            forced = form.has("force")
+            record, _ = await read_instance_record(visit.desk, visit.actor, visit.path("id"))
+            await instances.delete_instance(visit.desk, visit.actor, record.id, force=forced)
+            target = f"{HOME}/organizations/{record.organization_id}/instances"
+            return visit.go(target, f"{record.name} is deleted." if not forced else f"{record.name} is being deleted.")
+        await workflows.run_workflow(visit.desk, visit.actor, visit.path("id"), DESTROY, {})
+    except (BadRequest, Conflict) as error:
+        return await _end_page(visit, error)
+    return visit.go(_path(visit), "The instance is being destroyed.")
+
+
+async def extend(visit: Visit) -> Response:
+    """Set when the instance is destroyed by itself."""
+    try:
+        interval = forms.interval_ms(visit.form.text("lifetime"), visit.form.text("minutes"))
+        at = instances.NEVER if interval == instances.NEVER else to_ms(visit.now()) + interval
+        await instances.set_destroy_at(visit.desk, visit.actor, visit.path("id"), at)
+    except BadRequest as error:
+        return await _end_page(visit, error)
+    return visit.go(_path(visit), "The instance lives as long as you said.")
+
+
+async def _end_page(visit: Visit, problem: LaunchbayError | None) -> Response:
+    record, _ = await read_instance_record(visit.desk, visit.actor, visit.path("id"))
+    values: dict[str, Any] = {"lifetimes": forms.CHOICES, "lifetime": visit.form.text("lifetime")}
+    return await visit.page(
+        "instance_end.html",
+        section="instances",
+        organization_id=record.organization_id,
+        problem=problem,
+        record=record,
+        minutes=visit.form.text("minutes"),
+        **values,
+    )
+
+
+def _path(visit: Visit) -> str:
+    return f"{HOME}/instances/{visit.path('id')}"
+
+
+INSTANCE_ACTS_PAGES = (
+    Page("POST", "/console/instances/{id}/run", run),
+    Page("POST", "/console/instances/{id}/reschedule", reschedule),
+    Page("POST", "/console/instances/{id}/offers", offer),
+    Page("POST", "/console/instances/{id}/userData", put_user_data),
+    Page("GET", "/console/instances/{id}/end", end_page),
+    Page("POST", "/console/instances/{id}/end", destroy),
+    Page("POST", "/console/instances/{id}/lifetime", extend),
+)
+
+
+async def jobs_show(visit: Visit) -> Response:
+    """Show a job."""
+    return await _show(visit, None)
+
+
+async def cancel(visit: Visit) -> Response:
+    """Have a job end as failed."""
+    try:
+        await jobs.cancel_job(visit.desk, visit.actor, visit.path("id"), visit.path("job"))
+    except Conflict as error:
+        return await _show(visit, error)
+    return visit.go(f"{HOME}/instances/{visit.path('id')}", "The job ends as soon as its running steps let it.")
+
+
+async def resume(visit: Visit) -> Response:
+    """Run a failed job again from where it failed."""
+    try:
+        await jobs.resume_job(visit.desk, visit.actor, visit.path("id"), visit.path("job"), {})
+    except (BadRequest, Conflict) as error:
+        return await _show(visit, error)
+    said = "The job goes on from its failed step; what was done stays done."
+    return visit.go(f"{HOME}/instances/{visit.path('id')}", said)
+
+
+async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
+    instance_id, job_id = visit.path("id"), visit.path("job")
+    view = await view_instance(visit, instance_id)
+    job = await jobs.read_job(visit.desk, visit.actor, instance_id, job_id)
+    return await visit.page(
+        "job.html",
+        section="instances",
+        organization_id=view.record.organization_id,
+        problem=problem,
+        view=view,
+        job=job.view,
+        error=job.masking.text(job.view.error_message or ""),
+        arguments=job.masking.value(job.plan.arguments),
+        resumes=job.plan.resumes[-1] if job.plan.resumes else "",
+        steps=job_steps(job),
+        lines=await read_log_tail(visit.desk, visit.actor, instance_id, job_id, LOG_LINES),
+        people=await names_of_people(visit, view.record.organization_id),
+        can_resume=view.can_resume and view.jobs[0].id == job_id,
+    )
+
+
+JOBS_PAGES = (
+    Page("GET", "/console/instances/{id}/jobs/{job}", jobs_show),
+    Page("POST", "/console/instances/{id}/jobs/{job}/cancel", cancel),
+    Page("POST", "/console/instances/{id}/jobs/{job}/resume", resume),
+)
+
+_PAUSE_S = 0.2  # between two renewals: nobody reads faster
+_LINES_AT_ONCE = 500
+_RETRY_MS = 2_000
+
+
+async def watch(visit: Visit) -> Response:
+    """Stream the live part and new lines of the log, for as long as the browser listens."""
+    await read_instance_record(visit.desk, visit.actor, visit.path("id"))  # refusals are answers, not streams
+    return StreamingResponse(
+        _events(visit), media_type="text/event-stream", headers={**HEADERS, "X-Accel-Buffering": "no"}
+    )
+
+
+async def _events(visit: Visit) -> AsyncGenerator[str, None]:
+    instance_id = visit.path("id")
+    first = visit.query("line") or "0"
+    line = int(first) if first.isascii() and first.isdecimal() and len(first) < 19 else 0
+    people: Mapping[str, str] | None = None
+    told: dict[str, str] = {}
+    yield f"retry: {_RETRY_MS}\n\n"
+    try:
+        async with aclosing(watch_instance(visit.desk, visit.actor, instance_id, None)) as happenings:
+            async for _ in happenings:
+                # The session may have ended meanwhile; the permission is looked at by every look.
+                await caller_of_session(visit.desk, visit.session, visit.actor.address)
+                view = await view_instance(visit, instance_id)
+                if people is None:
+                    people = await names_of_people(visit, view.record.organization_id)
+                may = await visit.may(view.record.organization_id)
+                shown = {"people": people, "may": may, "caller": visit.actor, **live_values(view)}
+                for name in ("state", "approvals", "live"):
+                    # Only what differs: whoever writes a comment to an approval is not to lose it.
+                    text = visit.text(f"instance_{name}.html", **shown)
+                    if told.get(name) != text:
+                        told[name] = text
+                        yield _event(name, text)
+                async for rows in log_of(
+                    visit.desk, visit.actor, instance_id, job_id=None, step=None, after=line, limit=_LINES_AT_ONCE
+                ):
+                    if rows:
+                        line = rows[-1].id
+                        yield _event("log", visit.text("log_lines.html", lines=rows))
+                await asyncio.sleep(_PAUSE_S)
+    except LaunchbayError as error:
+        yield _event("over", visit.text("live_over.html", sentences=error.sentences))
+
+
+def _event(name: str, text: str) -> str:
+    """Return an event; every line of its text is a line of data, whatever ends it."""
+    lines = "".join(f"data: {line}\n" for line in text.splitlines())
+    return f"event: {name}\n" + (lines or "data:\n") + "\n"
+
+
+LIVE_PAGES = (Page("GET", "/console/instances/{id}/events", watch),)

@@ -7,19 +7,22 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from launchbay.console import lifetimes
-from launchbay.console.page import Page
-from launchbay.console.parameter_fields import Field, filled, launch_fields, values, with_errors
-from launchbay.console.submodule_fields import (
+from launchbay.console import forms
+from launchbay.console.fields import (
+    Field,
     ModuleForm,
     SubmoduleGroup,
     fields_in,
+    filled,
+    launch_fields,
     request_of,
     submodule_groups,
+    values,
+    with_errors,
     with_submodule_errors,
     without_errors,
 )
-from launchbay.console.visit import HOME, Visit
+from launchbay.console.request import HOME, Page, Visit
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.store.applications import Application, Revision
@@ -114,7 +117,7 @@ def _body(visit: Visit, draft: _Draft) -> dict[str, Any]:
         "revisionId": None if draft.revision is None else draft.revision.id,
         "version": draft.version,
         "environmentId": form.text("environmentId") or None,
-        "destroyInterval": lifetimes.interval_ms(form.text("lifetime"), form.text("minutes")),
+        "destroyInterval": forms.interval_ms(form.text("lifetime"), form.text("minutes")),
         "instanceName": form.text("instanceName") or None,
         "parameters": values(draft.fields, kept),
         "submodules": request_of(draft.submodules),
@@ -159,9 +162,9 @@ async def _show(visit: Visit, draft: _Draft, problem: LaunchbayError | None) -> 
         environments=await list_environments(visit.desk, visit.actor, application.organization_id),
         environment_id=form.text("environmentId", kept_environment),
         name=form.text("instanceName"),
-        lifetime=form.text("lifetime", lifetimes.CHOICES[0][0]),
+        lifetime=form.text("lifetime", forms.CHOICES[0][0]),
         minutes=form.text("minutes"),
-        lifetimes=lifetimes.CHOICES,
+        lifetimes=forms.CHOICES,
     )
 
 

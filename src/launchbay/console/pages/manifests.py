@@ -1,14 +1,60 @@
 """The manifest editor, and where manifests come from."""
 
+import json
+
 from starlette.responses import JSONResponse, Response
 
-from launchbay.console.page import Page
-from launchbay.console.visit import HOME, Visit
-from launchbay.console.words import completion_words
+from launchbay.console.request import HOME, Outside, Page, Visit
 from launchbay.errors import InvalidManifest, LaunchbayError
 from launchbay.store.applications import Application
 from launchbay.usecases import manifests
 from launchbay.usecases.applications import read_application
+
+_TYPES = ("string", "int", "bool", "double", "object", "unit", "bytes", "list<string>", "map<string,string>")
+_PIN_TYPES = (
+    *(f"{kind}({name})" for kind in ("configuration", "publish-signal", "consume-signal") for name in _TYPES),
+    "receive-command()",
+    "receive-command( => )",
+    "send-command()",
+    "bind()",
+)
+_KEYS = (
+    "application",
+    "components",
+    "interfaces",
+    "bindings",
+    "configuration",
+    "required",
+    "type",
+    "configuration.workflows",
+    "configuration.triggers",
+    "configuration.schedule",
+    "configuration.propagateStatus",
+    "configuration.values",
+    "__locator.application-id",
+    "launch",
+    "destroy",
+    "steps",
+    "action",
+    "phase",
+    "precedingPhases",
+    "parameters",
+    "output",
+    "return",
+    "value",
+    "description",
+    "default",
+    "suggestions",
+    "retryCount",
+    "ignoreFail",
+)
+
+
+def completion_words(outside: Outside) -> str:
+    """Return the words as JSON: component types, actions, types of pins, keys."""
+    return json.dumps(
+        {"types": outside.known_types, "actions": outside.known_actions, "pinTypes": _PIN_TYPES, "keys": _KEYS}
+    )
 
 
 async def edit(visit: Visit) -> Response:

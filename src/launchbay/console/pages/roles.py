@@ -5,8 +5,7 @@ from typing import Any
 from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
-from launchbay.console.page import Page
-from launchbay.console.visit import HOME, Visit
+from launchbay.console.request import HOME, Page, Visit
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.usecases import roles
 from launchbay.usecases.permissions import Explanation, explain

@@ -5,10 +5,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from launchbay.console.page import Page
-from launchbay.console.parameter_fields import Field, filled, values, with_errors
-from launchbay.console.visit import HOME, Visit
-from launchbay.console.wording import compact, pretty
+from launchbay.console.fields import Field, filled, values, with_errors
+from launchbay.console.rendering import compact, pretty
+from launchbay.console.request import HOME, Page, Visit
 from launchbay.errors import BadRequest, Conflict, FieldErrors, LaunchbayError
 from launchbay.service_types.contract import MASK, CommandArgument, ServiceCommand, ServiceParameter
 from launchbay.usecases import services

@@ -2,8 +2,7 @@
 
 from starlette.responses import Response
 
-from launchbay.console.page import Page
-from launchbay.console.visit import HOME, Visit
+from launchbay.console.request import HOME, Page, Visit
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.usecases import roles, users
 

@@ -2,8 +2,7 @@
 
 from starlette.responses import Response
 
-from launchbay.console.page import Page
-from launchbay.console.visit import HOME, Visit
+from launchbay.console.request import HOME, Page, Visit
 from launchbay.errors import BadRequest, LaunchbayError, NotFound
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.store.webhooks import EVENTS, WebhookRow

@@ -1,4 +1,4 @@
-"""What a form of a page sends, read within bounds."""
+"""User data of an instance on a form: secrets in it are covered, and stay as they are where their cover comes back."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,8 +7,10 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.requests import Request
 
+from launchbay.console.rendering import covered
 from launchbay.errors import BadRequest, MalformedBody, TooLarge
 from launchbay.limits import CONSOLE_FORM_BYTES, CONSOLE_FORM_FIELDS, KIB
+from launchbay.usecases.instances import NEVER
 
 _MEDIA_TYPE = "application/x-www-form-urlencoded"
 
@@ -80,3 +82,55 @@ def parsed_object(label: str, text: str) -> dict[str, Any]:
         return msgspec.json.decode(text.encode(), type=dict[str, Any])
     except msgspec.MsgspecError as error:
         raise BadRequest(f'{label}: write a JSON object, such as {{"name": "value"}} ({error}).') from error
+
+
+_MINUTE_MS = 60_000
+_HOUR_MS = 60 * _MINUTE_MS
+OTHER = "other"
+CHOICES: tuple[tuple[str, str], ...] = (
+    (str(_HOUR_MS), "in 1 hour"),
+    (str(8 * _HOUR_MS), "in 8 hours"),
+    (str(24 * _HOUR_MS), "in 1 day"),
+    (str(7 * 24 * _HOUR_MS), "in 1 week"),
+    (str(NEVER), "never"),
+    (OTHER, "after so many minutes:"),
+)
+
+
+def interval_ms(chosen: str, minutes: str) -> int:
+    """Return the chosen time in ms, NEVER for none. Raises BadRequest for minutes that are none."""
+    if chosen == OTHER:
+        return minutes_ms(minutes)
+    if chosen not in {value for value, _ in CHOICES}:
+        raise BadRequest("Choose when the instance is destroyed.", code="InvalidDestroyInterval")
+    return int(chosen)
+
+
+def minutes_ms(text: str) -> int:
+    """Return so many minutes in ms. Raises BadRequest."""
+    text = text.strip()
+    try:
+        minutes = float(text) if len(text) <= 12 and text.isascii() else 0.0
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < 1e9:
+        raise BadRequest("Give minutes as a number above 0, such as 90 or 0.5.", code="InvalidInterval")
+    return round(minutes * _MINUTE_MS)
+
+
+def kept(sent: Any, before: Any) -> Any:
+    """Return what was sent, with the former value wherever that is sent as it was shown."""
+    if sent == covered(before):
+        return before
+    if isinstance(sent, Mapping) and isinstance(before, Mapping):
+        # One key at a time, so that what is under a secret name is shown covered here too.
+        return {name: _kept_under(name, value, before) for name, value in sent.items()}
+    if isinstance(sent, list) and isinstance(before, list):
+        return [kept(value, before[place]) if place < len(before) else value for place, value in enumerate(sent)]
+    return sent
+
+
+def _kept_under(name: str, value: Any, before: Mapping[str, Any]) -> Any:
+    if name not in before:
+        return value
+    return before[name] if value == covered({name: before[name]})[name] else kept(value, before[name])

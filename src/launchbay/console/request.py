@@ -1,26 +1,88 @@
-"""One request to a page: who asks, for what, and how the answer is made."""
+"""What the console may reach. Bootstrap fills it: the console and the HTTP API do not import each other."""
 
-from collections.abc import Mapping
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from launchbay.auth.cookies import form_token, sent_cookie
 from launchbay.auth.permissions import Actor
-from launchbay.console import notices
-from launchbay.console.form import Form
-from launchbay.console.may import May
-from launchbay.console.notices import Notice
-from launchbay.console.outside import Outside
+from launchbay.auth.throttle import RateLimits
+from launchbay.console.forms import Form
+from launchbay.console.permissions import May
 from launchbay.console.rendering import HEADERS, render
-from launchbay.errors import LaunchbayError, NotAuthenticated
+from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated
 from launchbay.ids import NamedRow
 from launchbay.usecases.context import Desk
 from launchbay.usecases.organizations import list_organizations
 from launchbay.usecases.permissions import permitted
+from launchbay.usecases.users import list_users
+
+COOKIE = "launchbay_notice"
+_PURPOSE = b"launchbay notice"
+_SECONDS = 60
+_CHARS = 400
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """What to say."""
+
+    text: str
+    kind: Literal["done", "warning"] = "done"
+
+
+def notice_cookie(session: str, notice: Notice | None, *, secure: bool) -> str:
+    """Return the value of a Set-Cookie header that carries the notice; None takes it away."""
+    value, seconds = "", 0
+    if notice is not None:
+        clipped = msgspec.structs.replace(notice, text=notice.text[:_CHARS])
+        payload = urlsafe_b64encode(msgspec.json.encode(clipped))
+        value, seconds = f"{payload.decode()}.{_signature(session, payload)}", _SECONDS
+    return f"{COOKIE}={value}; Path=/console; Max-Age={seconds}; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"
+
+
+def read_notice(session: str, value: str) -> Notice | None:
+    """Return the notice in the cookie's value, None for one that this session was not given."""
+    payload, _, signature = value.partition(".")
+    if not hmac.compare_digest(_signature(session, payload.encode()).encode(), signature.encode()):
+        return None
+    try:
+        return msgspec.json.decode(urlsafe_b64decode(payload.encode()), type=Notice)
+    except (ValueError, msgspec.MsgspecError):
+        return None
+
+
+def _signature(session: str, payload: bytes) -> str:
+    return hmac.digest(session.encode(), _PURPOSE + payload, "sha256").hex()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSignIn:
+    """Another way to prove who one is, a link on the sign-in page; `path` starts it and comes back to the console."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """The outside of a page. `status_of` and `log_failure` are the API's own, so that both treat errors alike."""
+
+    desk: Desk
+    base_url: str  # as in the settings, "" where it is the Host that browsers ask for
+    known_actions: tuple[str, ...]
+    known_types: tuple[str, ...]
+    status_of: Callable[[Exception], int]
+    log_failure: Callable[[str, Exception, str], None]
+    limits: RateLimits | None = None
+    sign_in_ways: tuple[OtherSignIn, ...] = ()
+
 
 HOME = "/console"
 THEMES = ("auto", "light", "dark")
@@ -99,7 +161,7 @@ class Visit:
         if status is None:
             status = 200 if problem is None else self.outside.status_of(problem)
         cookies = self.request.headers.get("cookie", "")
-        notice = notices.read_notice(self.session, sent_cookie(cookies, notices.COOKIE)) if self.session else None
+        notice = read_notice(self.session, sent_cookie(cookies, COOKIE)) if self.session else None
         organizations = await self._organizations()
         current = next((row for row in organizations if row.id == organization_id), None)
         theme = sent_cookie(cookies, THEME_COOKIE)
@@ -124,7 +186,7 @@ class Visit:
         )
         response = HTMLResponse(text, status, HEADERS)
         if notice is not None:
-            response.headers.append("Set-Cookie", notices.notice_cookie(self.session, None, secure=self.is_secure))
+            response.headers.append("Set-Cookie", notice_cookie(self.session, None, secure=self.is_secure))
         return response
 
     async def may(self, organization_id: str) -> May:
@@ -144,7 +206,7 @@ class Visit:
         response = RedirectResponse(path, 303, HEADERS)
         if said:
             notice = Notice(said, "warning" if warning else "done")
-            response.headers.append("Set-Cookie", notices.notice_cookie(self.session, notice, secure=self.is_secure))
+            response.headers.append("Set-Cookie", notice_cookie(self.session, notice, secure=self.is_secure))
         return response
 
     def header_map(self) -> Mapping[str, str]:
@@ -158,3 +220,24 @@ class Visit:
             return await list_organizations(self.desk, self.signed_in)
         except NotAuthenticated:
             return []  # the page is about to say so
+
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page, or what one of its forms is sent to. A public one is for those who have not signed in."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    handler: Handler
+    public: bool = False
+
+
+async def names_of_people(visit: Visit, organization_id: str) -> Mapping[str, str]:
+    """Return the names of an organization's users by their ids; those that the caller may not read are not there."""
+    try:
+        return {view.row.id: view.row.name for view in await list_users(visit.desk, visit.actor, organization_id)}
+    except NotAllowed:
+        return {}
