@@ -103,7 +103,7 @@ def _launchbay(*command: str, **settings: str) -> "subprocess.Popen[str]":
         "LAUNCHBAY_LOG_FORMAT": "json",
         **{f"LAUNCHBAY_{name.upper()}": value for name, value in settings.items()},
     }
-    program = [sys.executable, "-m", "launchbay.bootstrap.main", *command]
+    program = [sys.executable, "-m", "launchbay.cli.main", *command]
     return subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environment)
 
 

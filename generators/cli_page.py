@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import click
 
-from launchbay.bootstrap.main import SECTIONS, main
 from launchbay.cli.commands import sharing_options
+from launchbay.cli.main import SECTIONS, main
 from launchbay.cli.verbs import nouns
 
 

@@ -9,7 +9,7 @@ from generators.console_gallery import console_pages
 from generators.limits_page import limits_table
 from generators.words import ROOT, Schema
 from launchbay.auth.permissions import OTHER_SPELLINGS, Permission
-from launchbay.cli.exit_codes import MEANINGS
+from launchbay.cli.output import MEANINGS
 
 REFERENCE = Path("docs/reference")
 MARK = "<!-- Below this line `python -m generators` writes. -->"

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 from argon2 import PasswordHasher
 
+from launchbay.app.build import Parts, started
 from launchbay.auth.authentication import Passwords
-from launchbay.bootstrap.parts import Parts, started
 from launchbay.clock import Clock
 from launchbay.ids import is_id, new_id
 from launchbay.settings import Settings

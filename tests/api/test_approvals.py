@@ -51,7 +51,7 @@ def clock() -> MovableClock:
 async def api(databases: Databases, clock: MovableClock) -> AsyncIterator[Api]:
     url = databases.create()
     with pytest.MonkeyPatch.context() as quickly:
-        quickly.setattr("launchbay.bootstrap.parts.APPROVALS_S", 0.05)
+        quickly.setattr("launchbay.app.build.APPROVALS_S", 0.05)
         async with running_api(url, clock, engine_concurrency=5) as api:
             yield api
     databases.drop(url)

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
+from launchbay.app.build import started
 from launchbay.auth.secret_key import read_secret_key
-from launchbay.bootstrap.main import main
-from launchbay.bootstrap.parts import started
+from launchbay.cli.main import main
 from launchbay.errors import CannotStart
 from launchbay.postgres.backup import back_up
 from launchbay.settings import Settings
@@ -37,7 +37,7 @@ def launchbay(*arguments: str) -> tuple[int, str, str]:
 
 def launchbay_process(*arguments: str) -> tuple[int, str, str]:
     """Run a command as a process, which may go on and serve."""
-    command = [sys.executable, "-m", "launchbay.bootstrap.main", *arguments]
+    command = [sys.executable, "-m", "launchbay.cli.main", *arguments]
     given = {name: value for name, value in os.environ.items() if not name.startswith("LAUNCHBAY_")}
     run = subprocess.run(command, check=False, capture_output=True, text=True, env=given, timeout=120)
     return run.returncode, run.stdout, run.stderr

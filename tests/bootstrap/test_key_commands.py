@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from launchbay.actions import registry
 from launchbay.auth.secret_key import FILE_NAME, KeyFile, SecretKey, read_secret_key
-from launchbay.bootstrap.main import main
+from launchbay.cli.main import main
 from launchbay.store import keys
 from launchbay.usecases.sealing import SEALED
 from tests.api.running import Api, accepted, running_api

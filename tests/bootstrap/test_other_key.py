@@ -7,8 +7,8 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from launchbay.bootstrap.main import main
-from launchbay.bootstrap.parts import check_secret_key, started
+from launchbay.app.build import check_secret_key, started
+from launchbay.cli.main import main
 from launchbay.errors import CannotStart
 from launchbay.settings import Settings
 from tests.durability.servers import Process

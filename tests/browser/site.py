@@ -84,7 +84,7 @@ def running_site(directory: Path, **settings: str) -> Iterator[Site]:
         "LOG_LEVEL": "warning",
         **settings,
     }
-    command = [sys.executable, "-m", "launchbay.bootstrap.main", "serve", "--port", "0", "--data-dir", str(directory)]
+    command = [sys.executable, "-m", "launchbay.cli.main", "serve", "--port", "0", "--data-dir", str(directory)]
     log = directory / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -7,7 +7,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from launchbay.bootstrap.main import main
+from launchbay.cli.main import main
 from tests.api.running import EMAIL, PASSWORD
 from tests.docs.served import Bay
 

@@ -6,8 +6,8 @@ import sys
 import click
 import pytest
 
-from launchbay.bootstrap.main import SECTIONS, main
-from launchbay.cli.extensions import ADDED
+from launchbay.cli.commands import ADDED
+from launchbay.cli.main import SECTIONS, main
 from launchbay.cli.verbs import noun_and_verb, nouns
 from launchbay.client.core import Call, OperationSpec
 from launchbay.client.operation import operation
@@ -24,7 +24,7 @@ LEAVES = sorted(
 def test_every_operation_is_a_verb_of_a_noun_in_the_help() -> None:
     reachable = {operation: noun for noun, verbs in nouns().items() for operation in verbs.values()}
     assert set(reachable) == {endpoint.operation_id for endpoint in ENDPOINTS}
-    assert set(reachable.values()) <= set(ENTRIES), "give the noun a line in cli/noun_names.py"
+    assert set(reachable.values()) <= set(ENTRIES), "give the noun a line in cli/lazy.py"
 
 
 @pytest.mark.parametrize("words", LEAVES, ids=" ".join)
@@ -36,7 +36,7 @@ def test_every_command_explains_itself(words: tuple[str, ...], shell: Shell) -> 
 
 def test_the_help_loads_no_command() -> None:
     script = (
-        "import sys; from launchbay.bootstrap.main import main; main(['--help'], standalone_mode=False);"
+        "import sys; from launchbay.cli.main import main; main(['--help'], standalone_mode=False);"
         "print([name for name in ('httpx', 'rich', 'yaml', 'msgspec', 'psycopg', 'uvicorn') if name in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
@@ -61,7 +61,7 @@ def test_completion_offers_commands_verbs_and_options() -> None:
     def completed(*words: str) -> list[str]:
         environ = {"_LAUNCHBAY_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["launchbay", *words])}
         environ["COMP_CWORD"] = str(len(words))
-        script = "from launchbay.bootstrap.main import main; main(prog_name='launchbay')"
+        script = "from launchbay.cli.main import main; main(prog_name='launchbay')"
         command = [sys.executable, "-c", script]
         told = subprocess.run(command, check=False, capture_output=True, text=True, env=environ).stdout
         return [line.partition(",")[2] for line in told.splitlines()]

@@ -7,7 +7,7 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
-from launchbay.cli.credentials import FileStore, KeyringStore, Secrets, store
+from launchbay.cli.connection import FileStore, KeyringStore, Secrets, store
 from tests.api.running import EMAIL, PASSWORD
 from tests.cli.shell import Shell
 from tests.docs.served import Bay

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.cli.directory.contents import file_name, object_name
-from launchbay.cli.directory.yaml_text import yaml_text
+from launchbay.cli.directory.contents import file_name, object_name, yaml_text
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
 from tests.cli.shell import Shell

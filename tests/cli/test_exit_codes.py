@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.cli.exit_codes import ExitCode
-from launchbay.cli.failures import Missing, code_of
+from launchbay.cli.output import ExitCode, Missing, code_of
 from launchbay.client import (
     ApiError,
     BadRequest,
@@ -90,7 +89,7 @@ def test_an_interrupted_wait_gets_130_and_leaves_the_instance_alone(cli: Shell, 
         "LAUNCHBAY_KEYRING": "off",
         "PYTHONUNBUFFERED": "1",
     }
-    command = interruptible(sys.executable, "-m", "launchbay.bootstrap.main", "launch", "interrupted", "--wait")
+    command = interruptible(sys.executable, "-m", "launchbay.cli.main", "launch", "interrupted", "--wait")
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
     assert process.stderr is not None
     told = process.stderr.readline()

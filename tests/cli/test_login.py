@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.cli.profiles import write_private
+from launchbay.cli.connection import write_private
 from launchbay.client import Client
 from tests.api.running import EMAIL, PASSWORD
 from tests.cli.shell import Shell

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.cli.diagrams import Dot, Mermaid
+from launchbay.cli.manifests import Dot, Mermaid
 from tests.cli.shell import Shell
 
 ROOT = Path(__file__).parents[2]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.cli.printable import printable
+from launchbay.cli.output import printable
 from tests.cli.shell import Shell
 
 

@@ -6,7 +6,7 @@ import sys
 
 from tests.cli.shell import Shell
 
-SCRIPT = "from launchbay.bootstrap.main import main; main(prog_name='launchbay')"
+SCRIPT = "from launchbay.cli.main import main; main(prog_name='launchbay')"
 
 
 def completed(cli: Shell, *words: str) -> list[str]:

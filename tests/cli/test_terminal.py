@@ -8,7 +8,7 @@ from tests.cli.shell import Shell
 from tests.client.serving import SLOW
 from tests.demo.terminal import plain, run_in_terminal
 
-COMMAND = (sys.executable, "-m", "launchbay.bootstrap.main")
+COMMAND = (sys.executable, "-m", "launchbay.cli.main")
 
 
 def drawn(cli: Shell, *words: str, columns: int) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.cli.values import document, duration_ms, mapping, moment_ms, text_or_file
+from launchbay.cli.inputs import document, duration_ms, mapping, moment_ms, text_or_file
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.interruptible import interruptible
 
-COMMAND = (sys.executable, "-m", "launchbay.bootstrap.main", "demo")
+COMMAND = (sys.executable, "-m", "launchbay.cli.main", "demo")
 WITHIN_S = 60.0
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.demo.background import Background
+from launchbay.demo.processes import Background
 from tests.demo.terminal import await_true
 
 SLEEP = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)")

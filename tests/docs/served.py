@@ -86,7 +86,7 @@ def served() -> Iterator[Bay]:
     """Start `launchbay serve` on an empty directory, and end it after use."""
     with place() as directory:
         log = directory / "serve.log"
-        command = [sys.executable, "-m", "launchbay.bootstrap.main", "serve", "--port", "0", "--data-dir"]
+        command = [sys.executable, "-m", "launchbay.cli.main", "serve", "--port", "0", "--data-dir"]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*command, str(directory / "data")],

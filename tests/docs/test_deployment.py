@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from launchbay.bootstrap.main import main
+from launchbay.cli.main import main
 from launchbay.settings import Settings
 
 FILES = sorted(path for path in Path("deploy").rglob("*") if path.is_file())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.bootstrap.answers_file import read_answers_file
+from launchbay.app.machines import read_answers_file
 from launchbay.machines.dry_run import DryRun
 from launchbay.machines.registry import Providers
 from launchbay.manifest.policies import read_policies

@@ -8,8 +8,8 @@ import pytest
 from generators.words import ROOT
 from launchbay import limits
 from launchbay.auth.permissions import OTHER_SPELLINGS, Permission
-from launchbay.bootstrap.main import SECTIONS
-from launchbay.cli.exit_codes import MEANINGS, ExitCode
+from launchbay.cli.main import SECTIONS
+from launchbay.cli.output import MEANINGS, ExitCode
 from launchbay.cli.verbs import nouns
 from launchbay.web.endpoints import ENDPOINTS
 from tests.docs.pages import DOCS

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.bootstrap.main import SECTIONS
-from launchbay.cli.directory.reading import read_directory
-from launchbay.cli.extensions import ADDED
+from launchbay.cli.commands import ADDED
+from launchbay.cli.directory.contents import read_directory
+from launchbay.cli.main import SECTIONS
 from launchbay.cli.verbs import nouns
 from launchbay.client import Client
 from tests.docs.pages import DOCS, blocks

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from launchbay.bootstrap.main import main
-from launchbay.manifest_tests import reading
+from launchbay.cli.main import main
+from launchbay.manifest_tests import suite
 from launchbay.manifest_tests.suite import Verb
 from tests.docs.pages import DOCS, blocks
 
@@ -44,7 +44,7 @@ def test_the_example_that_fails_prints_what_the_page_shows(tmp_path: Path, monke
 
 def test_the_environment_of_the_page_can_be_read() -> None:
     text = f"{PART.text}tests: {{ a: [launch] }}\n"
-    found = reading.read_suite(Path("a.test.yml"), text.encode())
+    found = suite.read_suite(Path("a.test.yml"), text.encode())
     assert found.services["notes"]["add"] == {"id": 7}
 
 

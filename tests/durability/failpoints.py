@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Literal
 
-from launchbay.bootstrap.main import main
+from launchbay.cli.main import main
 from tests.durability.seeded import DEFECTS
 
 SENT_S = 0.03  # an answer is on its way when the event loop has come round

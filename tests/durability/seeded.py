@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 from unittest.mock import patch
 
-from launchbay.bootstrap.main import main
+from launchbay.cli.main import main
 from launchbay.engine.journal import PostgresJournal
 from launchbay.machines import remote_commands
 from launchbay.machines.clouds.driver import Node

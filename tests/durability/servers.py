@@ -103,7 +103,7 @@ class Process:
     def _program(self) -> list[str]:
         if self.failpoint is not None:
             return ["tests.durability.failpoints", self.seed or "none"]
-        return ["launchbay.bootstrap.main"] if self.seed is None else ["tests.durability.seeded", self.seed]
+        return ["launchbay.cli.main"] if self.seed is None else ["tests.durability.seeded", self.seed]
 
     def _environment(self) -> dict[str, str]:
         return {

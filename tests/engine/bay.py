@@ -16,7 +16,7 @@ import msgspec
 import psycopg
 
 from launchbay.actions.registry import BUILT_IN, Registry
-from launchbay.bootstrap.parts import started
+from launchbay.app.build import started
 from launchbay.engine.worker import Engine
 from launchbay.ids import new_id
 from launchbay.manifest.compiler import compile_manifest

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from launchbay.actions.registry import Registry
-from launchbay.bootstrap import parts
+from launchbay.app import build
 from launchbay.engine.worker import Engine
 from tests.engine.bay import Bay
 
@@ -18,7 +18,7 @@ async def bay(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """An organization on a fresh database, and what runs jobs in it."""
     async with Bay(database_url, tmp_path) as made:
         monkeypatch.setattr(Registry, "load", made.actions)
-        monkeypatch.setattr(parts, "prepare", no_migration)
+        monkeypatch.setattr(build, "prepare", no_migration)
         yield made
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from launchbay.actions.registry import Registry
-from launchbay.bootstrap import parts
+from launchbay.app import build
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.planning import plan_deletion, plan_run
@@ -169,8 +169,8 @@ async def test_a_job_survives_an_outage_of_the_database(directory: Path, monkeyp
     )
     postgres = await asyncio.to_thread(EmbeddedPostgres.start, directory)
     try:
-        await parts.prepare(postgres.url)
-        monkeypatch.setattr(parts, "prepare", no_migration)
+        await build.prepare(postgres.url)
+        monkeypatch.setattr(build, "prepare", no_migration)
         async with Bay(postgres.url, directory) as bay:
             monkeypatch.setattr(Registry, "load", bay.actions)
             async with bay.working():

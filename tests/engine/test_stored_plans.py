@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from launchbay.bootstrap.parts import started
+from launchbay.app.build import started
 from launchbay.errors import Conflict
 from launchbay.model.job import PLAN_VERSION, Plan, read_plan
 from launchbay.settings import Settings

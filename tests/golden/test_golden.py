@@ -20,7 +20,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 import launchbay
 from launchbay.auth.permissions import Permission
-from launchbay.bootstrap.main import main
+from launchbay.cli.main import main
 from launchbay.console.app import PAGES
 from launchbay.settings import Settings
 from launchbay.telemetry import metrics

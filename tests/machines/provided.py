@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from launchbay.app.machines import CheckedReach
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import Errand, Parts, Pooled
-from launchbay.machines.dialling import CheckedReach
 from tests.machines.hosts import Hosts
 
 

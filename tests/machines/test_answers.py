@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from launchbay.bootstrap.answers_file import read_answers_file
+from launchbay.app.machines import read_answers_file
 from launchbay.errors import CannotStart
 from launchbay.machines.dry_run import Answer, Answers, of_policies
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from textwrap import dedent
 
-from launchbay.manifest_tests.reading import read_suite
-from launchbay.manifest_tests.running import Outcome, Workbench
+from launchbay.manifest_tests.runner import Outcome, Workbench
+from launchbay.manifest_tests.suite import read_suite
 
 WORKBENCH = Workbench()
 

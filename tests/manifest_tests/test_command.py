@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from launchbay.bootstrap.main import main
+from launchbay.cli.main import main
 
 MANIFEST = "launch: {steps: [{s: {action: registerLogPath}}], return: {x: {value: 1}}}"
 GOOD = "tests: {it works: [{launch: null, expect: {values: {x: 1}}}], it works too: [launch]}"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launchbay.manifest.compiler import compile_manifest
-from launchbay.manifest_tests.reading import read_suite
+from launchbay.manifest_tests.suite import read_suite
 from tests.api.stand_ins import stand_ins
 from tests.api.test_public_manifests import RUNS
 from tests.manifest.compiling import ACTIONS, REAL, needs_real

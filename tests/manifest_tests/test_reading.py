@@ -7,8 +7,7 @@ import pytest
 
 from launchbay.errors import InvalidManifest
 from launchbay.machines.dry_run import Answer
-from launchbay.manifest_tests.reading import is_suite, read_suite, suite_of
-from launchbay.manifest_tests.suite import Suite, Verb
+from launchbay.manifest_tests.suite import Suite, Verb, is_suite, read_suite, suite_of
 
 PATH = Path("/bay/shop.test.yml")
 WHOLE = """

@@ -10,8 +10,8 @@ import pytest
 
 from launchbay import plugins
 from launchbay.actions.contract import ENTRY_POINT_GROUP, ActionCall, ActionParameter
-from launchbay.manifest_tests.reading import read_suite
-from launchbay.manifest_tests.running import Workbench
+from launchbay.manifest_tests.runner import Workbench
+from launchbay.manifest_tests.suite import read_suite
 from tests.manifest_tests.suites import outcomes, told
 
 SHOP = """

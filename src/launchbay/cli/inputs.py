@@ -1,29 +1,217 @@
 """Arguments of operations as arguments and options of commands: what users type, and how it becomes a value."""
 
 import inspect
+import json
+import re
+import sys
+import time
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
 import click
 import msgspec
+from click.shell_completion import CompletionItem
 
-from launchbay.cli import values
-from launchbay.cli.connection import Connection
-from launchbay.cli.suggestions import completing
+from launchbay.cli.connection import Connection, connect
 from launchbay.cli.verbs import AnyOperation
+from launchbay.client import ClientError, Retries
 from launchbay.client.types import Marker
+from launchbay.errors import InvalidManifest
+from launchbay.manifest.reader import read
+from launchbay.manifest.tree import plain
+
+PATIENCE_S = 2.0
+
+
+def _applications(connection: Connection) -> Iterable[str]:
+    return (each.name for each in connection.client.list_applications(connection.names.organization()))
+
+
+def _environments(connection: Connection) -> Iterable[str]:
+    return (each.name for each in connection.client.list_environments(connection.names.organization()))
+
+
+def _instances(connection: Connection) -> Iterable[str]:
+    return (each.name for each in connection.names.instances(None) if each.status != "Destroyed")
+
+
+def _revisions(connection: Connection) -> Iterable[str]:
+    for application in connection.client.list_applications(connection.names.organization()):
+        for revision in connection.client.list_revisions(application.id):
+            yield f"{application.name}/{revision.name}"
+
+
+def _roles(connection: Connection) -> Iterable[str]:
+    return (each.name for each in connection.client.list_roles(connection.names.organization()))
+
+
+def _services(connection: Connection) -> Iterable[str]:
+    return (each.name for each in connection.client.list_services(connection.names.organization()))
+
+
+def _tokens(connection: Connection) -> Iterable[str]:
+    return (each.label for each in connection.client.list_tokens())
+
+
+def _users(connection: Connection) -> Iterable[str]:
+    return (each.email for each in connection.client.list_users(connection.names.organization()))
+
+
+def _workflows(connection: Connection, given: Mapping[str, Any]) -> Iterable[str]:
+    """Return the workflows of the instance that stands before, in the same command."""
+    instance = connection.names.instance(str(given.get("instance_id")))
+    return connection.client.read_instance(instance).available_workflows
+
+
+_NAMES: Mapping[str, Callable[[Connection], Iterable[str]]] = {
+    "application": _applications,
+    "environment": _environments,
+    "instance": _instances,
+    "revision": _revisions,
+    "role": _roles,
+    "service": _services,
+    "token": _tokens,
+    "user": _users,
+}
+
+
+def suggest(noun: str, ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the names of things of a kind that begin so; none where nobody is signed in or the server is away."""
+    names: Iterable[str] = ()
+    with suppress(ClientError, click.ClickException), ctx:
+        given = ctx.params
+        connection = connect(
+            given.get("profile"), given.get("organization"), None, timeout_s=PATIENCE_S, retries=Retries(attempts=1)
+        )
+        found = _workflows(connection, given) if noun == "workflow" else _NAMES[noun](connection)
+        names = sorted({name for name in found if name.startswith(incomplete)})
+    return [CompletionItem(name) for name in names]
+
+
+def completing(noun: str) -> dict[str, Any]:
+    """Return what makes a parameter suggest names of a kind; nothing for kinds that have none."""
+    return {"shell_complete": partial(suggest, noun)} if noun in _NAMES or noun == "workflow" else {}
+
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_PART = re.compile(r"([0-9]+)(ms|s|m|h|d|w)")
+NEVER = -1
+
+
+def duration_ms(text: str) -> int:
+    """Return milliseconds: `90s`, `1h30m`, `2d`, `never` (-1), or plain milliseconds."""
+    stripped = text.strip().lower()
+    if stripped in {"never", "-1"}:
+        return NEVER
+    if stripped.isdecimal():
+        return int(stripped)
+    parts = _PART.findall(stripped)
+    if not parts or "".join(number + unit for number, unit in parts) != stripped:
+        raise click.UsageError(
+            f"{text!r} is no duration. Write it as 90s, 1h30m, 2d or never; plain digits are milliseconds."
+        )
+    return sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
+
+
+def moment_ms(text: str) -> int:
+    """Return milliseconds since the Unix epoch: `+2h` from now, `2026-12-24T18:00`, `never` (-1), or plain ones."""
+    stripped = text.strip()
+    if stripped.startswith("+"):
+        return int(time.time() * 1000) + duration_ms(stripped[1:])
+    if stripped.isdecimal() or stripped in {"never", "-1"}:
+        return duration_ms(stripped)
+    try:
+        return int(datetime.fromisoformat(stripped).astimezone().timestamp() * 1000)
+    except ValueError:
+        message = f"{text!r} is no moment. Write it as +2h, 2026-12-24T18:00, 2026-12-24T18:00+01:00 or never."
+        raise click.UsageError(message) from None
+
+
+def text_or_file(text: str) -> str:
+    """Return a text, or with `@FILE` what is in the file; `@-` is the standard input."""
+    return file_text(text[1:]) if text.startswith("@") and len(text) > 1 else text
+
+
+def file_text(name: str) -> str:
+    """Return the text of a file; `-` is the standard input."""
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise click.UsageError(f"{name} cannot be read: {reason}.") from error
+
+
+def json_file(name: str) -> Any:
+    """Return the value of a file of JSON; `-` is the standard input."""
+    try:
+        return json.loads(file_text(name))
+    except ValueError as error:
+        raise click.UsageError(f"{name} is no JSON: {error}.") from error
+
+
+def document(text: str, what: str) -> Any:
+    """Return the value of a text of JSON or YAML."""
+    try:
+        return plain(read(text.encode()))
+    except InvalidManifest as error:
+        sentence = error.sentences[0].replace("The manifest", "It")
+        raise click.UsageError(f"{what} is neither JSON nor YAML. {sentence}") from error
+
+
+def mapping(items: Sequence[str]) -> Mapping[str, Any] | None:
+    """Return the map of items such as `NAME=TEXT`, `NAME:=JSON`, `@FILE` and `{"name": …}`; later ones win.
+
+    None without any item.
+    """
+    if not items:
+        return None
+    found: dict[str, Any] = {}
+    for item in items:
+        name, sign, value = _parted(item)
+        if sign == "=":
+            found[name] = text_or_file(value)
+        elif sign == ":=":
+            found[name] = _json(value, item)
+        else:
+            whole = document(text_or_file(item), item)
+            if not isinstance(whole, dict):
+                raise click.UsageError(f"{item} holds no map. Write NAME=TEXT, NAME:=JSON, or @FILE with a map in it.")
+            found.update(whole)
+    return found
+
+
+def _parted(item: str) -> tuple[str, str, str]:
+    if item.startswith(("@", "{")):
+        return "", "", ""
+    before, equals, value = item.partition("=")
+    if not equals or not before.rstrip(":"):
+        raise click.UsageError(
+            f"{item!r} is not of the form NAME=TEXT. Other forms: NAME:=JSON, @FILE, or a map in JSON."
+        )
+    return (before[:-1], ":=", value) if before.endswith(":") else (before, "=", value)
+
+
+def _json(value: str, item: str) -> Any:
+    try:
+        return json.loads(text_or_file(value))
+    except ValueError as error:
+        message = f"{item!r}: what follows := is not JSON ({error}). With = in its place it is a text."
+        raise click.UsageError(message) from error
+
 
 Read = Callable[[Any, Connection, Mapping[str, Any]], Any]
-
 _NAMED = {"application", "environment", "instance", "revision", "role", "service", "token", "user", "webhook", "zone"}
 _LISTS = {"environments": "environment", "services": "service"}
 _MAPPINGS = {"parameters", "arguments", "user_data"}
 _SECRET = {"password", "current_password", "new_password", "repeated"}
 _ORGANIZATION = {"organization_id", "organization"}
-_FILES: Mapping[str, Callable[[str], Any]] = {"text": values.file_text, "archive": values.json_file}
+_FILES: Mapping[str, Callable[[str], Any]] = {"text": file_text, "archive": json_file}
 _PAIRS = "NAME=TEXT, NAME:=JSON, @FILE or a map in JSON; may be repeated."
 
 
@@ -38,11 +226,11 @@ class _Form:
 
 _FORMS = {
     "destroy_interval": _Form(
-        values.duration_ms, "How long until it is destroyed: 90s, 1h30m, 2d or never; an hour by default.", "DURATION"
+        duration_ms, "How long until it is destroyed: 90s, 1h30m, 2d or never; an hour by default.", "DURATION"
     ),
-    "interval": _Form(values.duration_ms, "How long from now: 90s, 1h30m, 2d, or 0.", "DURATION"),
-    "destroy_at": _Form(values.moment_ms, "When it is destroyed: +2h, 2026-12-24T18:00 or never.", "MOMENT"),
-    "permissions": _Form(values.text_or_file, "The role's text, or @FILE.", "TEXT"),
+    "interval": _Form(duration_ms, "How long from now: 90s, 1h30m, 2d, or 0.", "DURATION"),
+    "destroy_at": _Form(moment_ms, "When it is destroyed: +2h, 2026-12-24T18:00 or never.", "MOMENT"),
+    "permissions": _Form(text_or_file, "The role's text, or @FILE.", "TEXT"),
 }
 
 
@@ -160,7 +348,7 @@ def _reader(name: str, annotation: Any) -> Read:
     elif name in _FORMS:
         read = partial(_formed, _FORMS[name].read)
     elif kind is Mapping:
-        read = partial(_formed, values.mapping)
+        read = partial(_formed, mapping)
     elif kind is Sequence:
         read = partial(_formed, partial(_items, get_args(_bare(annotation))[0]))
     elif name in {"path", "touching"}:
@@ -203,7 +391,7 @@ def _items(inner: Any, given: Sequence[str]) -> Any:
         return [Marker(name=name) for name in given]
     if inner is str:
         return list(given) or None
-    found = [item for text in given for item in _listed(values.document(values.text_or_file(text), text))]
+    found = [item for text in given for item in _listed(document(text_or_file(text), text))]
     try:
         return msgspec.convert(found, list[inner])
     except msgspec.ValidationError as error:

@@ -4,11 +4,9 @@ from typing import Any
 
 import click
 
-from launchbay.cli.commands import connected, sharing_options
-from launchbay.cli.extensions import waiting_options
-from launchbay.cli.failures import RemoteCommand
+from launchbay.cli.commands import connected, sharing_options, waiting_options
 from launchbay.cli.following import progress_here, settled
-from launchbay.cli.output import show
+from launchbay.cli.output import RemoteCommand, show
 from launchbay.client.types import InstanceSummary
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}

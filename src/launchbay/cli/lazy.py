@@ -73,3 +73,26 @@ def no_such(what: str, name: str, known: Sequence[str]) -> str:
     shown = [each for each in known if each.lower() in near]
     hint = f" Did you mean {' or '.join(repr(each) for each in shown)}?" if shown else ""
     return f"There is no {what}.{hint}"
+
+
+NOUNS: Mapping[str, str] = {
+    "account": "Your password.",
+    "application": "Applications, their launch and their instances.",
+    "approval": "What workflows ask people.",
+    "audit": "Who changed what, and when.",
+    "environment": "Environments: policies, markers, properties, services.",
+    "instance": "Instances: status, workflows, schedules, log, events.",
+    "job": "Jobs of instances: steps, cancelling, resuming.",
+    "manifest": "Manifests of applications, by version.",
+    "organization": "Organizations.",
+    "page": "The pages of the server, as text.",
+    "permission": "Why somebody may do something, or not.",
+    "revision": "Named revisions of applications.",
+    "role": "Roles and their permissions.",
+    "server": "Whether the server is well, and its description.",
+    "service": "Services, their types and commands.",
+    "token": "Refresh tokens.",
+    "user": "Users and the roles that they hold.",
+    "webhook": "Webhooks and their deliveries.",
+    "zone": "Zones that services can be in.",
+}

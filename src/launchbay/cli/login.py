@@ -7,14 +7,19 @@ from urllib.parse import urlsplit
 
 import click
 
-from launchbay.cli.credentials import Secrets, store
-from launchbay.cli.exit_codes import ExitCode
-from launchbay.cli.extensions import token_of
-from launchbay.cli.failures import Failed, RemoteCommand
+from launchbay.cli.commands import token_of
+from launchbay.cli.connection import (
+    OUTPUTS,
+    Profile,
+    Secrets,
+    chosen_name,
+    read_configuration,
+    store,
+    write_configuration,
+)
 from launchbay.cli.lazy import HelpfulGroup, no_such
 from launchbay.cli.names import Names
-from launchbay.cli.output import show
-from launchbay.cli.profiles import OUTPUTS, Profile, chosen_name, read_configuration, write_configuration
+from launchbay.cli.output import ExitCode, Failed, RemoteCommand, show
 from launchbay.client import Basic, Client, ClientError, RefreshToken, Retries
 
 _HERE = {"localhost", "127.0.0.1", "::1"}

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from launchbay.cli.failures import Missing
 from launchbay.cli.lazy import no_such
+from launchbay.cli.output import Missing
 from launchbay.client import Client
 from launchbay.client.types import InstanceSummary
 

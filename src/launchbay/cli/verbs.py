@@ -5,7 +5,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from launchbay.cli.noun_names import NOUNS
+from launchbay.cli.lazy import NOUNS
 from launchbay.client import Operations
 from launchbay.client.operation import EventOperation, ListOperation, Operation
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from launchbay.machines.dry_run import fits
+from launchbay.manifest_tests.recorder import Performed
 from launchbay.manifest_tests.suite import Expectation, Expected, ExpectedStep
-from launchbay.manifest_tests.watching import Performed
 from launchbay.model.instance import InstanceStatus
 
 _SHOWN_CHARS = 300

@@ -1,13 +1,18 @@
 """What a file of manifest tests says (docs/reference/manifest-tests.md). Each thing knows its line."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from launchbay.machines.dry_run import Answers
+from launchbay.actions.parameters import parse_duration_s
+from launchbay.machines.dry_run import Answers, read_answers
+from launchbay.manifest.reader import read
+from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, is_null, kind_of, plain
 from launchbay.model.environment import EnvironmentView
+from launchbay.model.findings import Findings
+from launchbay.model.instance import InstanceStatus
 
 Services = Mapping[str, Mapping[str, Any]]  # interface → pin → a command's results, or a signal's value
 
@@ -90,3 +95,202 @@ class Suite:
     services: Services
     answers: Answers
     cases: tuple[Case, ...]
+
+
+_ENDINGS = (".test.yml", ".test.yaml")
+_SUITE = ("manifest", "applications", "environment", "answers", "tests")
+_ENVIRONMENT = ("markers", "properties", "policies", "services")
+_OF_VERB: Mapping[Verb, tuple[str, ...]] = {
+    Verb.LAUNCH: ("parameters", "destroyInterval"),
+    Verb.RUN: ("parameters",),
+    Verb.RECONFIGURE: ("parameters",),
+    Verb.WAIT: (),
+    Verb.DESTROY: (),
+}
+_EXPECTED = ("status", "error", "values", "like", "steps", "not-steps", "workflows", "machines", "log")
+_STEP = ("step", "component", "action", "parameters")
+_FINAL = (InstanceStatus.RUNNING, InstanceStatus.FAILED, InstanceStatus.DESTROYED)
+_LONGEST_S = 10 * 366 * 86_400.0
+_NOTHING: Mapping[str, Node] = {}
+
+
+def is_suite(path: Path) -> bool:
+    """Tell whether a file is one of tests, by its name; others are manifests."""
+    return path.name.endswith(_ENDINGS)
+
+
+def suite_of(manifest: Path) -> Path:
+    """Return the file of tests beside a manifest."""
+    beside = [manifest.with_name(manifest.stem + ending) for ending in _ENDINGS]
+    return next((path for path in beside if path.exists()), beside[0])
+
+
+def read_suite(path: Path, data: bytes) -> Suite:
+    """Return the tests in `data`. Raises InvalidManifest with a finding for everything that is wrong."""
+    findings = Findings()
+    suite = _Reader(path, findings).suite(read(data))
+    findings.raise_errors()
+    return suite
+
+
+class _Reader:
+    def __init__(self, path: Path, findings: Findings) -> None:
+        self._path = path
+        self._findings = findings
+
+    def suite(self, document: Node) -> Suite:
+        parts = self._map(document, "the file", _SUITE)
+        environment = self._map(parts.get("environment"), "'environment'", _ENVIRONMENT)
+        services = self._map(environment.get("services"), "'services'")
+        applications = self._map(parts.get("applications"), "'applications'")
+        manifest = self._text(parts.get("manifest"), "'manifest'") or self._beside()
+        tests = self._map(parts.get("tests"), "'tests'")
+        if not tests:
+            self._findings.error(
+                "MissingKey", "There are no tests; put them below 'tests', each with a name.", document
+            )
+        return Suite(
+            path=self._path,
+            manifest=self._path.parent / manifest,
+            applications={
+                name: self._path.parent / (self._text(node, f"the application '{name}'") or "")
+                for name, node in applications.items()
+            },
+            environment=EnvironmentView(
+                policies=self._data(environment.get("policies"), "'policies'"),
+                markers=[marker.value for marker in self._texts(environment.get("markers"), "'markers'")],
+                properties=self._data(environment.get("properties"), "'properties'"),
+            ),
+            services={name: self._data(node, f"the service '{name}'") for name, node in services.items()},
+            answers=read_answers(parts.get("answers"), self._findings),
+            cases=tuple(self._case(name, node) for name, node in tests.items()),
+        )
+
+    def _beside(self) -> str:
+        for ending in _ENDINGS:
+            if self._path.name.endswith(ending):
+                return self._path.name.removesuffix(ending) + ending.removeprefix(".test")
+        return self._path.name
+
+    def _case(self, name: str, node: Node) -> Case:
+        acts = self._list(node, f"the test '{name}'")
+        return Case(name, node.line, tuple(act for each in acts for act in self._act(each)))
+
+    def _act(self, node: Node) -> Iterator[Act]:
+        if isinstance(node, ScalarNode) and node.text in set(Verb):
+            node = MappingNode({node.text: ScalarNode(None, "", node.line, node.column)}, {}, node.line, node.column)
+        verbs = [verb for verb in Verb if isinstance(node, MappingNode) and verb in node]
+        if len(verbs) != 1 or not isinstance(node, MappingNode):
+            self._findings.error(
+                "MalformedAct", f"An act is one of: {', '.join(Verb)}. What comes with it follows.", node
+            )
+            return
+        [verb] = verbs
+        parts = self._map(node, f"'{verb}'", (verb, "answers", "expect", *_OF_VERB[verb]))
+        interval = parts.get("destroyInterval")
+        yield Act(
+            verb=verb,
+            line=node.line,
+            subject=self._subject(verb, parts[verb]),
+            seconds=self._seconds(parts[verb], "'wait'") if verb is Verb.WAIT else 0.0,
+            parameters=self._data(parts.get("parameters"), "'parameters'"),
+            destroy_after_s=None if interval is None else self._seconds(interval, "'destroyInterval'"),
+            answers=read_answers(parts.get("answers"), self._findings),
+            expected=self._expectation(parts.get("expect")),
+        )
+
+    def _subject(self, verb: Verb, node: Node) -> str:
+        if verb is Verb.RUN:
+            return self._text(node, "'run'", needed=True) or ""
+        if verb is Verb.RECONFIGURE:
+            return self._text(node, "'reconfigure' (another manifest's path, or nothing)") or ""
+        if verb is not Verb.WAIT and not is_null(node):
+            message = f"'{verb}' takes nothing itself; put what comes with it beside it, such as 'parameters'."
+            self._findings.error("UnexpectedKind", message, node)
+        return ""
+
+    def _expectation(self, node: Node | None) -> Expectation:
+        parts = self._map(node, "'expect'", _EXPECTED)
+        status = self._expected(parts.get("status"), "'status'")
+        if status is not None and status.value not in _FINAL:
+            message = f"After an act an instance is one of: {', '.join(_FINAL)}."
+            self._findings.error("UnknownStatus", message, parts["status"])
+        workflows = parts.get("workflows")
+        machines = parts.get("machines")
+        return Expectation(
+            status=status,
+            error=self._expected(parts.get("error"), "'error'"),
+            values=self._each(parts.get("values"), "'values'"),
+            like={
+                name: Expected(self._text(child, f"'{name}'") or "", child.line)
+                for name, child in self._map(parts.get("like"), "'like'").items()
+            },
+            steps=tuple(self._step(each) for each in self._list(parts.get("steps"), "'steps'")),
+            not_steps=tuple(self._texts(parts.get("not-steps"), "'not-steps'")),
+            workflows=None
+            if workflows is None
+            else Expected([each.value for each in self._texts(workflows, "'workflows'")], workflows.line),
+            machines=None if machines is None else Expected(self._data(machines, "'machines'"), machines.line),
+            log=tuple(self._texts(parts.get("log"), "'log'")),
+        )
+
+    def _step(self, node: Node) -> ExpectedStep:
+        if isinstance(node, ScalarNode):
+            return ExpectedStep(line=node.line, step=node.text)
+        parts = self._map(node, "a step", _STEP)
+        return ExpectedStep(
+            line=node.line,
+            step=self._text(parts.get("step"), "'step'") or "*",
+            component=self._text(parts.get("component"), "'component'"),
+            action=self._text(parts.get("action"), "'action'"),
+            parameters=self._data(parts.get("parameters"), "'parameters'"),
+        )
+
+    def _map(self, node: Node | None, what: str, known: Collection[str] | None = None) -> Mapping[str, Node]:
+        if node is None or is_null(node):
+            return _NOTHING
+        if not isinstance(node, MappingNode):
+            self._findings.error("UnexpectedKind", f"{what} must be a map, but it is {kind_of(node)}.", node)
+            return _NOTHING
+        for key in node.children if known is not None else ():
+            if key not in (known or ()):
+                message = f"{what} knows no '{key[:80]}'; it has: {', '.join(known or ())}."
+                self._findings.error("UnknownKey", message, node.place_of(key))
+        return node.children
+
+    def _list(self, node: Node | None, what: str) -> tuple[Node, ...]:
+        if node is None or is_null(node):
+            return ()
+        if not isinstance(node, SequenceNode):
+            self._findings.error("UnexpectedKind", f"{what} must be a list, but it is {kind_of(node)}.", node)
+            return ()
+        return node.children
+
+    def _data(self, node: Node | None, what: str) -> dict[str, Any]:
+        return {name: plain(child) for name, child in self._map(node, what).items()}
+
+    def _each(self, node: Node | None, what: str) -> dict[str, Expected]:
+        return {name: Expected(plain(child), child.line) for name, child in self._map(node, what).items()}
+
+    def _expected(self, node: Node | None, what: str) -> Expected | None:
+        text = self._text(node, what)
+        return None if node is None or text is None else Expected(text, node.line)
+
+    def _texts(self, node: Node | None, what: str) -> list[Expected]:
+        """Return a list of texts; one text is a list of one."""
+        nodes = (node,) if isinstance(node, ScalarNode) and not is_null(node) else self._list(node, what)
+        return [Expected(self._text(each, what) or "", each.line) for each in nodes]
+
+    def _text(self, node: Node | None, what: str, *, needed: bool = False) -> str | None:
+        if isinstance(node, ScalarNode) and (node.value is not None or not needed):
+            return None if node.value is None else node.text
+        if node is not None:
+            self._findings.error("UnexpectedKind", f"{what} must be a text, but it is {kind_of(node)}.", node)
+        return None
+
+    def _seconds(self, node: Node, what: str) -> float:
+        try:
+            return parse_duration_s(plain(node), longest_s=_LONGEST_S)
+        except ValueError as error:
+            self._findings.error("MalformedDuration", f"{what}: {error}", node)
+            return 0.0

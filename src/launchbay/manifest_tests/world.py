@@ -5,7 +5,7 @@ is due at a time runs when an act lets that time come.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,16 +16,52 @@ from launchbay.manifest.bindings import required_needs
 from launchbay.manifest.configuration import Configured, configure
 from launchbay.manifest.scaling import component_at, expanded, expanded_configuration
 from launchbay.manifest.v1 import outer_names
-from launchbay.manifest_tests.memory_journal import MemoryJournal
-from launchbay.manifest_tests.planting import Ground, Plant, Way
+from launchbay.manifest_tests.launch_tree import Ground, Plant, Way
 from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, LinkKind, move, status_after_job
-from launchbay.model.job import Plan
+from launchbay.model.job import Plan, StepStatus
 from launchbay.model.schedule import next_due
 from launchbay.planning import DESTROY, LAUNCH, accepting_event, may_accept, plan_call, plan_destroy, plan_trigger
-from launchbay.runtime.contract import JobRun, LinkedInstance, Surroundings
+from launchbay.runtime.contract import JobRun, LinkedInstance, StepRecord, Surroundings
 from launchbay.runtime.lifecycle import perform
 from launchbay.runtime.signals import feed_for, linked_signals, return_values
 from launchbay.runtime.state import Graph, InstanceState, existing
+
+Tell = Callable[[str, str], None]  # a level and a line
+
+
+class MemoryJournal:
+    """Implements `runtime.journal.Journal` for the one claim of a job. Lines of its log go to `tell`."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+
+    def find(self, path: str) -> StepRecord | None:  # noqa: ARG002 - the contract's; there are no earlier claims
+        """Return None."""
+        return None
+
+    def traces(self) -> Collection[str]:
+        """Return none."""
+        return ()
+
+    async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
+        """Have nothing to write."""
+
+    def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
+        """Have nothing to write."""
+
+    def fail(self, path: str, name: str, error: str, attempt: int) -> None:
+        """Have nothing to write: the failure comes to the instance's error message."""
+
+    def note(self, path: str, name: str, status: StepStatus) -> None:
+        """Have nothing to show."""
+
+    def progress(self, path: str, percent: int) -> None:
+        """Have nothing to show."""
+
+    def log(self, path: str | None, level: str, text: str) -> None:
+        """Pass a line on."""
+        self._tell(level, text if path is None else f"{path}: {text}")
+
 
 FOLLOW_UPS = 1_000  # jobs that one act may bring about; triggers may trigger each other
 _ORGANIZATION, _ENVIRONMENT = "f" * 24, "e" * 24

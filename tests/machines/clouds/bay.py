@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from launchbay.app.machines import CheckedReach
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp
 from launchbay.errors import ActionFailed
@@ -13,7 +14,6 @@ from launchbay.machines.clouds.account import CloudAccount, Place
 from launchbay.machines.clouds.driver import Node
 from launchbay.machines.clouds.provider import CloudCalls, CloudMachines
 from launchbay.machines.contract import INSTALLATION, Errand, Parts, Pooled
-from launchbay.machines.dialling import CheckedReach
 from launchbay.model.machine import MachineSpec
 from tests.machines.clouds.moto import IMAGE, SIZE
 from tests.machines.errands import Log, errand

@@ -1,8 +1,8 @@
 """The credentials of a cloud account are tried at a real endpoint."""
 
+from launchbay.app.machines import CheckedReach
 from launchbay.egress.addresses import Allowlist
 from launchbay.engine.machine_ledger import CloudProbe
-from launchbay.machines.dialling import CheckedReach
 
 
 async def test_an_account_works_in_the_regions_that_let_it_in(moto_url: str) -> None:

@@ -12,10 +12,17 @@ DIR
 """
 
 import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import msgspec
+import yaml
 
+from launchbay.errors import InvalidManifest
+from launchbay.manifest.reader import read, resolve
+from launchbay.manifest.tree import is_null, plain
 from launchbay.model.archive import Environment, Revision
 
 _ODD = re.compile(r'[/\\:*?"<>|%\x00-\x1f]|^[. ]|[. ]$')
@@ -58,3 +65,184 @@ def file_name(name: str) -> str:
 def object_name(stem: str) -> str:
     """Return the name that a file name stands for."""
     return unquote(stem, errors="strict")
+
+
+T = TypeVar("T")
+_KINDS = ("applications", "environments", "roles")
+
+
+class BadDirectory(Exception):
+    """What is wrong with a directory, as sentences with their places."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def read_directory(root: Path) -> Contents:
+    """Return what a directory says. Raises BadDirectory."""
+    reader = _Reader()
+    contents = Contents()
+    if not root.is_dir():
+        raise BadDirectory([f"{root} is no directory."])
+    for path in _visible(root):
+        if path.name not in _KINDS:
+            reader.problems.append(f"{path}: not expected here. The directory has: {', '.join(_KINDS)}.")
+    if (root / "roles").is_dir():
+        contents.roles = dict(reader.files(root / "roles", reader.text))
+    if (root / "environments").is_dir():
+        contents.environments = dict(
+            reader.files(root / "environments", lambda path: reader.document(path, Environment))
+        )
+    if (root / "applications").is_dir():
+        contents.applications = {
+            reader.name(path, path.name): reader.application(path) for path in _visible(root / "applications")
+        }
+    if contents == Contents() and not reader.problems:
+        reader.problems.append(f"{root}: there is nothing in it. It may have: {', '.join(_KINDS)}.")
+    if reader.problems:
+        raise BadDirectory(reader.problems)
+    return contents
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def files(self, folder: Path, content: Callable[[Path], T]) -> Iterator[tuple[str, T]]:
+        """Yield name and content of each YAML file of a folder."""
+        for path in _visible(folder):
+            if path.suffix != ".yaml" or not path.is_file():
+                self.problems.append(f"{path}: not expected here. Call it {path.stem}.yaml.")
+                continue
+            yield self.name(path, path.stem), content(path)
+
+    def application(self, folder: Path) -> Application:
+        """Return an application of its folder."""
+        found = Application()
+        for path in _visible(folder):
+            if path.name == "manifest.yaml":
+                found.manifest = self.text(path)
+            elif path.name == "source.yaml":
+                found.source = self.document(path, Source)
+            elif path.name == "revisions" and path.is_dir():
+                found.revisions = {self.name(each, each.name): self._revision(each) for each in _visible(path)}
+            else:
+                self.problems.append(f"{path}: not expected here. Known are manifest.yaml, source.yaml and revisions.")
+        if found.manifest is not None and found.source is not None:
+            self.problems.append(
+                f"{folder}: has manifest.yaml and source.yaml. Keep the one that the manifest is from."
+            )
+        return found
+
+    def _revision(self, folder: Path) -> NamedRevision:
+        found = NamedRevision(Revision())
+        for path in _visible(folder) if folder.is_dir() else [folder]:
+            if path.name == "revision.yaml":
+                found.content = self.document(path, Revision)
+            elif path.name == "manifest.yaml":
+                found.manifest = self.text(path)
+            else:
+                self.problems.append(f"{path}: not expected here. A revision has revision.yaml and manifest.yaml.")
+        return found
+
+    def text(self, path: Path) -> str:
+        """Return the text of a file, with its line ends as they are."""
+        try:
+            return path.read_bytes().decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            self.problems.append(f"{path}: cannot be read: {error}.")
+            return ""
+
+    def document(self, path: Path, kind: type[T]) -> T:
+        """Return the document of a file; an empty one of the kind where it cannot be had."""
+        text = self.text(path)
+        try:
+            value: Any = {} if not text.strip() else read(text.encode())
+            value = value if isinstance(value, dict) else {} if is_null(value) else plain(value)
+            return msgspec.convert(value, kind)
+        except InvalidManifest as error:
+            for found in error.findings:
+                message = str(found["message"]).replace("The manifest", "The file")
+                self.problems.append(f"{path}:{found['line']}:{found['column']}: {message}")
+        except msgspec.ValidationError as error:
+            self.problems.append(f"{path}: {error}.")
+        return kind() if kind is not Source else kind(url="")  # type: ignore[call-arg] # a problem is noted: nobody sees it
+
+    def name(self, path: Path, stem: str) -> str:
+        """Return the name that a file or folder stands for."""
+        try:
+            return object_name(stem)
+        except UnicodeDecodeError:
+            self.problems.append(f"{path}: the name has a % that stands for no letter. Write the % itself as %25.")
+            return stem
+
+
+def _visible(folder: Path) -> list[Path]:
+    """Return what is in a folder; names that begin with a dot are an editor's or a repository's."""
+    return sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts so that YAML 1.2 reads them as texts: the library quotes only what 1.1 would read otherwise."""
+
+    def ignore_aliases(self, _: Any) -> bool:
+        """Write everything out."""
+        return True
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    # Block style keeps only line feeds, and no spaces at the end of lines.
+    is_block = "\n" in text and all(line == line.rstrip() and line.isprintable() for line in text.split("\n"))
+    style = "|" if is_block and text[:1] not in {" ", "\n"} else None if _is_plain(text) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        return isinstance(resolve(text), str) and text.isprintable()
+    except ValueError:
+        return False
+
+
+_Dumper.add_representer(str, _text)
+
+
+def yaml_text(value: Any) -> str:
+    """Return a value of JSON's kinds as a YAML document."""
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
+    return text
+
+
+def write_directory(root: Path, contents: Contents) -> int:
+    """Write what contents say, and return the number of files."""
+    files: dict[Path, str] = {}
+    for name, text in (contents.roles or {}).items():
+        files[root / "roles" / f"{file_name(name)}.yaml"] = text
+    for name, environment in (contents.environments or {}).items():
+        files[root / "environments" / f"{file_name(name)}.yaml"] = _document(environment)
+    for name, application in (contents.applications or {}).items():
+        files |= _application(root / "applications" / file_name(name), application)
+    for folder in ("roles", "environments", "applications"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    return len(files)
+
+
+def _application(folder: Path, application: Application) -> dict[Path, str]:
+    files: dict[Path, str] = {}
+    if application.source is not None:
+        files[folder / "source.yaml"] = _document(application.source)
+    elif application.manifest is not None:
+        files[folder / "manifest.yaml"] = application.manifest
+    for name, revision in (application.revisions or {}).items():
+        files[folder / "revisions" / file_name(name) / "revision.yaml"] = _document(revision.content)
+        if revision.manifest is not None:
+            files[folder / "revisions" / file_name(name) / "manifest.yaml"] = revision.manifest
+    return files
+
+
+def _document(value: Any) -> str:
+    return yaml_text(msgspec.to_builtins(value))

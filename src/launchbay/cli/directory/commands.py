@@ -9,14 +9,9 @@ import click
 
 from launchbay.cli.commands import connected, sharing_options
 from launchbay.cli.connection import Connection
-from launchbay.cli.directory.current import Organization
-from launchbay.cli.directory.plan import CHANGE, CREATE, DELETE, Change, Plan
-from launchbay.cli.directory.reading import BadDirectory, read_directory
-from launchbay.cli.directory.writing import write_directory
-from launchbay.cli.exit_codes import ExitCode
-from launchbay.cli.failures import Failed, RemoteCommand, lines
-from launchbay.cli.output import show
-from launchbay.cli.printable import printable
+from launchbay.cli.directory.contents import BadDirectory, read_directory, write_directory
+from launchbay.cli.directory.plan import CHANGE, CREATE, DELETE, Change, Organization, Plan
+from launchbay.cli.output import ExitCode, Failed, RemoteCommand, lines, printable, show
 from launchbay.client import ClientError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}

@@ -6,25 +6,26 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from urllib.parse import urlsplit
 
 from argon2 import PasswordHasher
 from psycopg import AsyncConnection
 
 from launchbay.actions.registry import Registry
+from launchbay.app.machines import CheckedReach, machine_providers, sweeper
 from launchbay.auth.audit import Audit, LoggedSecurityEvents
 from launchbay.auth.authentication import PARAMETERS, Authenticator, BasicAuthentication, Passwords
 from launchbay.auth.lookup import Lookups
+from launchbay.auth.openid import OpenIdClient, OpenIdProvider, ProviderMetadata
 from launchbay.auth.secret_key import SealBroken, SecretKey, read_secret_key
 from launchbay.auth.throttle import AddressThrottle, RateLimits, SignInThrottle
 from launchbay.auth.tokens import KeyRing, RefreshTokens, SessionTokens
-from launchbay.bootstrap.clouds import sweeper
-from launchbay.bootstrap.console import console_pages
-from launchbay.bootstrap.machines import machine_providers
-from launchbay.bootstrap.mail import mail_server
-from launchbay.bootstrap.openid import openid_sign_in
 from launchbay.clock import Clock, SystemClock
+from launchbay.console.app import create_console, is_of_console
+from launchbay.console.request import OtherSignIn, Outside
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.mail import MailServer
 from launchbay.engine.approvals import LOOK_S as APPROVALS_S
 from launchbay.engine.approvals import PendingApprovals
 from launchbay.engine.journal import PostgresDocuments
@@ -39,7 +40,6 @@ from launchbay.engine.stager import Stager
 from launchbay.engine.webhooks import LOOK_S, WebhookNotices, WebhookSender
 from launchbay.engine.worker import Duty, Engine
 from launchbay.errors import CannotStart
-from launchbay.machines.dialling import CheckedReach
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.planning import CompiledManifests
 from launchbay.postgres.server import EmbeddedPostgres
@@ -58,13 +58,91 @@ from launchbay.usecases.context import Backlog, Desk
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.organizations import FirstAdministrator, first_start
 from launchbay.usecases.sealing import seal_addresses
-from launchbay.usecases.sign_in import OpenIdSignIn
-from launchbay.web.api.sign_in import START
+from launchbay.usecases.sign_in import Admission, OpenIdSignIn
+from launchbay.web.api.sign_in import CALLBACK, START, START_FOR_CONSOLE
 from launchbay.web.app import Pages, create_app
 from launchbay.web.asgi import App
 from launchbay.web.endpoints import ENDPOINTS, WATCHING
+from launchbay.web.problems import log_failure, status_of
 from launchbay.web.requests import Services, SignInWay
 from launchbay.web.routing import Endpoint
+
+
+def console_pages(settings: Settings, services: Services, actions: Registry) -> Pages:
+    """Return the console, and which paths it answers."""
+    desk = services.desk
+    console = create_console(
+        Outside(
+            desk=desk,
+            base_url=settings.base_url,
+            known_actions=tuple(sorted(actions.names())),
+            known_types=tuple(sorted(desk.runnable_types)),
+            status_of=status_of,
+            log_failure=log_failure,
+            limits=RateLimits(
+                desk.clock,
+                address_per_s=settings.rate_limit_address_per_s,
+                user_per_s=settings.rate_limit_user_per_s,
+                burst_s=settings.rate_limit_burst_s,
+            ),
+            sign_in_ways=() if services.openid is None else (OtherSignIn(settings.oidc_name, START_FOR_CONSOLE),),
+        )
+    )
+    return Pages(console, is_of_console)
+
+
+def mail_server(settings: Settings) -> MailServer | None:
+    """Return the mail server, None where the operator has set none."""
+    if not settings.smtp_host:
+        return None
+    return MailServer(
+        host=settings.smtp_host,
+        port=settings.smtp_port,
+        sender=settings.smtp_sender,
+        security=settings.smtp_security,
+        user=settings.smtp_user,
+        password=settings.smtp_password,
+        ca_file=settings.smtp_ca_file,
+    )
+
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def openid_sign_in(settings: Settings, secret: SecretKey, clock: Clock, stack: AsyncExitStack) -> OpenIdSignIn | None:
+    """Return the sign-in through the provider, None when none is set."""
+    if not settings.oidc_issuer:
+        return None
+    # Who names a provider allows it, wherever it is; workflows may not reach it for that.
+    outgoing = OutgoingHttp(Allowlist.parse(f"{settings.outgoing_allow},{_place(settings.oidc_issuer)}"))
+    stack.push_async_callback(outgoing.aclose)
+    client = OpenIdClient(
+        issuer=settings.oidc_issuer,
+        client_id=settings.oidc_client_id,
+        client_secret=settings.oidc_client_secret,
+        scopes=" ".join(settings.oidc_scopes.replace(",", " ").split()),
+        redirect_uri=settings.base_url.rstrip("/") + CALLBACK,
+    )
+    metadata = ProviderMetadata(client.issuer, outgoing, clock)
+    return OpenIdSignIn(
+        OpenIdProvider(client, metadata, outgoing, secret, clock),
+        Admission(
+            domains=tuple(domain.lower() for domain in _listed(settings.oidc_allowed_domains)),
+            organization=settings.oidc_organization,
+            new_user_roles=_listed(settings.oidc_new_user_roles),
+        ),
+    )
+
+
+def _place(url: str) -> str:
+    """Return host and port in the form of the setting outgoing_allow."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return f"{f'[{host}]' if ':' in host else host}:{parts.port or _PORTS[parts.scheme]}"
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 @dataclass(frozen=True, slots=True)
