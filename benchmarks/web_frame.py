@@ -28,11 +28,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.permissions import Actor, Method
 from launchbay.settings import Settings
 from launchbay.web.app import create_app
-from launchbay.web.asgi import App, Receive, Scope, Send
 from launchbay.web.requests import Call, JsonBody
 from launchbay.web.responses import Answer, Json
 from launchbay.web.routing import Endpoint
@@ -66,7 +66,7 @@ class _Authenticator:
         return Actor(user_id=ID, email="a@b.example", name="A", address=client_address, method=Method.BEARER)
 
 
-def _frame() -> App:
+def _frame() -> ASGIApp:
     row: dict[str, Any] = {
         "path": "/api/1/things/{id}",
         "handler": _thing,

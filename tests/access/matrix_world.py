@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import httpx
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from launchbay.auth.permissions import Permission
 from launchbay.clock import SystemClock
-from launchbay.web.asgi import App, Message, Receive, Scope, Send
 from launchbay.web.responses import EVENTS
 from tests.api.changes import MANIFEST, Stage
 from tests.api.pages import browser, send
@@ -82,7 +82,7 @@ class World:
         return httpx.AsyncClient(transport=transport, base_url="http://launchbay", headers=headers, timeout=30)
 
 
-def cutting_streams(app: App) -> App:
+def cutting_streams(app: ASGIApp) -> ASGIApp:
     """Return the application for callers who leave a stream of events as soon as it begins; it would never end."""
 
     async def cutting(scope: Scope, receive: Receive, send: Send) -> None:

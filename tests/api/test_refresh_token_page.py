@@ -10,7 +10,7 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from launchbay.web.api.sign_in import ENDPOINTS as PAGES
+from launchbay.web.api.sign_in import routes
 from launchbay.web.app import create_app
 from launchbay.web.requests import Services, SignInWay
 from tests.api.pages import Page, browser, get, send
@@ -167,7 +167,7 @@ async def test_the_page_offers_every_way_to_sign_in_that_is_set_up(api: Api) -> 
     ways = (SignInWay("Company account", "signIn/company"),)
     reached = {field.name: None for field in dataclasses.fields(Services)}
     services = Services(**{**reached, "base_url": "", "sign_in_ways": ways})  # type: ignore[arg-type] # only the ways
-    app = create_app(PAGES, None, services)  # type: ignore[arg-type] # every page is public
+    app = create_app(routes, None, services)  # type: ignore[arg-type] # every page is public
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://launchbay") as client:
         page = Page(await client.get("/refreshToken"))
     assert list(page.links) == ["signIn/company"]
@@ -176,5 +176,5 @@ async def test_the_page_offers_every_way_to_sign_in_that_is_set_up(api: Api) -> 
 
 async def test_no_page_needs_credentials_and_every_page_is_described(visitor: httpx.AsyncClient) -> None:
     paths = accepted(await visitor.get("/api/1/openapi.json"))["paths"]
-    assert {row.path for row in PAGES} <= set(paths)
-    assert all(row.public for row in PAGES)
+    assert {row.path for row in routes} <= set(paths)
+    assert all(row.public for row in routes)

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any
 
 import msgspec
+from starlette.types import ASGIApp
 
 from launchbay import errors
 from launchbay.auth.permissions import Actor, Method
 from launchbay.web import responses
 from launchbay.web.app import create_app
-from launchbay.web.asgi import App
 from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.requests import YAML, Call, JsonBody, Services, YamlBody
 from launchbay.web.responses import Answer, Empty, Json, JsonList, RawJson, Yaml
@@ -149,9 +149,9 @@ def _row(method: Any, path: str, handler: Any, **more: Any) -> Endpoint:
 
 SAMPLES = (
     _row("GET", "/api/1/open", open_to_all, public=True, permission=""),
-    _row("GET", "/api/1/things", stream, query=Count, returns=Returns(list[Thing])),
+    _row("GET", "/api/1/things", stream, query=Count, returns=Returns(type=list[Thing])),
     _row("POST", "/api/1/things", echo, body=JsonBody(Thing, example={"name": "cart"}), idempotency_key=True),
-    _row("GET", "/api/1/things/{id}", show, returns=Returns(Thing)),
+    _row("GET", "/api/1/things/{id}", show, returns=Returns(type=Thing)),
     _row("PUT", "/api/1/things/{id}", echo, body=JsonBody(Change), field_errors=True),
     _row("DELETE", "/api/1/things/{id}", show_force, query=Force, statuses=(403,)),
     _row("GET", "/api/1/things/{id}/wheels", show),
@@ -160,9 +160,9 @@ SAMPLES = (
     _row("POST", "/api/1/things/{id}/wheels/preview", nothing),
     _row("POST", "/api/1/things/{id}/clone", echo, body=JsonBody(Copy, media_optional=True), idempotency_key=True),
     _row("PUT", "/api/1/things/{id}/data", echo, body=JsonBody(dict[str, Any])),
-    _row("PUT", "/api/1/things/{id}/text", echo_text, body=YamlBody(), returns=Returns(str, media_type=YAML)),
+    _row("PUT", "/api/1/things/{id}/text", echo_text, body=YamlBody(), returns=Returns(media_type=YAML, type=str)),
     _row("DELETE", "/api/1/things/{id}/roles", echo, body=JsonBody(list[str])),
-    _row("GET", "/api/1/pages", pages, query=responses.Paging, returns=Returns(list[Thing])),
+    _row("GET", "/api/1/pages", pages, query=responses.Paging, returns=Returns(type=list[Thing])),
     _row("GET", "/api/1/failures/{kind}", fail, public=True, permission=""),
     _row("GET", "/api/1/sleep", sleep, public=True, permission=""),
 )
@@ -189,7 +189,7 @@ class Readiness:
             raise self.failure
 
 
-def sample_app(ready: Readiness | None = None) -> App:
+def sample_app(ready: Readiness | None = None) -> ASGIApp:
     # The samples reach nothing but the readiness, whatever else the product's families ask for.
     reached: dict[str, Any] = {field.name: None for field in dataclasses.fields(Services)}
     services = Services(**{**reached, "ready": ready or Readiness()})

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from argon2 import PasswordHasher
 from psycopg import AsyncConnection
+from starlette.types import ASGIApp
 
 from launchbay.actions.registry import Registry
 from launchbay.app.machines import CheckedReach, machine_providers, sweeper
@@ -61,7 +62,6 @@ from launchbay.usecases.sealing import seal_addresses
 from launchbay.usecases.sign_in import Admission, OpenIdSignIn
 from launchbay.web.api.sign_in import CALLBACK, START, START_FOR_CONSOLE
 from launchbay.web.app import Pages, create_app
-from launchbay.web.asgi import App
 from launchbay.web.endpoints import ENDPOINTS, WATCHING
 from launchbay.web.problems import log_failure, status_of
 from launchbay.web.requests import Services, SignInWay
@@ -70,17 +70,17 @@ from launchbay.web.routing import Endpoint
 
 def console_pages(settings: Settings, services: Services, actions: Registry) -> Pages:
     """Return the console, and which paths it answers."""
-    desk = services.desk
+    context = services.app
     console = create_console(
         Outside(
-            desk=desk,
+            app=context,
             base_url=settings.base_url,
             known_actions=tuple(sorted(actions.names())),
-            known_types=tuple(sorted(desk.runnable_types)),
+            known_types=tuple(sorted(context.runnable_types)),
             status_of=status_of,
             log_failure=log_failure,
             limits=RateLimits(
-                desk.clock,
+                context.clock,
                 address_per_s=settings.rate_limit_address_per_s,
                 user_per_s=settings.rate_limit_user_per_s,
                 burst_s=settings.rate_limit_burst_s,
@@ -149,8 +149,8 @@ def _listed(text: str) -> tuple[str, ...]:
 class Parts:
     """A started process: its web application, its engine, and the account that a first start made."""
 
-    app: App
-    watching_app: App  # health and metrics alone, for a process that serves nothing else
+    app: ASGIApp
+    watching_app: ASGIApp  # health and metrics alone, for a process that serves nothing else
     engine: Engine
     database: Database
     first_administrator: FirstAdministrator | None
@@ -252,7 +252,7 @@ def _assemble(
     keys = KeyRing(database, secret, clock, settings.session_lifetime_s)
     sessions = SessionTokens(keys, clock, settings.base_url or "launchbay", settings.session_lifetime_s)
     providers = machine_providers(settings, database, secret, outgoing)
-    desk = Desk(
+    context = Desk(
         database=database,
         lookups=Lookups(basic.forget),
         backlog=Backlog(settings.queue_limit, clock),
@@ -286,21 +286,21 @@ def _assemble(
         kept=PostgresDocuments(database, secret),
         programs=Programs(settings.programs()),
     )
-    calls = ServiceCalls(database, desk.service_types, secret)
+    calls = ServiceCalls(database, context.service_types, secret)
     sender = WebhookSender(database, outgoing, secret)
-    engine = _engine(settings, desk, surroundings, calls, sender, approvals)
-    services = _services(settings, desk, openid_sign_in(settings, secret, clock, stack))
+    engine = _engine(settings, context, surroundings, calls, sender, approvals)
+    services = _services(settings, context, openid_sign_in(settings, secret, clock, stack))
     app = _app(settings, services, ENDPOINTS, console_pages(settings, services, actions))
     watching_app = _app(settings, services, WATCHING)
-    return Parts(app, watching_app, engine, database, administrator, desk.feed, sender, keys)
+    return Parts(app, watching_app, engine, database, administrator, context.feed, sender, keys)
 
 
-def _services(settings: Settings, desk: Desk, openid: OpenIdSignIn | None) -> Services:
+def _services(settings: Settings, context: Desk, openid: OpenIdSignIn | None) -> Services:
     return Services(
-        desk=desk,
-        idempotency=Idempotency(desk.database, desk.lookups, desk.secret_key),
-        ready=partial(_ready, desk.database),
-        metrics=partial(exposition, desk.database),
+        app=context,
+        idempotency=Idempotency(context.database, context.lookups, context.secret_key),
+        ready=partial(_ready, context.database),
+        metrics=partial(exposition, context.database),
         metrics_token=settings.metrics_token,
         base_url=settings.base_url,
         sign_in_ways=() if openid is None else (SignInWay(settings.oidc_name, START),),
@@ -308,27 +308,27 @@ def _services(settings: Settings, desk: Desk, openid: OpenIdSignIn | None) -> Se
     )
 
 
-def _app(settings: Settings, services: Services, rows: tuple[Endpoint, ...], pages: Pages | None = None) -> App:
-    desk = services.desk
+def _app(settings: Settings, services: Services, rows: tuple[Endpoint, ...], pages: Pages | None = None) -> ASGIApp:
+    context = services.app
     limits = RateLimits(
-        desk.clock,
+        context.clock,
         address_per_s=settings.rate_limit_address_per_s,
         user_per_s=settings.rate_limit_user_per_s,
         burst_s=settings.rate_limit_burst_s,
     )
-    return create_app(rows, Authenticator(desk.sign_in, desk.sessions), services, limits, pages)
+    return create_app(rows, Authenticator(context.sign_in, context.sessions), services, limits, pages)
 
 
 def _engine(
     settings: Settings,
-    desk: Desk,
+    context: Desk,
     surroundings: Surroundings,
     calls: ServiceCalls,
     sender: WebhookSender,
     approvals: PendingApprovals,
 ) -> Engine:
-    database, manifests, secret = desk.database, desk.manifests, desk.secret_key
-    strays = sweeper(settings, database, secret, desk.machines, surroundings.clock)
+    database, manifests, secret = context.database, context.manifests, context.secret_key
+    strays = sweeper(settings, database, secret, context.machines, surroundings.clock)
     queue = Queue(
         database.pool,
         conninfo(database.url),

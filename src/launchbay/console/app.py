@@ -120,7 +120,7 @@ async def _admitted(page: Page, request: Request, outside: Outside) -> Visit:
         return Visit(request=request, outside=outside, signed_in=None, session="", form=form)
     if not session:
         raise NotAuthenticated("Sign in first.")
-    actor = await caller_of_session(outside.desk, session, address)
+    actor = await caller_of_session(outside.app, session, address)
     request.scope["state"]["user_id"] = actor.user_id
     if outside.limits is not None:
         outside.limits.count_user(actor.user_id)

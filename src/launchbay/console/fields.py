@@ -265,7 +265,7 @@ async def submodule_groups(
     visit: Visit, form: ModuleForm, parameters: Mapping[str, Any], environment_id: str | None
 ) -> list[SubmoduleGroup]:
     """Return the submodules of a form, with what was sent in it; `parameters` are those of the root, so far."""
-    place = (visit.desk, visit.actor, form.application, form.manifest)
+    place = (visit.ctx, form.application, form.manifest)
     shapes = await submodule_shapes(*place, form.parameters, environment_id, asked_by(form.submodules))
     before = by_way(shapes)
     if visit.request.method != "POST":

@@ -129,8 +129,8 @@ class _Shown(msgspec.Struct, frozen=True, rename="camel"):
 
 async def view_instance(visit: Visit, instance_id: str) -> InstanceView:
     """Return an instance with its history and its family."""
-    record, manifest = await read_instance_record(visit.desk, visit.actor, instance_id)
-    view = await read_instance(visit.desk, visit.actor, instance_id)
+    record, manifest = await read_instance_record(visit.ctx, instance_id)
+    view = await read_instance(visit.ctx, instance_id)
     masking = masking_of(record)
     jobs = [_job(row, masking.text(row.error_message or "")) for row in read_history(view.detail.history)]
     return InstanceView(
@@ -142,7 +142,7 @@ async def view_instance(visit: Visit, instance_id: str) -> InstanceView:
         return_values=masking.value(msgspec.json.decode(record.return_values)),
         error=masking.text(record.error_message or ""),
         jobs=jobs,
-        family=await read_family(visit.desk, visit.actor, instance_id),
+        family=await read_family(visit.ctx, instance_id),
         pending=await _pending(visit, record),
     )
 
@@ -151,7 +151,7 @@ async def _pending(visit: Visit, record: InstanceRecord) -> list[ApprovalRow]:
     """Return what steps of the running job wait for; without a job nobody is asked."""
     if record.job_id is None:
         return []
-    rows = await approvals_of(visit.desk, visit.actor, record.id, after=None, count=LIST_LIMIT_MAX)
+    rows = await approvals_of(visit.ctx, record.id, after=None, count=LIST_LIMIT_MAX)
     return [row for row in rows if row.status == ApprovalStatus.PENDING]
 
 

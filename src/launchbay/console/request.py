@@ -19,7 +19,7 @@ from launchbay.console.permissions import May
 from launchbay.console.rendering import HEADERS, render
 from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated
 from launchbay.ids import NamedRow
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Desk
 from launchbay.usecases.organizations import list_organizations
 from launchbay.usecases.permissions import permitted
 from launchbay.usecases.users import list_users
@@ -74,7 +74,7 @@ class OtherSignIn:
 class Outside:
     """The outside of a page. `status_of` and `log_failure` are the API's own, so that both treat errors alike."""
 
-    desk: Desk
+    app: Desk
     base_url: str  # as in the settings, "" where it is the Host that browsers ask for
     known_actions: tuple[str, ...]
     known_types: tuple[str, ...]
@@ -125,9 +125,14 @@ class Visit:
         return self.signed_in
 
     @property
-    def desk(self) -> Desk:
-        """What use cases work with."""
-        return self.outside.desk
+    def ctx(self) -> Context:
+        """What use cases rest on: the application, and the signed-in caller."""
+        return Context(self.outside.app, self.actor)
+
+    @property
+    def app(self) -> Desk:
+        """The application, for public pages and the few acts without a caller."""
+        return self.outside.app
 
     @property
     def is_secure(self) -> bool:
@@ -145,7 +150,7 @@ class Visit:
 
     def now(self) -> datetime:
         """Return the time by the server's clock."""
-        return self.desk.clock.now()
+        return self.app.clock.now()
 
     async def page(
         self,
@@ -191,7 +196,7 @@ class Visit:
 
     async def may(self, organization_id: str) -> May:
         """Return what the caller may do in an organization, as it is now."""
-        return May(await permitted(self.desk, self.actor, organization_id))
+        return May(await permitted(self.ctx, organization_id))
 
     def part(self, template: str, **values: Any) -> Response:
         """Return a part of a page, for a script that puts it into its place."""
@@ -217,7 +222,7 @@ class Visit:
         if self.signed_in is None:
             return []
         try:
-            return await list_organizations(self.desk, self.signed_in)
+            return await list_organizations(self.ctx)
         except NotAuthenticated:
             return []  # the page is about to say so
 
@@ -238,6 +243,6 @@ class Page:
 async def names_of_people(visit: Visit, organization_id: str) -> Mapping[str, str]:
     """Return the names of an organization's users by their ids; those that the caller may not read are not there."""
     try:
-        return {view.row.id: view.row.name for view in await list_users(visit.desk, visit.actor, organization_id)}
+        return {view.row.id: view.row.name for view in await list_users(visit.ctx, organization_id)}
     except NotAllowed:
         return {}

@@ -8,98 +8,94 @@ from launchbay.errors import BadRequest, NotAuthenticated
 from launchbay.limits import REFRESH_TOKEN_LABEL_CHARS
 from launchbay.store import users
 from launchbay.store.users import RefreshTokenRow
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Desk
 
 
-async def change_password(desk: Desk, actor: Actor, current: str, new: str) -> None:
+async def change_password(ctx: Context, current: str, new: str) -> None:
     """Replace the caller's password, which ends their sessions of the console; a session token alone is not enough.
 
     Raises BadRequest when the current one is wrong or the new one is empty or too long, and TooManyRequests after
     several wrong ones: they count as attempts to sign in.
     """
-    async with desk.database.connection() as connection:
-        caller = await desk.lookups.on(connection, actor).caller()
+    async with ctx.read() as work:
+        caller = await work.lookup.caller()
     try:
-        verified = await desk.sign_in.authenticate(BasicCredentials(caller.email, current), actor.address)
-        password_hash = await desk.passwords.hash(new)
-        async with desk.database.transaction() as connection:
-            # What was verified may have been changed meanwhile; the look-up compares, as it does for every caller.
-            await desk.lookups.on(connection, verified).caller()
-            await users.set_password(connection, id=caller.id, password_hash=password_hash)
-            await users.end_all(connection, user_id=caller.id)
-            await desk.audit.record_own(
-                connection,
-                actor,
+        verified = await ctx.app.sign_in.authenticate(BasicCredentials(caller.email, current), ctx.actor.address)
+        password_hash = await ctx.app.passwords.hash(new)
+        async with ctx.begin() as work:
+            # What was verified may have changed since; the lookup compares, as it does for every caller.
+            await ctx.app.lookups.on(work.connection, verified).caller()
+            await users.set_password(work.connection, id=caller.id, password_hash=password_hash)
+            await users.end_all(work.connection, user_id=caller.id)
+            await work.audit_own(
                 "change_password",
-                str(permissions.user(caller.id)),
-                after={"password": desk.audit.fingerprint(password_hash)},
+                permissions.user(caller.id),
+                after={"password": ctx.app.audit.fingerprint(password_hash)},
             )
     except NotAuthenticated as error:
         raise BadRequest(
             "currentPassword: this is not the current password of the account.", code="WrongPassword"
         ) from error
-    desk.sign_in.forget(caller.id)
+    ctx.app.sign_in.forget(caller.id)
 
 
-async def list_tokens(desk: Desk, actor: Actor) -> list[RefreshTokenRow]:
+async def list_tokens(ctx: Context) -> list[RefreshTokenRow]:
     """Return the caller's usable refresh tokens, the newest first; never their values."""
-    async with desk.database.connection() as connection:
-        caller = await desk.lookups.on(connection, actor).caller()
-        return await desk.refresh_tokens.of_user(connection, caller.id)
+    async with ctx.read() as work:
+        caller = await work.lookup.caller()
+        return await ctx.app.refresh_tokens.of_user(work.connection, caller.id)
 
 
-async def revoke_token(desk: Desk, actor: Actor, token_id: str) -> None:
+async def revoke_token(ctx: Context, token_id: str) -> None:
     """End one of the caller's refresh tokens. Raises NotFound; somebody else's is not found either."""
-    async with desk.database.transaction() as connection:
-        caller = await desk.lookups.on(connection, actor).caller()
-        await desk.refresh_tokens.revoke(connection, caller.id, token_id)
-        await desk.audit.record_own(connection, actor, "revoke_token", _path(caller.id, token_id))
+    async with ctx.begin() as work:
+        caller = await work.lookup.caller()
+        await ctx.app.refresh_tokens.revoke(work.connection, caller.id, token_id)
+        await work.audit_own("revoke_token", _path(caller.id, token_id))
 
 
-async def generate_token(desk: Desk, actor: Actor, label: str) -> Generated:
+async def generate_token(ctx: Context, label: str) -> Generated:
     """Make a refresh token for the caller, who has just signed in.
 
     Raises BadRequest for a label that is too long, and TooManyRequests when there were too many: then no more are made
     for a while.
     """
-    async with desk.database.transaction() as connection:
-        caller = await desk.lookups.on(connection, actor).caller()
+    async with ctx.begin() as work:
+        caller = await work.lookup.caller()
         label = label.strip()
         if len(label) > REFRESH_TOKEN_LABEL_CHARS or not label.isprintable():
             raise BadRequest(
                 f"A token's label has at most {REFRESH_TOKEN_LABEL_CHARS} printable characters.", code="InvalidName"
             )
-        generated = await desk.refresh_tokens.generate(connection, caller.id, label)
+        generated = await ctx.app.refresh_tokens.generate(work.connection, caller.id, label)
         if isinstance(generated, Generated):
-            await desk.audit.record_own(
-                connection,
-                actor,
+            await work.audit_own(
                 "generate_token",
                 _path(caller.id, generated.row.id),
-                after={"label": label, "token": desk.audit.fingerprint(generated.token)},
+                after={"label": label, "token": ctx.app.audit.fingerprint(generated.token)},
             )
     if isinstance(generated, Blocked):
         raise generated.error()
     return generated
 
 
-async def exchange_token(desk: Desk, refresh_token: str, address: str) -> Session:
+async def exchange_token(app: Desk, refresh_token: str, address: str) -> Session:
     """Return a session token for a refresh token.
 
     Raises NotAuthenticated for one that is unknown, revoked or expired and for a disabled account, TooManyRequests
     after many wrong ones from the address.
     """
-    async with desk.database.transaction() as connection:
-        user = await desk.refresh_tokens.redeem(connection, refresh_token, address)
+    async with app.database.transaction() as connection:
+        user = await app.refresh_tokens.redeem(connection, refresh_token, address)
         actor = Actor(user.id, user.email, user.name, address, Method.EXCHANGE)
-        await desk.audit.record_own(
+        await app.audit.record_own(
             connection,
             actor,
             "exchange_token",
             str(permissions.user(user.id)),
-            after={"token": desk.audit.fingerprint(refresh_token)},
+            after={"token": app.audit.fingerprint(refresh_token)},
         )
-    return await desk.sessions.issue(user)
+    return await app.sessions.issue(user)
 
 
 def _path(user_id: str, token_id: str) -> str:

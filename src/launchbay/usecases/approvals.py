@@ -12,7 +12,7 @@ from launchbay.store import approvals as store
 from launchbay.store.approvals import ApprovalRow, LockedRow, LookRow
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Desk, Work
 from launchbay.usecases.permissions import Permitted
 
 
@@ -25,62 +25,57 @@ class Given:
 
 
 async def pending_of_organization(
-    desk: Desk, actor: Actor, organization_id: str, *, after: str | None, count: int
+    ctx: Context, organization_id: str, *, after: str | None, count: int
 ) -> list[ApprovalRow]:
     """Return approvals that somebody in the organization is asked for, of instances that the caller may read."""
     shown: list[ApprovalRow] = []
     after = after or ""
-    async with desk.database.connection() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        await lookup.organization(organization_id)
+    async with ctx.read() as work:
+        await work.lookup.organization(organization_id)
         while len(shown) < count:
             rows = await store.pending_of_organization(
-                connection, organization_id=organization_id, after=after, count=limits.LIST_CHUNK_ROWS
+                work.connection, organization_id=organization_id, after=after, count=limits.LIST_CHUNK_ROWS
             )
-            shown += [row for row in rows if _may_read(lookup, row)]
+            shown += [row for row in rows if _may_read(work.lookup, row)]
             if len(rows) < limits.LIST_CHUNK_ROWS:
                 break
             after = rows[-1].id
     return shown[:count]
 
 
-async def of_instance(
-    desk: Desk, actor: Actor, instance_id: str, *, after: str | None, count: int
-) -> list[ApprovalRow]:
+async def of_instance(ctx: Context, instance_id: str, *, after: str | None, count: int) -> list[ApprovalRow]:
     """Return the approvals that an instance has asked for, the decided ones too, the oldest first."""
-    async with desk.database.connection() as connection:
-        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
-        return await store.of_instance(connection, instance_id=record.id, after=after or "", count=count)
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        return await store.of_instance(work.connection, instance_id=record.id, after=after or "", count=count)
 
 
-async def answer(desk: Desk, actor: Actor, approval_id: str, given: Given) -> ApprovalRow:
+async def answer(ctx: Context, approval_id: str, given: Given) -> ApprovalRow:
     """Approve or reject, and return the approval as it is then. Until it is decided an answer can be changed.
 
     The same answer again changes nothing. Raises NotAllowed for who may not answer, BadRequest for too long a comment,
     and Conflict when it was decided otherwise, or nobody is asked any more.
     """
-    async with desk.database.transaction() as connection:
-        record, look = await _look(desk, connection, actor, approval_id)
+    async with ctx.begin() as work:
+        record, look = await _look(work, approval_id)
         if len(given.comment) > limits.APPROVAL_COMMENT_CHARS:
             raise BadRequest(f"comment: at most {limits.APPROVAL_COMMENT_CHARS} characters; shorten it.")
-        await store.lock_instance(connection, instance_id=look.instance_id)
-        locked = await store.lock(connection, approval_id=approval_id)
+        await store.lock_instance(work.connection, instance_id=look.instance_id)
+        locked = await store.lock(work.connection, approval_id=approval_id)
         if locked is None:
             raise _unknown(approval_id)
-        own = await store.own_answer(connection, approval_id=approval_id, user_id=actor.user_id)
+        own = await store.own_answer(work.connection, approval_id=approval_id, user_id=ctx.actor.user_id)
         if own is not given.approves:
-            _check_open(desk, locked)
-            status = await _write(connection, actor, approval_id, given, locked.needed)
-            await desk.audit.record(
-                connection,
-                actor,
+            _check_open(ctx.app, locked)
+            status = await _write(work.connection, ctx.actor, approval_id, given, locked.needed)
+            await work.audit(
                 "approve" if given.approves else "reject",
-                str(permissions.workflow(record.application_id, record.id, look.workflow)),
+                permissions.workflow(record.application_id, record.id, look.workflow),
                 organization_id=record.organization_id,
                 before={"approval": approval_id, "status": locked.status},
                 after={"approval": approval_id, "status": status, "comment": given.comment},
             )
-        row = await store.one(connection, approval_id=approval_id)
+        row = await store.one(work.connection, approval_id=approval_id)
         assert row is not None, "it is locked"
         return row
 
@@ -102,18 +97,17 @@ async def _write(connection: Connection, actor: Actor, approval_id: str, given: 
     return status.value
 
 
-async def _look(desk: Desk, connection: Connection, actor: Actor, approval_id: str) -> tuple[InstanceRecord, LookRow]:
+async def _look(work: Work, approval_id: str) -> tuple[InstanceRecord, LookRow]:
     """Return the approval and its instance for somebody who may answer."""
-    lookup = desk.lookups.on(connection, actor)
-    row = await store.look(connection, approval_id=approval_id, user_id=actor.user_id)
+    row = await store.look(work.connection, approval_id=approval_id, user_id=work.ctx.actor.user_id)
     if row is None:
-        await lookup.caller()  # whose account has ended must hear that first
+        await work.lookup.caller()  # whose account has ended must hear that first
         raise _unknown(approval_id)
-    record = await lookup.instance(row.instance_id, Permission.APPROVE_INSTANCE_WORKFLOW, workflow=row.workflow)
+    record = await work.lookup.instance(row.instance_id, Permission.APPROVE_INSTANCE_WORKFLOW, workflow=row.workflow)
     if row.permission is not None:
         target = permissions.workflow(record.application_id, record.id, row.workflow)
         environment = permissions.environment(record.environment_id)
-        lookup.require(record.organization_id, Permission(row.permission), target, environment)
+        work.lookup.require(record.organization_id, Permission(row.permission), target, environment)
     if row.role_id is not None and not row.holds_role:
         name = "a role that was deleted since" if row.role_name is None else f"the role {row.role_name!r}"
         raise NotAllowed(f"This is for people with {name}.", "Ask one of them, or cancel the job.")
@@ -133,8 +127,8 @@ def may_answer(found: Permitted, row: ApprovalRow, user_id: str) -> bool:
     return all(found.allows(permission, target, permissions.environment(row.environment_id)) for permission in wanted)
 
 
-def _check_open(desk: Desk, locked: LockedRow) -> None:
-    if locked.status == ApprovalStatus.PENDING and locked.expires_at > desk.clock.now():
+def _check_open(app: Desk, locked: LockedRow) -> None:
+    if locked.status == ApprovalStatus.PENDING and locked.expires_at > app.clock.now():
         return
     status = ApprovalStatus.EXPIRED.value if locked.status == ApprovalStatus.PENDING else locked.status
     raise Conflict(f"The approval is {status}; nobody is asked for it any more.", code="ApprovalDecided")

@@ -12,7 +12,7 @@ import msgspec
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.audit import Audit
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.auth.secret_key import SecretKey
 from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, NotFound
 from launchbay.ids import is_id, new_id
@@ -37,12 +37,11 @@ from launchbay.service_types.contract import ParameterScope, ServiceParameters, 
 from launchbay.store import applications, services
 from launchbay.store import organizations as store
 from launchbay.store import users as role_store
-from launchbay.store.database import Connection
 from launchbay.store.organizations import StoredApplication, StoredEnvironment, StoredOrganization, StoredRevision
 from launchbay.store.users import RoleKind
 from launchbay.usecases import environments, organizations, roles, users
 from launchbay.usecases.applications import insert_application
-from launchbay.usecases.context import Desk, checked_name
+from launchbay.usecases.context import Context, Work, checked_name
 from launchbay.usecases.launch_request import RevisionRequest
 from launchbay.usecases.manifests import check_manifest
 from launchbay.usecases.organizations import require_creation
@@ -53,20 +52,21 @@ from launchbay.usecases.sign_in import Invitation
 _ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{24}(?![0-9a-f])")
 
 
-async def export_organization(desk: Desk, actor: Actor, organization_id: str) -> Archive:
+async def export_organization(ctx: Context, organization_id: str) -> Archive:
     """Return an organization as of one moment. No secret is in it.
 
     The permissions are those of who could make the organization anew: ManageUsers for all users and ManageRoles for all
     roles. Raises BadRequest when it is larger than an archive may be.
     """
-    async with desk.database.connection() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        organization = await lookup.organization(organization_id, Permission.MANAGE_USERS, permissions.user(new_id()))
-        lookup.require(organization.id, Permission.MANAGE_ROLES, permissions.role(new_id()))
-        text = await store.contents(connection, organization_id=organization.id)
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(
+            organization_id, Permission.MANAGE_USERS, permissions.user(new_id())
+        )
+        work.lookup.require(organization.id, Permission.MANAGE_ROLES, permissions.role(new_id()))
+        text = await store.contents(work.connection, organization_id=organization.id)
     if text is None:
         raise NotFound("The organization was deleted at this moment.")
-    archive = _Exporting(store.read_contents(text), desk.secret_key).archive()
+    archive = _Exporting(store.read_contents(text), ctx.app.secret_key).archive()
     if len(msgspec.json.encode(archive)) > limits.ORGANIZATION_ARCHIVE_BYTES:
         raise BadRequest(
             f"The organization is larger than an archive may be, {limits.ORGANIZATION_ARCHIVE_BYTES} bytes.",
@@ -246,20 +246,18 @@ def read_archive(document: Mapping[str, Any]) -> Archive:
         raise BadRequest(f"This is no archive of an organization: {error}.", code="InvalidArchive") from None
 
 
-async def import_organization(
-    desk: Desk, actor: Actor, document: Mapping[str, Any], name: str | None, *, plan: bool
-) -> Imported:
+async def import_organization(ctx: Context, document: Mapping[str, Any], name: str | None, *, plan: bool) -> Imported:
     """Make an organization of an archive, with the caller as an administrator; as a plan only try it.
 
     Who may create an organization may import one. Raises BadRequest with the part that cannot be made.
     """
     imported: Imported | None = None
     try:
-        async with desk.database.transaction() as connection:
-            await require_creation(connection, desk.lookups.on(connection, actor))
+        async with ctx.begin() as work:
+            await require_creation(work.connection, work.lookup)
             archive = read_archive(document)
-            with desk.database.joined(connection):
-                imported = await _Importing(desk, actor, connection, archive).carry_out(name)
+            with ctx.app.database.joined(work.connection):
+                imported = await _Importing(work, archive).carry_out(name)
             _take_back(plan)
     except _Planned:
         assert imported is not None, "a plan is taken back after it was carried out"
@@ -276,11 +274,11 @@ def _take_back(plan: bool) -> None:  # noqa: FBT001 - the one thing that it goes
 class _Importing:
     """One import, in one transaction. The maps lead from names to the new ids."""
 
-    def __init__(self, desk: Desk, actor: Actor, connection: Connection, archive: Archive) -> None:
-        self._audit = desk.audit
-        self._desk = replace(desk, audit=_OneEntry(desk.secret_key))
-        self._actor = actor
-        self._connection = connection
+    def __init__(self, work: Work, archive: Archive) -> None:
+        app = work.ctx.app
+        self._audit = app.audit
+        self._ctx = replace(work.ctx, app=replace(app, audit=_OneEntry(app.secret_key)))
+        self._connection = work.connection
         self._archive = archive
         self._ids: dict[str, dict[str, str]] = {
             kind: {} for kind in ("service", "environment", "application", "user", "revision")
@@ -293,10 +291,10 @@ class _Importing:
         archive, connection = self._archive, self._connection
         with _part("name"):
             name = checked_name(archive.name if name is None else name)
-        self._organization_id = await organizations.create_empty_organization(connection, name, self._actor.user_id)
+        self._organization_id = await organizations.create_empty_organization(connection, name, self._ctx.actor.user_id)
         await self._audit.record(
             connection,
-            self._actor,
+            self._ctx.actor,
             "import_organization",
             f"/organizations/{self._organization_id}",
             organization_id=self._organization_id,
@@ -334,7 +332,7 @@ class _Importing:
         }
 
     async def _service(self, zone_id: str, name: str, service: ArchivedService) -> None:
-        kind = self._desk.service_types.find(service.type_id)
+        kind = self._ctx.app.service_types.find(service.type_id)
         if kind is None:
             raise BadRequest(f"There is no service type {service.type_id[:80]!r} in this installation.")
         checked = await self._checked(name, kind, service.parameters)
@@ -364,21 +362,21 @@ class _Importing:
             return given
 
     async def _environment(self, name: str, environment: Environment) -> None:
-        desk, actor = self._desk, self._actor
-        made = await environments.create_environment(desk, actor, self._organization_id, name)
+        ctx = self._ctx
+        made = await environments.create_environment(ctx, self._organization_id, name)
         self._ids["environment"][name] = made
         if environment.default:
-            await environments.set_default_environment(desk, actor, self._organization_id, made)
+            await environments.set_default_environment(ctx, self._organization_id, made)
         if environment.policies:
-            await environments.replace_policies(desk, actor, made, write_policies(environment.policies))
+            await environments.replace_policies(ctx, made, write_policies(environment.policies))
         if environment.markers:
-            await environments.replace_markers(desk, actor, made, [Marker(each) for each in environment.markers])
+            await environments.replace_markers(ctx, made, [Marker(each) for each in environment.markers])
         if environment.properties:
             entries = [Property(name=each.name, value=each.value, type=each.type) for each in environment.properties]
-            await environments.replace_properties(desk, actor, made, entries)
+            await environments.replace_properties(ctx, made, entries)
         if environment.services:
             offered = [self._id("service", each) for each in environment.services]
-            await environments.replace_services(desk, actor, made, offered)
+            await environments.replace_services(ctx, made, offered)
 
     async def _check_default(self) -> None:
         defaults = [name for name, each in self._archive.environments.items() if each.default]
@@ -387,27 +385,27 @@ class _Importing:
 
     async def _members(self) -> None:
         """Make roles and users. Roles may name users by id, so the users come first and get their roles last."""
-        desk, actor, organization_id = self._desk, self._actor, self._organization_id
+        ctx, organization_id = self._ctx, self._organization_id
         for email, user in self._archive.users.items():
             with _part(f"user '{email}'"):
-                if email.lower() == actor.email.lower():
-                    self._ids["user"][email] = actor.user_id
+                if email.lower() == ctx.actor.email.lower():
+                    self._ids["user"][email] = ctx.actor.user_id
                     continue
                 added = await users.create_user(
-                    desk, actor, organization_id, email=email, name=user.name, password=None, role_names=[]
+                    ctx, organization_id, email=email, name=user.name, password=None, role_names=[]
                 )
                 self._ids["user"][email] = added.id
                 if added.invitation is not None:
                     self._invitations[email] = added.invitation
         for name, role in self._archive.roles.items():
             with _part(f"role '{name}'"):
-                made = await roles.create_role(desk, actor, organization_id, name, self._with_new_ids(role.permissions))
+                made = await roles.create_role(ctx, organization_id, name, self._with_new_ids(role.permissions))
                 if role.is_guest:
                     await role_store.set_kind(self._connection, id=made.id, kind=RoleKind.GUEST)
         for email, user in self._archive.users.items():
             with _part(f"user '{email}'"):
                 if user.roles:
-                    await roles.assign_roles(desk, actor, organization_id, self._ids["user"][email], user.roles)
+                    await roles.assign_roles(ctx, organization_id, self._ids["user"][email], user.roles)
 
     async def _manifests(self, application_id: str, application: ArchivedApplication) -> None:
         if not application.manifests:
@@ -420,18 +418,18 @@ class _Importing:
                 application_id=application_id,
                 version=version,
                 content=self._with_new_ids(content),
-                author_id=self._actor.user_id,
+                author_id=self._ctx.actor.user_id,
             )
         await applications.set_version(
             self._connection, application_id=application_id, version=len(application.manifests)
         )
-        await check_manifest(self._desk, application.manifests[-1])
+        await check_manifest(self._ctx.app, application.manifests[-1])
         if application.source is not None:
             await applications.set_source(
                 self._connection,
                 application_id=application_id,
                 source_url=shown_source(application.source),
-                sealed_source=sealed_source(self._desk.secret_key, application_id, application.source),
+                sealed_source=sealed_source(self._ctx.app.secret_key, application_id, application.source),
             )
 
     async def _revisions(self) -> None:
@@ -464,7 +462,7 @@ class _Importing:
                         ),
                     )
                     self._ids["revision"][key] = await create_revision(
-                        self._desk, self._actor, self._ids["application"][application], request
+                        self._ctx, self._ids["application"][application], request
                     )
 
     def _id(self, kind: str, name: str) -> str:

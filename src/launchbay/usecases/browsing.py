@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import msgspec
 
 from launchbay.auth import permissions
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.redaction import Masking
@@ -15,7 +15,7 @@ from launchbay.store.audit import AuditRow
 from launchbay.store.environments import Environment
 from launchbay.store.events import LogRow
 from launchbay.store.instances import BrowsedRow, InstanceRecord, RelativeRow
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context
 from launchbay.usecases.launch import checked_version
 
 _FIRST = "g"  # stands behind every id, in every order of texts
@@ -44,43 +44,42 @@ class InstancePage:
 
 
 async def read_compiled(
-    desk: Desk, actor: Actor, application_id: str, version: int | None
+    ctx: Context, application_id: str, version: int | None
 ) -> tuple[Application, int, CompiledManifest]:
     """Return an application, a version of it (by default the newest), and what that version compiles to.
 
     Raises BadRequest for an unknown version, InvalidManifest where a package that it needs is gone.
     """
-    async with desk.database.connection() as connection:
-        application = await desk.lookups.on(connection, actor).application(application_id, Permission.READ)
-        checked = await checked_version(connection, application, version)
-        return application, checked, await desk.manifests.get(connection, application.id, checked)
+    async with ctx.read() as work:
+        application = await work.lookup.application(application_id, Permission.READ)
+        checked = await checked_version(work.connection, application, version)
+        return application, checked, await ctx.app.manifests.get(work.connection, application.id, checked)
 
 
-async def read_instance_record(desk: Desk, actor: Actor, instance_id: str) -> tuple[InstanceRecord, CompiledManifest]:
+async def read_instance_record(ctx: Context, instance_id: str) -> tuple[InstanceRecord, CompiledManifest]:
     """Return an instance as it is stored, and its compiled manifest."""
-    async with desk.database.connection() as connection:
-        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
-        return record, await desk.manifests.get(connection, record.application_id, record.version)
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        return record, await ctx.app.manifests.get(work.connection, record.application_id, record.version)
 
 
-async def read_environment(desk: Desk, actor: Actor, environment_id: str) -> Environment:
+async def read_environment(ctx: Context, environment_id: str) -> Environment:
     """Return an environment."""
-    async with desk.database.connection() as connection:
-        return await desk.lookups.on(connection, actor).environment(environment_id, Permission.READ)
+    async with ctx.read() as work:
+        return await work.lookup.environment(environment_id, Permission.READ)
 
 
 async def browse_instances(
-    desk: Desk, actor: Actor, organization_id: str, wanted: InstanceFilter, before: str | None, count: int
+    ctx: Context, organization_id: str, wanted: InstanceFilter, before: str | None, count: int
 ) -> InstancePage:
     """Return the instances of an organization that the caller may read, so many at once."""
     rows: list[BrowsedRow] = []
     position = before or _FIRST
-    async with desk.database.connection() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        organization = await lookup.organization(organization_id)
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
         for _ in range(_LOOKS):
             found = await store.page(
-                connection,
+                work.connection,
                 organization_id=organization.id,
                 application_id=wanted.application_id,
                 environment_id=wanted.environment_id,
@@ -96,7 +95,7 @@ async def browse_instances(
                     permissions.instance(row.application_id, row.id),
                     permissions.environment(row.environment_id),
                 )
-                if lookup.allows(organization.id, Permission.READ, *touched):
+                if work.lookup.allows(organization.id, Permission.READ, *touched):
                     rows.append(row)
             if len(found) < _LOOK_ROWS:
                 return InstancePage(rows, None)
@@ -104,16 +103,15 @@ async def browse_instances(
     return InstancePage(rows, position)
 
 
-async def read_family(desk: Desk, actor: Actor, instance_id: str) -> list[RelativeRow]:
+async def read_family(ctx: Context, instance_id: str) -> list[RelativeRow]:
     """Return an instance with the instances of its submodules, at all levels, that the caller may read."""
-    async with desk.database.connection() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        record = await lookup.instance(instance_id, Permission.READ)
-        rows = await store.family(connection, instance_id=record.id, levels=SUBMODULE_LEVELS, count=_FAMILY_ROWS)
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        rows = await store.family(work.connection, instance_id=record.id, levels=SUBMODULE_LEVELS, count=_FAMILY_ROWS)
     return [
         row
         for row in rows
-        if lookup.allows(
+        if work.lookup.allows(
             record.organization_id,
             Permission.READ,
             permissions.instance(row.application_id, row.id),
@@ -122,11 +120,11 @@ async def read_family(desk: Desk, actor: Actor, instance_id: str) -> list[Relati
     ]
 
 
-async def read_log_tail(desk: Desk, actor: Actor, instance_id: str, job_id: str | None, count: int) -> list[LogRow]:
+async def read_log_tail(ctx: Context, instance_id: str, job_id: str | None, count: int) -> list[LogRow]:
     """Return the newest lines of an instance's log, or of one job's, the oldest of them first, with secrets covered."""
-    async with desk.database.connection() as connection:
-        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
-        rows = await store.log_tail(connection, instance_id=record.id, job_id=job_id, count=count)
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        rows = await store.log_tail(work.connection, instance_id=record.id, job_id=job_id, count=count)
     masking = masking_of(record)
     return [row._replace(text=masking.text(row.text)) for row in reversed(rows)]
 
@@ -137,8 +135,7 @@ def masking_of(record: InstanceRecord) -> Masking:
 
 
 async def read_audit_page(
-    desk: Desk,
-    actor: Actor,
+    ctx: Context,
     organization_id: str,
     *,
     before: int | None,
@@ -147,10 +144,10 @@ async def read_audit_page(
     count: int,
 ) -> list[AuditRow]:
     """Return entries of the audit log, the newest first, so many at once: by an actor, about an id or a path."""
-    async with desk.database.connection() as connection:
-        await desk.lookups.on(connection, actor).organization(organization_id, Permission.VIEW_AUDIT)
+    async with ctx.read() as work:
+        await work.lookup.organization(organization_id, Permission.VIEW_AUDIT)
         return await store.audit_page(
-            connection,
+            work.connection,
             organization_id=organization_id,
             before=_NEWEST if before is None else before,
             actor=by,

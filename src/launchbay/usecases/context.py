@@ -1,13 +1,15 @@
 """The bound of what an organization may have waiting: beyond it, new work is refused until some of it has started."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from launchbay import limits
 from launchbay.auth.audit import Audit
 from launchbay.auth.authentication import BasicAuthentication, Passwords
-from launchbay.auth.lookup import Lookups
+from launchbay.auth.lookup import Lookup, Lookups
+from launchbay.auth.permissions import Actor, Resource
 from launchbay.auth.secret_key import SecretKey
 from launchbay.auth.tokens import RefreshTokens, SessionTokens
 from launchbay.clock import Clock
@@ -79,6 +81,76 @@ class Desk:
     refresh_tokens: RefreshTokens
     sessions: SessionTokens
     session_lifetime_s: int
+
+
+class Work:
+    """One unit of work of a use case: a connection, what the caller may see through it, and the audit log beside it."""
+
+    __slots__ = ("connection", "ctx", "lookup")
+
+    def __init__(self, ctx: "Context", connection: Connection) -> None:
+        self.ctx = ctx
+        self.connection = connection
+        self.lookup: Lookup = ctx.app.lookups.on(connection, ctx.actor)
+
+    async def audit(
+        self,
+        operation: str,
+        changed: Resource | str,
+        *,
+        organization_id: str,
+        before: Mapping[str, Any] | None = None,
+        after: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record a change of an object of an organization, in the same transaction (promise 14)."""
+        await self.ctx.app.audit.record(
+            self.connection,
+            self.ctx.actor,
+            operation,
+            str(changed),
+            organization_id=organization_id,
+            before=before,
+            after=after,
+        )
+
+    async def audit_own(
+        self,
+        operation: str,
+        changed: Resource | str,
+        *,
+        before: Mapping[str, Any] | None = None,
+        after: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record what the caller changed about themselves; each of their organizations sees it."""
+        await self.ctx.app.audit.record_own(
+            self.connection, self.ctx.actor, operation, str(changed), before=before, after=after
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What one call of a use case rests on: the application, and who calls.
+
+    async with ctx.begin() as work:
+        application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
+        await store.rename(work.connection, application_id=application.id, name=name)
+        await work.audit("rename_application", permissions.application(application.id), …)
+    """
+
+    app: Desk
+    actor: Actor
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Work]:
+        """Open a transaction: it is committed at the end of the block, and rolled back if the block raises."""
+        async with self.app.database.transaction() as connection:
+            yield Work(self, connection)
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[Work]:
+        """Open a connection that commits each statement by itself, for reads."""
+        async with self.app.database.connection() as connection:
+            yield Work(self, connection)
 
 
 def checked_name(name: str) -> str:

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
 from launchbay.model.job import StepStatus
 from launchbay.model.redaction import Masking
 from launchbay.store import events as store
 from launchbay.store.events import EventRow, LogRow
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context
 
 # Whatever was about to commit when the watch began was announced to nobody; by then it has.
 SECOND_LOOK_S = 1.0
@@ -28,9 +28,7 @@ class Happening(msgspec.Struct, frozen=True):
     id: int | None = None
 
 
-async def watch_instance(
-    desk: Desk, actor: Actor, instance_id: str, after: int | None
-) -> AsyncGenerator[list[Happening], None]:
+async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> AsyncGenerator[list[Happening], None]:
     """Stream what happens to an instance: `status, job, step, log, signal, approval`, in order.
 
     An empty list says "still here".
@@ -39,19 +37,19 @@ async def watch_instance(
     stands. The caller's permission is looked at with every look at the instance. Ends when the process shuts down;
     raises NotFound when the instance is deleted, and whatever else a look at it raises.
     """
-    async with desk.database.connection() as connection:
-        await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
-    async with desk.feed.watching(instance_id, actor.user_id) as bell:
+    async with ctx.read() as work:
+        await work.lookup.instance(instance_id, Permission.READ)
+    async with ctx.app.feed.watching(instance_id, ctx.actor.user_id) as bell:
         telling = _Telling()
         patience_s = SECOND_LOOK_S
-        while not desk.feed.closing.is_set():
-            async with desk.database.connection() as connection:
-                record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
+        while not ctx.app.feed.closing.is_set():
+            async with ctx.read() as work:
+                record = await work.lookup.instance(instance_id, Permission.READ)
                 if after is None:
-                    rows = await store.now(connection, instance_id=instance_id)
+                    rows = await store.now(work.connection, instance_id=instance_id)
                 else:
                     rows = await store.since(
-                        connection, instance_id=instance_id, after=after, count=limits.EVENTS_CHUNK
+                        work.connection, instance_id=instance_id, after=after, count=limits.EVENTS_CHUNK
                     )
             if rows:
                 told = telling.tell(record, rows, is_first=after is None)
@@ -67,8 +65,7 @@ async def watch_instance(
 
 
 async def log_of(
-    desk: Desk,
-    actor: Actor,
+    ctx: Context,
     instance_id: str,
     *,
     job_id: str | None,
@@ -77,15 +74,15 @@ async def log_of(
     limit: int | None,
 ) -> AsyncIterator[list[LogRow]]:
     """Stream the lines of an instance's log after the one with the number `after`, with secrets covered."""
-    async with desk.database.connection() as connection:
-        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
     masking = _masking(record)
     left = limit
     while left is None or left > 0:
         count = limits.LIST_CHUNK_ROWS if left is None else min(left, limits.LIST_CHUNK_ROWS)
-        async with desk.database.connection() as connection:
+        async with ctx.read() as work:
             rows = await store.log_page(
-                connection, instance_id=record.id, job_id=job_id, step=step, after=after, count=count
+                work.connection, instance_id=record.id, job_id=job_id, step=step, after=after, count=count
             )
         yield [row._replace(text=masking.text(row.text)) for row in rows]
         if len(rows) < count:

@@ -9,7 +9,7 @@ import msgspec
 
 from launchbay import limits
 from launchbay.auth import permissions
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.clock import Clock, from_ms, to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound, TooLarge
 from launchbay.ids import new_id
@@ -23,9 +23,8 @@ from launchbay.model.redaction import MASK
 from launchbay.planning import accept, available_workflows, plan_deletion
 from launchbay.store import instances as store
 from launchbay.store import jobs
-from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceDetail, InstanceRecord, InstanceSummary
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Work
 
 
 class InstanceView(msgspec.Struct, frozen=True):
@@ -36,46 +35,43 @@ class InstanceView(msgspec.Struct, frozen=True):
     is_dry_run: bool
 
 
-async def read_instance(desk: Desk, actor: Actor, instance_id: str) -> InstanceView:
+async def read_instance(ctx: Context, instance_id: str) -> InstanceView:
     """Return an instance in detail."""
-    async with desk.database.connection() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        detail = await lookup.instance_detail(instance_id, Permission.READ, jobs=limits.HISTORY_JOBS)
-        manifest = await desk.manifests.get(connection, detail.application_id, detail.version)
-    provider = desk.machines.name_for(read_environment_view(detail.environment_view).policies)
+    async with ctx.read() as work:
+        detail = await work.lookup.instance_detail(instance_id, Permission.READ, jobs=limits.HISTORY_JOBS)
+        manifest = await ctx.app.manifests.get(work.connection, detail.application_id, detail.version)
+    provider = ctx.app.machines.name_for(read_environment_view(detail.environment_view).policies)
     # What workflows learned from a vault is sealed in there.
     shown = redaction.replaced(detail.return_values, lambda _: MASK)
     detail = msgspec.structs.replace(detail, return_values=shown)
     return InstanceView(detail, available_workflows(manifest), provider == DRY_RUN)
 
 
-async def put_user_data(desk: Desk, actor: Actor, instance_id: str, data: Mapping[str, Any]) -> None:
+async def put_user_data(ctx: Context, instance_id: str, data: Mapping[str, Any]) -> None:
     """Replace the user data of an instance. Raises TooLarge beyond the bound."""
     text = msgspec.json.encode(data)
-    async with desk.database.transaction() as connection:
-        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.EDIT_INSTANCE)
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
         if len(text) > limits.USER_DATA_BYTES:
             raise TooLarge(f"User data has {len(text)} bytes; at most {limits.USER_DATA_BYTES} are kept.")
-        await store.set_user_data(connection, instance_id=record.id, user_data=text.decode())
-        await desk.audit.record(
-            connection,
-            actor,
+        await store.set_user_data(work.connection, instance_id=record.id, user_data=text.decode())
+        await work.audit(
             "put_user_data",
-            str(permissions.instance(record.application_id, record.id)),
+            permissions.instance(record.application_id, record.id),
             organization_id=record.organization_id,
-            before=desk.audit.fingerprints(msgspec.json.decode(record.user_data)),
-            after=desk.audit.fingerprints(data),
+            before=ctx.app.audit.fingerprints(msgspec.json.decode(record.user_data)),
+            after=ctx.app.audit.fingerprints(data),
         )
 
 
-async def delete_instance(desk: Desk, actor: Actor, instance_id: str, *, force: bool) -> None:
+async def delete_instance(ctx: Context, instance_id: str, *, force: bool) -> None:
     """Delete a destroyed instance; with `force` also an active one, which is destroyed first (api-decisions, "States").
 
     Raises BadRequest when it is active and `force` is not given, and for a submodule.
     """
-    async with desk.database.transaction() as connection:
-        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.DELETE_INSTANCE)
-        locked = await store.lock(connection, instance_id=record.id)
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.DELETE_INSTANCE)
+        locked = await store.lock(work.connection, instance_id=record.id)
         if locked is None:
             return  # somebody else has just deleted it
         status = InstanceStatus(locked.status)
@@ -85,30 +81,26 @@ async def delete_instance(desk: Desk, actor: Actor, instance_id: str, *, force: 
                 code="SubmoduleInstance",
             )
         if not is_active(status, may_hold_something=locked.may_hold_something):
-            await store.delete(connection, instance_id=record.id)
+            await store.delete(work.connection, instance_id=record.id)
         elif not force:
             raise BadRequest(
                 f"The instance is {status}, which is active. Destroy it first, or delete it with force=1.",
                 code="InstanceActive",
             )
         elif locked.plan is None or not read_plan(locked.plan).deletes_instance:
-            await _destroy_and_delete(desk, connection, actor, record, status, locked.job_id)
+            await _destroy_and_delete(work, record, status, locked.job_id)
         else:
             return  # the deletion is under way; to begin it anew for everyone who asks would keep it from its end
-        await desk.audit.record(
-            connection,
-            actor,
+        await work.audit(
             "delete_instance",
-            str(permissions.instance(record.application_id, record.id)),
+            permissions.instance(record.application_id, record.id),
             organization_id=record.organization_id,
             before={"name": record.name, "status": locked.status, "force": force},
         )
 
 
 async def _destroy_and_delete(
-    desk: Desk,
-    connection: Connection,
-    actor: Actor,
+    work: Work,
     record: InstanceRecord,
     status: InstanceStatus,
     job_id: str | None,
@@ -117,15 +109,15 @@ async def _destroy_and_delete(
         # The job under way ends as failed, here and now: its worker is fenced out and interrupted.
         status = InstanceStatus.FAILED
         await jobs.supersede(
-            connection,
+            work.connection,
             job_id=job_id,
             job_status=JobStatus.FAILED,
             status=status,
             error_message="Cancelled, because the instance was deleted by force.",
         )
-    manifest = await desk.manifests.get(connection, record.application_id, record.version)
+    manifest = await work.ctx.app.manifests.get(work.connection, record.application_id, record.version)
     plan = plan_deletion(status, recalls=job_id)
-    accepted = await accept(connection, record.id, actor.user_id, plan, manifest)
+    accepted = await accept(work.connection, record.id, work.ctx.actor.user_id, plan, manifest)
     if accepted is None:
         raise Conflict("The instance was changed at the same moment; try again.")
 
@@ -138,8 +130,7 @@ InstanceLists = {
 
 
 async def instances_of(
-    desk: Desk,
-    actor: Actor,
+    ctx: Context,
     kind: str,
     of_id: str,
     *,
@@ -153,11 +144,10 @@ async def instances_of(
     The look-up happens before the first chunk, so that its errors are answers.
     """
     statement, noun = InstanceLists[kind]
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        await getattr(lookup, noun)(of_id, Permission.READ)
+    async with ctx.begin() as work:
+        await getattr(work.lookup, noun)(of_id, Permission.READ)
         async with aclosing(
-            statement.chunks(connection, of_id=of_id, status=status, name=name, after=after, limit=limit)
+            statement.chunks(work.connection, of_id=of_id, status=status, name=name, after=after, limit=limit)
         ) as chunks:
             async for chunk in chunks:
                 yield chunk
@@ -166,27 +156,27 @@ async def instances_of(
 NEVER = -1
 
 
-async def set_destroy_at(desk: Desk, actor: Actor, instance_id: str, destroy_at_ms: int) -> None:
+async def set_destroy_at(ctx: Context, instance_id: str, destroy_at_ms: int) -> None:
     """Set when an instance is destroyed, in ms since the Unix epoch; NEVER lets it live on.
 
     A job that is under way then ends first. Raises BadRequest for a time that has passed, for a destroyed instance, and
     for one that is offered as a service: those never expire.
     """
-    async with desk.database.transaction() as connection:
-        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.EDIT_INSTANCE)
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
         if record.parent_id is not None:
             raise NotAllowed(
                 f"The instance belongs to a submodule of the instance {record.parent_id} and goes with that one.",
                 code="SubmoduleInstance",
             )
-        destroy_at = _checked(destroy_at_ms, desk.clock)
-        locked = await store.expiry_lock(connection, instance_id=record.id)
+        destroy_at = _checked(destroy_at_ms, ctx.app.clock)
+        locked = await store.expiry_lock(work.connection, instance_id=record.id)
         if locked is None:
             raise NotFound(f"The instance {record.id} has just been deleted.")
         if locked.status == InstanceStatus.DESTROYED:
             raise BadRequest("The instance is destroyed already.", code="InstanceDestroyed")
         if destroy_at is None:
-            await store.clear(connection, instance_id=record.id)
+            await store.clear(work.connection, instance_id=record.id)
         elif locked.is_offered:
             raise BadRequest(
                 "The instance is offered as a service, which never expires; withdraw it from its environments first.",
@@ -194,17 +184,15 @@ async def set_destroy_at(desk: Desk, actor: Actor, instance_id: str, destroy_at_
             )
         else:
             await store.move(
-                connection,
+                work.connection,
                 instance_id=record.id,
                 destroy_at=destroy_at,
                 schedule_id=new_id(),
-                owner_id=actor.user_id,
+                owner_id=ctx.actor.user_id,
             )
-        await desk.audit.record(
-            connection,
-            actor,
+        await work.audit(
             "set_destroy_at",
-            str(permissions.instance(record.application_id, record.id)),
+            permissions.instance(record.application_id, record.id),
             organization_id=record.organization_id,
             before={"destroyAt": None if locked.destroy_at is None else to_ms(locked.destroy_at)},
             after={"destroyAt": None if destroy_at is None else destroy_at_ms},

@@ -10,7 +10,7 @@ import msgspec
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.lookup import Lookup
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
@@ -20,10 +20,9 @@ from launchbay.model.redaction import Masking
 from launchbay.planning import DESTROY, accept, may_accept, plan_run
 from launchbay.store import jobs as control
 from launchbay.store import jobs as views
-from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord, JobRow
 from launchbay.store.jobs import ControlRow, JobView
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Work
 
 
 class JobInDetail(msgspec.Struct, frozen=True):
@@ -35,17 +34,17 @@ class JobInDetail(msgspec.Struct, frozen=True):
 
 
 async def jobs_of(
-    desk: Desk, actor: Actor, instance_id: str, *, after: str | None, limit: int | None
+    ctx: Context, instance_id: str, *, after: str | None, limit: int | None
 ) -> AsyncIterator[tuple[list[JobRow], Masking]]:
     """Stream the jobs of an instance, the newest first, from the one after the job `after` on."""
-    async with desk.database.connection() as connection:
-        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
     masking = Masking([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])
     left = math.inf if limit is None else limit
     while left > 0:
         count = int(min(left, limits.JOBS_CHUNK))
-        async with desk.database.connection() as connection:
-            text = await views.page(connection, instance_id=record.id, after=after, count=count)
+        async with ctx.read() as work:
+            text = await views.page(work.connection, instance_id=record.id, after=after, count=count)
         rows = views.read_page(text or "[]")
         yield rows, masking
         if len(rows) < count:
@@ -53,64 +52,61 @@ async def jobs_of(
         after, left = rows[-1].id, left - count
 
 
-async def read_job(desk: Desk, actor: Actor, instance_id: str, job_id: str) -> JobInDetail:
+async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobInDetail:
     """Return a job with everything that its steps have left."""
-    async with desk.database.connection() as connection:
-        lookup = desk.lookups.on(connection, actor)
+    async with ctx.read() as work:
         view = await views.one(
-            connection, instance_id=instance_id, job_id=job_id, output_bytes=limits.JOB_OUTPUTS_SHOWN_BYTES
+            work.connection, instance_id=instance_id, job_id=job_id, output_bytes=limits.JOB_OUTPUTS_SHOWN_BYTES
         )
         if view is None:
-            raise await _not_found(lookup, instance_id, job_id)
-        await lookup.instance(instance_id, Permission.READ)
+            raise await _not_found(work.lookup, instance_id, job_id)
+        await work.lookup.instance(instance_id, Permission.READ)
     plan = read_plan(view.plan)
     known = [msgspec.json.decode(view.parameters), plan.arguments, msgspec.json.decode(view.environment_view)]
     return JobInDetail(view, plan, Masking(known))
 
 
-async def cancel_job(desk: Desk, actor: Actor, instance_id: str, job_id: str) -> None:
+async def cancel_job(ctx: Context, instance_id: str, job_id: str) -> None:
     """Have a job under way end as failed; its running steps are interrupted, soon after this returns.
 
     Who may run the workflow may cancel it. Raises Conflict when the job has ended, or is a forced deletion.
     """
-    async with desk.database.transaction() as connection:
-        record, job = await _look(desk, connection, actor, instance_id, job_id)
+    async with ctx.begin() as work:
+        record, job = await _look(work, instance_id, job_id)
         if job.status == JobStatus.EXECUTING and read_plan(job.plan).deletes_instance:
             raise Conflict("The job deletes the instance, and cannot be stopped any more.", code="InstanceBeingDeleted")
-        reason = f"Cancelled by {actor.email}."
-        asked = await control.cancel(connection, job_id=job.id, reason=reason)
+        reason = f"Cancelled by {ctx.actor.email}."
+        asked = await control.cancel(work.connection, job_id=job.id, reason=reason)
         if asked is None and job.cancel_requested and job.status == JobStatus.EXECUTING:
             return  # somebody has asked for it already
         if asked is None:
             raise Conflict(
                 f"The job has ended: it is {job.status}. Only a job under way can be cancelled.", code="JobEnded"
             )
-        await desk.audit.record(
-            connection,
-            actor,
+        await work.audit(
             "cancel_job",
-            str(permissions.workflow(record.application_id, record.id, job.name)),
+            permissions.workflow(record.application_id, record.id, job.name),
             organization_id=record.organization_id,
             before={"job": job.id},
         )
 
 
-async def resume_job(desk: Desk, actor: Actor, instance_id: str, job_id: str, parameters: Mapping[str, Any]) -> str:
+async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Mapping[str, Any]) -> str:
     """Run a failed job again from where it failed, and return the new job's id.
 
     What the failed job has recorded as done is not done again. `parameters` replace some of the job's: arguments of a
     command, parameters of the instance for a launch. Raises Conflict when a job is under way, and BadRequest when the
     job did not fail, is not the newest, or cannot take the parameters.
     """
-    async with desk.database.transaction() as connection:
-        record, _ = await _look(desk, connection, actor, instance_id, job_id)
-        locked = await control.lock_instance(connection, instance_id=record.id)
-        job = await control.look(connection, instance_id=record.id, job_id=job_id)
+    async with ctx.begin() as work:
+        record, _ = await _look(work, instance_id, job_id)
+        locked = await control.lock_instance(work.connection, instance_id=record.id)
+        job = await control.look(work.connection, instance_id=record.id, job_id=job_id)
         if locked is None or job is None:
             raise NotFound(f"The instance {record.id} has just been deleted.")
         plan = read_plan(job.plan)
         _check_resumable(job, plan, InstanceStatus(locked.status))
-        manifest = await desk.manifests.get(connection, record.application_id, locked.version)
+        manifest = await ctx.app.manifests.get(work.connection, record.application_id, locked.version)
         configured = _with_parameters(plan, manifest, msgspec.json.decode(locked.parameters), parameters)
         resumed = msgspec.structs.replace(
             plan,
@@ -122,38 +118,33 @@ async def resume_job(desk: Desk, actor: Actor, instance_id: str, job_id: str, pa
             raise Conflict(
                 "Another workflow is running on the instance; try again when it has ended.", code="InstanceBusy"
             )
-        await desk.backlog.refuse_beyond(connection, record.organization_id)
-        resumed_id = await accept(connection, record.id, actor.user_id, resumed, manifest)
+        await ctx.app.backlog.refuse_beyond(work.connection, record.organization_id)
+        resumed_id = await accept(work.connection, record.id, ctx.actor.user_id, resumed, manifest)
         assert resumed_id is not None, "the instance is locked and idle"
-        done = await control.take_over(connection, job_id=resumed_id, earlier_id=job.id)
+        done = await control.take_over(work.connection, job_id=resumed_id, earlier_id=job.id)
         text = f"Goes on where the job {job.id} failed; {done} of its steps are done and stay so."
-        await control.note(connection, instance_id=record.id, job_id=resumed_id, text=text)
+        await control.note(work.connection, instance_id=record.id, job_id=resumed_id, text=text)
         if configured is not None:
-            await control.set_parameters(connection, instance_id=record.id, parameters=configured)
-        await desk.audit.record(
-            connection,
-            actor,
+            await control.set_parameters(work.connection, instance_id=record.id, parameters=configured)
+        await work.audit(
             "resume_job",
-            str(permissions.workflow(record.application_id, record.id, job.name)),
+            permissions.workflow(record.application_id, record.id, job.name),
             organization_id=record.organization_id,
             before={"job": job.id},
-            after={"job": resumed_id, "parameters": desk.audit.fingerprints(parameters)},
+            after={"job": resumed_id, "parameters": ctx.app.audit.fingerprints(parameters)},
         )
     return resumed_id
 
 
-async def _look(
-    desk: Desk, connection: Connection, actor: Actor, instance_id: str, job_id: str
-) -> tuple[InstanceRecord, ControlRow]:
+async def _look(work: Work, instance_id: str, job_id: str) -> tuple[InstanceRecord, ControlRow]:
     """Return instance and job for somebody who may run the job's workflow. Raises as a run of it does."""
-    lookup = desk.lookups.on(connection, actor)
-    job = await control.look(connection, instance_id=instance_id, job_id=job_id)
+    job = await control.look(work.connection, instance_id=instance_id, job_id=job_id)
     if job is None:
-        raise await _not_found(lookup, instance_id, job_id)
+        raise await _not_found(work.lookup, instance_id, job_id)
     if job.name == DESTROY:
-        record = await lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
     else:
-        record = await lookup.instance(instance_id, Permission.RUN_INSTANCE_WORKFLOW, workflow=job.name)
+        record = await work.lookup.instance(instance_id, Permission.RUN_INSTANCE_WORKFLOW, workflow=job.name)
     if record.parent_id is not None:
         raise NotAllowed(
             f"The instance belongs to a submodule of the instance {record.parent_id}; look for the job of that one.",

@@ -11,7 +11,7 @@ import msgspec
 
 from launchbay.auth import permissions
 from launchbay.auth.lookup import Lookup
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
 from launchbay.ids import new_id
 from launchbay.manifest.configuration import configure
@@ -39,7 +39,7 @@ from launchbay.store import applications, environments, instances
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection, refuse_vanished
 from launchbay.store.environments import Environment, OfferedInstance, OfferedService
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Desk, Work
 from launchbay.usecases.launch_request import LaunchRequest, read_launch_request, read_submodules, with_revision
 from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, write_launch
 
@@ -48,7 +48,7 @@ UnmetServices = dict[tuple[str, ...], list[str]]  # way of a node from the root 
 
 
 async def lead_to_services(
-    desk: Desk, connection: Connection, environment: Environment, root: LaunchNode
+    app: Desk, connection: Connection, environment: Environment, root: LaunchNode
 ) -> UnmetServices:
     """Add to every node of a launch or reconfiguration the links to its services.
 
@@ -57,7 +57,7 @@ async def lead_to_services(
     needing = [(node, shapes) for node in root.walk() if (shapes := _shapes(node.manifest))]
     if not needing:
         return {}
-    offered = await _offers(desk, connection, environment, root)
+    offered = await _offers(app, connection, environment, root)
     unmet: UnmetServices = {}
     for node, shapes in needing:
         required = required_providers(node.manifest)
@@ -70,7 +70,7 @@ async def lead_to_services(
             elif path in required or any(fit.offer.unusable is None for fit in fits):
                 unmet.setdefault(node.path, []).append(chosen)
     if not unmet:
-        await _keep_services(desk, connection, [node for node, _ in needing])
+        await _keep_services(app, connection, [node for node, _ in needing])
     return unmet
 
 
@@ -83,14 +83,14 @@ def _shapes(manifest: CompiledManifest) -> dict[str, Shape]:
     }
 
 
-async def _offers(desk: Desk, connection: Connection, environment: Environment, root: LaunchNode) -> ServiceOffers:
+async def _offers(app: Desk, connection: Connection, environment: Environment, root: LaunchNode) -> ServiceOffers:
     services = await environments.services(connection, environment_id=environment.id)
-    found = [offer for row in services if (offer := _service_offer(row, desk.service_types.find(row.type_id)))]
+    found = [offer for row in services if (offer := _service_offer(row, app.service_types.find(row.type_id)))]
     instances = await environments.offered_instances(connection, environment_id=environment.id)
     standing = await _standing_on(connection, environment, root) if instances else frozenset()
     for row in instances:
         try:
-            manifest = await desk.manifests.get(connection, row.application_id, row.version)
+            manifest = await app.manifests.get(connection, row.application_id, row.version)
         except InvalidManifest:
             continue  # a package is gone; the instance's own next job says so to its owner
         found.append(_instance_offer(row, manifest, standing))
@@ -135,7 +135,7 @@ async def _standing_on(connection: Connection, environment: Environment, root: L
     return frozenset(row.id for row in await environments.standing_on(connection, instance_ids=present))
 
 
-async def _keep_services(desk: Desk, connection: Connection, nodes: list[LaunchNode]) -> None:
+async def _keep_services(app: Desk, connection: Connection, nodes: list[LaunchNode]) -> None:
     """Put into the links what the nodes are to see of their services until the next reconfiguration."""
     linked = [
         (node, path, link)
@@ -145,7 +145,7 @@ async def _keep_services(desk: Desk, connection: Connection, nodes: list[LaunchN
     ]
     if not linked:
         return
-    kept = await _kept(desk, connection, sorted({link.instance_id for _, _, link in linked}))
+    kept = await _kept(app, connection, sorted({link.instance_id for _, _, link in linked}))
     for node, path, link in linked:
         if link.instance_id not in kept:
             raise Conflict("A service of the environment was deleted at the same moment; try again.")
@@ -153,7 +153,7 @@ async def _keep_services(desk: Desk, connection: Connection, nodes: list[LaunchN
         node.links[path] = Link(link.instance_id, link.kind, binding)
 
 
-async def _kept(desk: Desk, connection: Connection, service_ids: list[str]) -> Mapping[str, BoundService]:
+async def _kept(app: Desk, connection: Connection, service_ids: list[str]) -> Mapping[str, BoundService]:
     secrets: dict[str, dict[str, bytes]] = {}
     for sealed in await environments.sealed_parameters(connection, service_ids=service_ids):
         secrets.setdefault(sealed.service_id, {})[sealed.name] = sealed.sealed
@@ -163,7 +163,7 @@ async def _kept(desk: Desk, connection: Connection, service_ids: list[str]) -> M
             type_id=row.type_id,
             parameters=(parameters := msgspec.json.decode(row.parameters)),
             secrets=secrets.get(row.id, {}),
-            signals=_signals(row.name, desk.service_types.find(row.type_id), parameters),
+            signals=_signals(row.name, app.service_types.find(row.type_id), parameters),
         )
         for row in await environments.bound_services(connection, service_ids=service_ids)
     }
@@ -197,7 +197,7 @@ class PlannedLaunch:
     view: EnvironmentView
 
 
-async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[str, Any]) -> str:
+async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> str:
     """Launch an application and return the id of the new instance. The commit is the promise (promises 1 and 2).
 
     What the body leaves open comes from its revision, if it names one.
@@ -205,23 +205,21 @@ async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[st
     Raises BadRequest for a field that makes no sense, an unknown version, revision or environment, for parameters that
     do not fit, and for needs that the environment does not meet.
     """
-    async with desk.database.transaction() as connection:
-        planned = await plan_launch_tree(desk, connection, desk.lookups.on(connection, actor), application_id, body)
+    async with ctx.begin() as work:
+        planned = await plan_launch_tree(work, application_id, body)
         application, environment, request, root = (
             planned.application,
             planned.environment,
             planned.request,
             planned.root,
         )
-        await desk.backlog.refuse_beyond(connection, application.organization_id)
+        await ctx.app.backlog.refuse_beyond(work.connection, application.organization_id)
         destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
         with refuse_vanished("The application or its environment was deleted at the same moment."):
-            await write_launch(connection, root, environment, planned.view, actor.user_id, destroy_after_ms)
-        await desk.audit.record(
-            connection,
-            actor,
+            await write_launch(work.connection, root, environment, planned.view, ctx.actor.user_id, destroy_after_ms)
+        await work.audit(
             "launch_application",
-            str(permissions.instance(application.id, root.instance_id)),
+            permissions.instance(application.id, root.instance_id),
             organization_id=application.organization_id,
             after={
                 "name": root.name,
@@ -229,31 +227,29 @@ async def launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[st
                 "revisionId": request.revision_id,
                 "environmentId": environment.id,
                 "destroyInterval": request.destroy_interval_ms,
-                "parameters": desk.audit.fingerprints(request.parameters),
-                "submodules": desk.audit.fingerprints(request.submodules),
+                "parameters": ctx.app.audit.fingerprints(request.parameters),
+                "submodules": ctx.app.audit.fingerprints(request.submodules),
             },
         )
     return root.instance_id
 
 
-async def plan_launch_tree(
-    desk: Desk, connection: Connection, lookup: Lookup, application_id: str, body: Mapping[str, Any]
-) -> PlannedLaunch:
+async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, Any]) -> PlannedLaunch:
     """Return what a launch brings at all levels, with everything looked up and checked. Writes nothing."""
-    application = await lookup.application(application_id, Permission.CREATE_INSTANCE)
-    request = await _with_revision(connection, application, read_launch_request(body))
-    environment = await _environment(lookup, application, request.environment_id)
-    version = await checked_version(connection, application, request.version)
-    manifest = await desk.manifests.get(connection, application.id, version)
+    application = await work.lookup.application(application_id, Permission.CREATE_INSTANCE)
+    request = await _with_revision(work.connection, application, read_launch_request(body))
+    environment = await _environment(work.lookup, application, request.environment_id)
+    version = await checked_version(work.connection, application, request.version)
+    manifest = await work.ctx.app.manifests.get(work.connection, application.id, version)
     view = view_of(environment)
     root = _root(application, request, version, manifest)
     # Shared instances are asked for by name only, so most launches need not know them.
-    shared = await shared_instances(connection, environment.id) if request.submodules else {}
-    planner = TreePlanner(desk, connection, lookup, environment, shared)
+    shared = await shared_instances(work.connection, environment.id) if request.submodules else {}
+    planner = TreePlanner(work, environment, shared)
     await planner.plant(root, read_submodules(request.submodules))
-    unmet = await lead_to_services(desk, connection, environment, root)
+    unmet = await lead_to_services(work.ctx.app, work.connection, environment, root)
     for node in root.walk():
-        refuse_what_cannot_run(node, view, desk.runnable_types, unmet)
+        refuse_what_cannot_run(node, view, work.ctx.app.runnable_types, unmet)
     return PlannedLaunch(application, environment, request, root, view)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from launchbay.auth import permissions
-from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
@@ -28,7 +27,7 @@ from launchbay.store.applications import Application, Revision
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceRecord, LinkedRow
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Work
 from launchbay.usecases.launch_request import SubmoduleRequest, for_components, merged_submodules, read_submodules
 
 
@@ -73,12 +72,8 @@ class LaunchNode:
 class TreePlanner:
     """Plans the submodules of a launch or reconfiguration. `shared` maps revision ids to running instances (§8)."""
 
-    def __init__(
-        self, desk: Desk, connection: Connection, lookup: Lookup, environment: Environment, shared: Mapping[str, str]
-    ) -> None:
-        self._desk = desk
-        self._connection = connection
-        self._lookup = lookup
+    def __init__(self, work: Work, environment: Environment, shared: Mapping[str, str]) -> None:
+        self._work = work
         self._environment = environment
         self._shared = shared
         self._count = 0
@@ -130,7 +125,7 @@ class TreePlanner:
         self._count += 1
         if self._count > SUBMODULE_INSTANCES:
             raise BadRequest(f"The launch brings more than {SUBMODULE_INSTANCES} submodules.", code="TooManySubmodules")
-        application = await self._lookup.application(
+        application = await self._work.lookup.application(
             application_id, Permission.CREATE_INSTANCE, permissions.environment(self._environment.id)
         )
         present = await self._present(node, component.path, application.id)
@@ -144,7 +139,7 @@ class TreePlanner:
             inside = merged_submodules(msgspec.json.decode(revision.submodules), inside)
         if request.manifest_version is not None:
             version = await self._known_version(application, request.manifest_version, where)
-        manifest = await self._desk.manifests.get(self._connection, application.id, version)
+        manifest = await self._work.ctx.app.manifests.get(self._work.connection, application.id, version)
         given = self._given(node, component, manifest, configured, request)
         parameters = {name: value for name, value in {**inherited, **given}.items() if name in manifest.parameters}
         asked = [inner_name(manifest, name) for name in request.parameters]
@@ -172,7 +167,7 @@ class TreePlanner:
     async def _known_version(self, application: Application, version: int, where: str) -> int:
         """Return the version. Raises BadRequest when the application has none of this number."""
         known = 0 < version <= application.latest_version and await applications.exists(
-            self._connection, application_id=application.id, version=version
+            self._work.connection, application_id=application.id, version=version
         )
         if not known:
             raise BadRequest(
@@ -189,7 +184,7 @@ class TreePlanner:
         if row.status == InstanceStatus.DESTROYED:
             return None
         return await former_of(
-            self._connection, row.target_id, row.version or 0, row.revision_id, row.parameters or "{}"
+            self._work.connection, row.target_id, row.version or 0, row.revision_id, row.parameters or "{}"
         )
 
     def _given(
@@ -227,7 +222,7 @@ class TreePlanner:
         if not isinstance(locator, str) or not locator:
             raise BadRequest(f"The submodule {where} has no {LOCATOR}; name an application.", code="UnknownSubmodule")
         found = await applications.find(
-            self._connection, organization_id=self._environment.organization_id, locator=locator
+            self._work.connection, organization_id=self._environment.organization_id, locator=locator
         )
         if found is None:
             raise BadRequest(
@@ -238,7 +233,7 @@ class TreePlanner:
 
     async def _revision(self, revision_id: str, application_id: str, where: str) -> Revision:
         try:
-            revision = await self._lookup.revision(revision_id, Permission.READ)
+            revision = await self._work.lookup.revision(revision_id, Permission.READ)
         except NotFound:
             revision = None
         if revision is None or revision.application_id != application_id:

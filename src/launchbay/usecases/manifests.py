@@ -6,7 +6,7 @@ import httpx
 
 from launchbay import limits
 from launchbay.auth import permissions
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, ManifestSourceLocked
 from launchbay.model.findings import Finding
 from launchbay.planning import unhurried
@@ -14,7 +14,7 @@ from launchbay.store import applications
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, ChangeableRow, VersionRow
 from launchbay.store.database import Connection
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Desk, Work
 from launchbay.usecases.sealing import opened_source, sealed_source, shown_source
 
 _ACCEPT = "application/x-yaml, application/yaml;q=0.9, text/yaml;q=0.9, text/plain;q=0.8, */*;q=0.1"
@@ -27,37 +27,37 @@ class Refreshed(NamedTuple):
     changed: bool
 
 
-async def replace_manifest(desk: Desk, actor: Actor, application_id: str, text: str) -> int:
+async def replace_manifest(ctx: Context, application_id: str, text: str) -> int:
     """Store a manifest as the application's newest version and return the version's number.
 
     Raises InvalidManifest with every finding, or ManifestSourceLocked when the manifest comes from a URL.
     """
-    async with desk.database.transaction() as connection:
-        application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
+    async with ctx.begin() as work:
+        application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         if application.source_url is not None:
             _refuse_upload()
-        await check_manifest(desk, text)
-        row = await _lock(connection, application)
+        await check_manifest(ctx.app, text)
+        row = await _lock(work.connection, application)
         if row.source_url is not None:
             _refuse_upload()
-        return await _append(desk, connection, actor, application, row, text, "replace_manifest")
+        return await _append(work, application, row, text, "replace_manifest")
 
 
-async def validate_manifest(desk: Desk, actor: Actor, text: str) -> list[Finding]:
+async def validate_manifest(ctx: Context, text: str) -> list[Finding]:
     """Return all findings of a manifest text, errors and warnings."""
-    async with desk.database.connection() as connection:
-        await desk.lookups.on(connection, actor).caller()
-    return await unhurried(desk.check, text)
+    async with ctx.read() as work:
+        await work.lookup.caller()
+    return await unhurried(ctx.app.check, text)
 
 
-async def read_manifest(desk: Desk, actor: Actor, application_id: str, version: int | None) -> str:
+async def read_manifest(ctx: Context, application_id: str, version: int | None) -> str:
     """Return the text of a manifest version, by default the newest. Raises BadRequest for an unknown version."""
-    async with desk.database.connection() as connection:
-        application = await desk.lookups.on(connection, actor).application(application_id, Permission.READ)
+    async with ctx.read() as work:
+        application = await work.lookup.application(application_id, Permission.READ)
         wanted = application.latest_version if version is None else version
         content = None
         if 0 < wanted <= application.latest_version:
-            content = await applications.content(connection, application_id=application.id, version=wanted)
+            content = await applications.content(work.connection, application_id=application.id, version=wanted)
     if content is None:
         raise BadRequest(
             f"The application has no manifest version {wanted}; the newest is {application.latest_version}.",
@@ -66,62 +66,60 @@ async def read_manifest(desk: Desk, actor: Actor, application_id: str, version: 
     return content
 
 
-async def list_manifests(desk: Desk, actor: Actor, application_id: str) -> list[VersionRow]:
+async def list_manifests(ctx: Context, application_id: str) -> list[VersionRow]:
     """Return the manifest versions of an application, the newest first."""
-    async with desk.database.connection() as connection:
-        application = await desk.lookups.on(connection, actor).application(application_id, Permission.READ)
-        return await applications.of_application(connection, application_id=application.id)
+    async with ctx.read() as work:
+        application = await work.lookup.application(application_id, Permission.READ)
+        return await applications.of_application(work.connection, application_id=application.id)
 
 
-async def set_manifest_source(desk: Desk, actor: Actor, application_id: str, url: str) -> int:
+async def set_manifest_source(ctx: Context, application_id: str, url: str) -> int:
     """Load the manifest from a URL from now on; what is there now becomes the newest version, whose number is returned.
 
     Raises BadRequest for a URL that cannot be used, OutgoingFailed when it gives nothing, and InvalidManifest.
     """
-    async with desk.database.connection() as connection:
-        looked = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
+    async with ctx.read() as work:
+        looked = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
     url = url.strip()
-    text = await _load(desk, looked.organization_id, url)
-    async with desk.database.transaction() as connection:
+    text = await _load(ctx.app, looked.organization_id, url)
+    async with ctx.begin() as work:
         # Loading may have taken a minute: who may do this, and whether it is there, is asked again.
-        application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
-        row = await _lock(connection, application)
-        shown, sealed = shown_source(url), sealed_source(desk.secret_key, application.id, url)
-        await store.set_source(connection, application_id=application.id, source_url=shown, sealed_source=sealed)
-        return await _append(
-            desk, connection, actor, application, row._replace(source_url=shown), text, "set_manifest_source"
-        )
+        application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
+        row = await _lock(work.connection, application)
+        shown, sealed = shown_source(url), sealed_source(ctx.app.secret_key, application.id, url)
+        await store.set_source(work.connection, application_id=application.id, source_url=shown, sealed_source=sealed)
+        return await _append(work, application, row._replace(source_url=shown), text, "set_manifest_source")
 
 
-async def refresh_manifest(desk: Desk, actor: Actor, application_id: str) -> Refreshed:
+async def refresh_manifest(ctx: Context, application_id: str) -> Refreshed:
     """Load the manifest from its URL again; it becomes a new version when it is not as the newest one is.
 
     Raises BadRequest when the manifest is uploaded, OutgoingFailed, InvalidManifest, and Conflict when somebody set
     another URL meanwhile.
     """
-    async with desk.database.connection() as connection:
-        application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
-        sealed = await store.source(connection, application_id=application.id)
+    async with ctx.read() as work:
+        application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
+        sealed = await store.source(work.connection, application_id=application.id)
     if sealed is None:
         raise BadRequest(
             "The manifest of this application is uploaded; there is no source to load it from.",
             "Set one with PUT …/manifestSource.",
             code="NoManifestSource",
         )
-    text = await _load(desk, application.organization_id, opened_source(desk.secret_key, application.id, sealed))
-    async with desk.database.transaction() as connection:
-        application = await desk.lookups.on(connection, actor).application(application_id, Permission.EDIT_APPLICATION)
-        row = await _lock(connection, application)
+    text = await _load(ctx.app, application.organization_id, opened_source(ctx.app.secret_key, application.id, sealed))
+    async with ctx.begin() as work:
+        application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
+        row = await _lock(work.connection, application)
         if row.sealed_source != sealed:
             raise Conflict("The manifest's source was changed at the same moment; refresh again.")
-        newest = await applications.content(connection, application_id=application.id, version=row.latest_version)
+        newest = await applications.content(work.connection, application_id=application.id, version=row.latest_version)
         if newest == text:
             return Refreshed(row.latest_version, changed=False)
-        version = await _append(desk, connection, actor, application, row, text, "refresh_manifest")
+        version = await _append(work, application, row, text, "refresh_manifest")
         return Refreshed(version, changed=True)
 
 
-async def _load(desk: Desk, organization_id: str, url: str) -> str:
+async def _load(app: Desk, organization_id: str, url: str) -> str:
     """Return the checked manifest at a URL."""
     try:
         has_credentials = bool(httpx.URL(url).userinfo)
@@ -133,7 +131,7 @@ async def _load(desk: Desk, organization_id: str, url: str) -> str:
             "Use an address that needs none.",
             code="CredentialsInUrl",
         )
-    answer = await desk.outgoing.within(organization_id).request(
+    answer = await app.outgoing.within(organization_id).request(
         "GET",
         url,
         headers={"accept": _ACCEPT},
@@ -147,14 +145,14 @@ async def _load(desk: Desk, organization_id: str, url: str) -> str:
     try:
         text = answer.body.decode()
     except UnicodeDecodeError:
-        raise InvalidManifest([finding.to_document() for finding in desk.check(answer.body)]) from None
-    await check_manifest(desk, text)
+        raise InvalidManifest([finding.to_document() for finding in app.check(answer.body)]) from None
+    await check_manifest(app, text)
     return text
 
 
-async def check_manifest(desk: Desk, text: str) -> None:
+async def check_manifest(app: Desk, text: str) -> None:
     """Raise InvalidManifest for a text that cannot be launched."""
-    errors = [finding for finding in await unhurried(desk.check, text) if finding.severity == "error"]
+    errors = [finding for finding in await unhurried(app.check, text) if finding.severity == "error"]
     if errors:
         raise InvalidManifest([finding.to_document() for finding in errors])
 
@@ -167,9 +165,7 @@ async def _lock(connection: Connection, application: Application) -> ChangeableR
 
 
 async def _append(
-    desk: Desk,
-    connection: Connection,
-    actor: Actor,
+    work: Work,
     application: Application,
     row: ChangeableRow,
     text: str,
@@ -177,15 +173,13 @@ async def _append(
 ) -> int:
     """Store the newest version and return its number; the caller holds the application's row."""
     version = row.latest_version + 1
-    await store.set_version(connection, application_id=application.id, version=version)
+    await store.set_version(work.connection, application_id=application.id, version=version)
     await applications.manifests_insert(
-        connection, application_id=application.id, version=version, content=text, author_id=actor.user_id
+        work.connection, application_id=application.id, version=version, content=text, author_id=work.ctx.actor.user_id
     )
-    await desk.audit.record(
-        connection,
-        actor,
+    await work.audit(
         operation,
-        str(permissions.application(application.id)),
+        permissions.application(application.id),
         organization_id=application.organization_id,
         before={"version": row.latest_version, "sourceUrl": application.source_url},
         after={"version": version, "sourceUrl": row.source_url},

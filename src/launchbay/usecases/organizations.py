@@ -9,7 +9,7 @@ from launchbay.auth import permissions
 from launchbay.auth.authentication import Passwords
 from launchbay.auth.gate import ADMINISTRATOR_TEXT, GUEST_TEXT
 from launchbay.auth.lookup import Lookup
-from launchbay.auth.permissions import Actor, Permission, Resource
+from launchbay.auth.permissions import Permission, Resource
 from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.ids import NamedRow, is_id, new_id
 from launchbay.service_types.builtin import SecureStore, WorkflowService
@@ -23,13 +23,12 @@ from launchbay.store.database import Connection, Database
 from launchbay.store.machines import HostKeyRow
 from launchbay.store.organizations import Organization
 from launchbay.store.users import RoleKind
-from launchbay.usecases.context import Desk, checked_name
+from launchbay.usecases.context import Context, checked_name
 from launchbay.usecases.permissions import manages_every_user, permitted_anywhere
 
 
 async def audit_entries(
-    desk: Desk,
-    actor: Actor,
+    ctx: Context,
     organization_id: str,
     *,
     after: int,
@@ -42,15 +41,15 @@ async def audit_entries(
     `by` is a user's id or e-mail address. `about` is an object's id, or a path, which stands for what is below it too.
     Whoever views it sees all of it, so the permission is for anything at all. Raises BadRequest for another `about`.
     """
-    async with desk.database.transaction() as connection:
-        await desk.lookups.on(connection, actor).organization(organization_id, Permission.VIEW_AUDIT)
+    async with ctx.begin() as work:
+        await work.lookup.organization(organization_id, Permission.VIEW_AUDIT)
         by_id = about is not None and is_id(about)
         if about is not None and not by_id and not about.startswith("/"):
             raise BadRequest("object: give an id, or a path such as /applications/{id}.", code="WrongField")
         statement = store.of_object if by_id else store.of_organization
         async with aclosing(
             statement.chunks(
-                connection, organization_id=organization_id, after=after, actor=by, object=about, limit=limit
+                work.connection, organization_id=organization_id, after=after, actor=by, object=about, limit=limit
             )
         ) as chunks:
             async for chunk in chunks:
@@ -146,35 +145,32 @@ async def _add_services(connection: Connection, organization_id: str, environmen
         await services.offer(connection, environment_id=environment_id, service_id=service_id)
 
 
-async def list_organizations(desk: Desk, actor: Actor) -> list[NamedRow]:
+async def list_organizations(ctx: Context) -> list[NamedRow]:
     """Return the organizations that the caller belongs to, by name."""
-    async with desk.database.connection() as connection:
-        caller = await desk.lookups.on(connection, actor).caller()
-        return await store_organizations.of_user(connection, user_id=caller.id)
+    async with ctx.read() as work:
+        caller = await work.lookup.caller()
+        return await store_organizations.of_user(work.connection, user_id=caller.id)
 
 
-async def read_organization(desk: Desk, actor: Actor, organization_id: str) -> Organization:
+async def read_organization(ctx: Context, organization_id: str) -> Organization:
     """Return an organization that the caller belongs to."""
-    async with desk.database.connection() as connection:
-        return await desk.lookups.on(connection, actor).organization(organization_id)
+    async with ctx.read() as work:
+        return await work.lookup.organization(organization_id)
 
 
-async def create_organization(desk: Desk, actor: Actor, name: str) -> str:
+async def create_organization(ctx: Context, name: str) -> str:
     """Create an organization with all that comes with one, and make the caller its administrator; return its id.
 
     Whoever administers an organization runs workflows, so not everybody may make one for themselves: the caller must be
     allowed to create users in an organization already. Names need not differ, because a refusal would tell which
     organizations there are. Raises BadRequest for a bad name.
     """
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        caller = await lookup.caller()
-        await require_creation(connection, lookup)
+    async with ctx.begin() as work:
+        caller = await work.lookup.caller()
+        await require_creation(work.connection, work.lookup)
         name = checked_name(name)
-        organization_id = await first_start_create_organization(connection, name, caller.id)
-        await desk.audit.record(
-            connection,
-            actor,
+        organization_id = await first_start_create_organization(work.connection, name, caller.id)
+        await work.audit(
             "create_organization",
             f"/organizations/{organization_id}",
             organization_id=organization_id,
@@ -183,17 +179,15 @@ async def create_organization(desk: Desk, actor: Actor, name: str) -> str:
     return organization_id
 
 
-async def rename_organization(desk: Desk, actor: Actor, organization_id: str, name: str) -> None:
+async def rename_organization(ctx: Context, organization_id: str, name: str) -> None:
     """Give an organization another name; the permission is ManageUsers for all users. Raises BadRequest."""
-    async with desk.database.transaction() as connection:
-        organization = await desk.lookups.on(connection, actor).organization(
+    async with ctx.begin() as work:
+        organization = await work.lookup.organization(
             organization_id, Permission.MANAGE_USERS, permissions.user(new_id())
         )
         name = checked_name(name)
-        await store_organizations.rename(connection, organization_id=organization.id, name=name)
-        await desk.audit.record(
-            connection,
-            actor,
+        await store_organizations.rename(work.connection, organization_id=organization.id, name=name)
+        await work.audit(
             "rename_organization",
             f"/organizations/{organization.id}",
             organization_id=organization.id,
@@ -212,34 +206,32 @@ async def require_creation(connection: Connection, lookup: Lookup) -> None:
         )
 
 
-async def may_create_organization(desk: Desk, actor: Actor) -> bool:
+async def may_create_organization(ctx: Context) -> bool:
     """Tell whether `create_organization` would be refused to the caller."""
-    async with desk.database.connection() as connection:
-        return await _may_create(connection, desk.lookups.on(connection, actor))
+    async with ctx.read() as work:
+        return await _may_create(work.connection, work.lookup)
 
 
 async def _may_create(connection: Connection, lookup: Lookup) -> bool:
     return any(manages_every_user(found) for found in await permitted_anywhere(connection, lookup))
 
 
-async def list_host_keys(desk: Desk, actor: Actor, organization_id: str) -> list[HostKeyRow]:
+async def list_host_keys(ctx: Context, organization_id: str) -> list[HostKeyRow]:
     """Return the pinned keys of an organization, by host."""
-    async with desk.database.connection() as connection:
-        await desk.lookups.on(connection, actor).organization(organization_id, *_every_environment())
-        return await store_machines.of_organization(connection, organization_id=organization_id)
+    async with ctx.read() as work:
+        await work.lookup.organization(organization_id, *_every_environment())
+        return await store_machines.of_organization(work.connection, organization_id=organization_id)
 
 
-async def forget_host_key(desk: Desk, actor: Actor, organization_id: str, host: str) -> None:
+async def forget_host_key(ctx: Context, organization_id: str, host: str) -> None:
     """Forget the key of a host, so that the one it shows next is pinned. Raises NotFound."""
-    async with desk.database.transaction() as connection:
-        await desk.lookups.on(connection, actor).organization(organization_id, *_every_environment())
-        key = await store_machines.get(connection, organization_id=organization_id, host=host)
+    async with ctx.begin() as work:
+        await work.lookup.organization(organization_id, *_every_environment())
+        key = await store_machines.get(work.connection, organization_id=organization_id, host=host)
         if key is None:
             raise NotFound(f"No key is pinned for {host[:80]!r}.", "Look the host up in the list of the organization.")
-        await store_machines.forget(connection, organization_id=organization_id, host=host)
-        await desk.audit.record(
-            connection,
-            actor,
+        await store_machines.forget(work.connection, organization_id=organization_id, host=host)
+        await work.audit(
             "forget_host_key",
             f"/hostKeys/{host}",
             organization_id=organization_id,

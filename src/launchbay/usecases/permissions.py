@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from launchbay.auth import gate, permissions
 from launchbay.auth.lookup import Lookup
-from launchbay.auth.permissions import Actor, Permission, Resource, parse_resource, permission_named
+from launchbay.auth.permissions import Permission, Resource, parse_resource, permission_named
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import is_id, new_id
 from launchbay.store import lookups as store
 from launchbay.store import organizations as store_organizations
 from launchbay.store.database import Connection
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,7 @@ class Explanation:
 
 
 async def explain(
-    desk: Desk,
-    actor: Actor,
+    ctx: Context,
     *,
     user_id: str | None,
     permission_name: str,
@@ -46,17 +45,16 @@ async def explain(
         known = ", ".join(Permission)
         raise BadRequest(f"permission: {permission_name[:80]!r} is not a permission. Permissions: {known}.")
     touched = (parse_resource(path), *(() if touching is None else (parse_resource(touching),)))
-    async with desk.database.connection() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        caller = await lookup.caller()
+    async with ctx.read() as work:
+        caller = await work.lookup.caller()
         user_id = user_id or caller.id
-        where = await _organization(connection, touched[0], user_id, caller.id, organization_id)
-        await lookup.organization(where)
-        user = caller if user_id == caller.id else await lookup.member(where, user_id, Permission.MANAGE_ROLES)
+        where = await _organization(work.connection, touched[0], user_id, caller.id, organization_id)
+        await work.lookup.organization(where)
+        user = caller if user_id == caller.id else await work.lookup.member(where, user_id, Permission.MANAGE_ROLES)
         for resource in touched[1:]:
-            await _check_together(connection, resource, where)
-        touched += await _environment_of(connection, touched[0])
-        grants = await lookup.grants_of(where, user.id)
+            await _check_together(work.connection, resource, where)
+        touched += await _environment_of(work.connection, touched[0])
+        grants = await work.lookup.grants_of(where, user.id)
     if not user.enabled:
         return Explanation(allowed=False, reason="The account is disabled.", role=None, entry=None, pattern=None)
     decision, reason = gate.explain(grants, permission, touched)
@@ -136,12 +134,11 @@ class Permitted:
         return self.lookup.holds(self.organization_id, permission)
 
 
-async def permitted(desk: Desk, actor: Actor, organization_id: str) -> Permitted:
+async def permitted(ctx: Context, organization_id: str) -> Permitted:
     """Return what the caller may do in an organization. Raises NotAllowed for one that they do not belong to."""
-    async with desk.database.connection() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        organization = await lookup.organization(organization_id)
-    return Permitted(lookup, organization.id)
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+    return Permitted(work.lookup, organization.id)
 
 
 async def permitted_anywhere(connection: Connection, lookup: Lookup) -> list[Permitted]:

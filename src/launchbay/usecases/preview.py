@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import (
     Change,
@@ -33,7 +32,7 @@ from launchbay.model.redaction import Masking
 from launchbay.planning import DESTROY, LAUNCH
 from launchbay.store import instances
 from launchbay.store.database import Connection
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Desk
 from launchbay.usecases.launch import plan_launch_tree
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.reconfigure import plan_configuration
@@ -71,34 +70,32 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str] = []
 
 
-async def preview_launch(desk: Desk, actor: Actor, application_id: str, body: Mapping[str, Any]) -> Preview:
+async def preview_launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> Preview:
     """Tell what a launch with this body would do."""
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
+    async with ctx.begin() as work:
         try:
-            planned = await plan_launch_tree(desk, connection, lookup, application_id, body)
+            planned = await plan_launch_tree(work, application_id, body)
         except BadRequest as error:
             return Preview(errors=list(error.sentences))
-        return await _preview(desk, connection, planned.root)
+        return await _preview(ctx.app, work.connection, planned.root)
 
 
-async def preview_configuration(desk: Desk, actor: Actor, instance_id: str, body: Mapping[str, Any]) -> Preview:
+async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[str, Any]) -> Preview:
     """Tell what a reconfiguration with this body would do."""
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
+    async with ctx.begin() as work:
         try:
-            planned = await plan_configuration(desk, connection, lookup, instance_id, body)
+            planned = await plan_configuration(work, instance_id, body)
         except BadRequest as error:
             return Preview(errors=list(error.sentences))
-        return await _preview(desk, connection, planned.root)
+        return await _preview(ctx.app, work.connection, planned.root)
 
 
-async def _preview(desk: Desk, connection: Connection, root: LaunchNode) -> Preview:
+async def _preview(app: Desk, connection: Connection, root: LaunchNode) -> Preview:
     components: list[PreviewedComponent] = []
     workflows: list[str] = []
     warnings: list[str] = []
     for node in root.walk():
-        before, launched, scales = await _before(desk, connection, node)
+        before, launched, scales = await _before(app, connection, node)
         after = _configured(node.manifest, node.parameters, node.links, scales)
         changes = restarting(difference(before, after), launched.__contains__)
         masking = Masking([node.parameters, *(() if node.former is None else (node.former.parameters,))])
@@ -106,7 +103,7 @@ async def _preview(desk: Desk, connection: Connection, root: LaunchNode) -> Prev
         workflows += _workflows(node, before, after, changes)
         for change in changes:
             if change.change is Change.STOPS:
-                below, runs = await _below(desk, connection, before.links.get(change.path), (*node.path, change.path))
+                below, runs = await _below(app, connection, before.links.get(change.path), (*node.path, change.path))
                 components += below
                 workflows += runs
         warnings += [_told(node, finding.message) for finding in node.manifest.warnings]
@@ -114,7 +111,7 @@ async def _preview(desk: Desk, connection: Connection, root: LaunchNode) -> Prev
 
 
 async def _before(
-    desk: Desk, connection: Connection, node: LaunchNode
+    app: Desk, connection: Connection, node: LaunchNode
 ) -> tuple[Configured, set[str], Mapping[str, Scale]]:
     """Return the node's instance as it is, which components are up, and how far its Scalers are.
 
@@ -132,13 +129,13 @@ async def _before(
         pending = read_former_configuration(standing.before)
         version, parameters = pending.version, pending.parameters
         links = {path: read_link(target, kind, None) for path, (target, kind) in pending.links.items()}
-    manifest = await desk.manifests.get(connection, node.application_id, version)
+    manifest = await app.manifests.get(connection, node.application_id, version)
     scales = scales_in(state)
     return _configured(manifest, parameters, links, scales), launched, scales
 
 
 async def _below(
-    desk: Desk, connection: Connection, link: Link | None, way: tuple[str, ...]
+    app: Desk, connection: Connection, link: Link | None, way: tuple[str, ...]
 ) -> tuple[list[PreviewedComponent], list[str]]:
     """Return the components, and the workflows, that go with a component: those of its own child, at every level."""
     components: list[PreviewedComponent] = []
@@ -148,7 +145,7 @@ async def _below(
     standing = await instances.standing(connection, instance_id=link.instance_id)
     if standing is None or standing.status == InstanceStatus.DESTROYED:
         return components, workflows
-    compiled = await desk.manifests.get(connection, standing.application_id, standing.version)
+    compiled = await app.manifests.get(connection, standing.application_id, standing.version)
     rows = await instances.linked(connection, instance_id=link.instance_id)
     links = {row.component: read_link(row.target_id, row.kind, row.binding) for row in rows}
     manifest = _configured(
@@ -158,7 +155,7 @@ async def _below(
         components.append(PreviewedComponent(path=".".join((*way, path)), change=Change.STOPS.value, parameters=[]))
         if DESTROY in manifest.components[path].workflows:
             workflows.append(".".join((*way, workflow_path(path, DESTROY))))
-        inside, runs = await _below(desk, connection, links.get(path), (*way, path))
+        inside, runs = await _below(app, connection, links.get(path), (*way, path))
         components += inside
         workflows += runs
     return components, workflows

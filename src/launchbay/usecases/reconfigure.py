@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from launchbay.auth.lookup import Lookup
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind
@@ -19,7 +18,7 @@ from launchbay.planning import accept, may_accept, plan_reconfigure, view_of
 from launchbay.store import applications, environments, instances
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import lead_to_services, refuse_what_cannot_run, shared_instances
 from launchbay.usecases.launch_request import (
     ConfigurationRequest,
@@ -47,29 +46,26 @@ class _Target:
     submodules: Mapping[str, Any]
 
 
-async def reconfigure(desk: Desk, actor: Actor, instance_id: str, body: Mapping[str, Any]) -> None:
+async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -> None:
     """Accept a new configuration; it takes effect some time after the answer.
 
     Raises BadRequest for what makes no sense, NotAllowed for a submodule, and Conflict when a job is under way.
     """
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        asked = await lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+    async with ctx.begin() as work:
+        asked = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
         # What the plan starts from must not change until it is written: no job begins or ends while this is held.
-        await instances.lock(connection, instance_id=asked.id)
-        planned = await plan_configuration(desk, connection, lookup, instance_id, body)
+        await instances.lock(work.connection, instance_id=asked.id)
+        planned = await plan_configuration(work, instance_id, body)
         record, root = planned.record, planned.root
         plan = plan_reconfigure(record.status)
         if record.status is InstanceStatus.DESTROYED:
             raise BadRequest("The instance is destroyed; it cannot be reconfigured.", code="InstanceDestroyed")
-        await desk.backlog.refuse_beyond(connection, record.organization_id)
+        await ctx.app.backlog.refuse_beyond(work.connection, record.organization_id)
         busy = record.job_id is not None or not may_accept(plan)
-        if busy or await accept(connection, record.id, actor.user_id, plan, root.manifest) is None:
+        if busy or await accept(work.connection, record.id, ctx.actor.user_id, plan, root.manifest) is None:
             raise Conflict("A workflow is running on the instance; try again when it has ended.", code="InstanceBusy")
-        await _write(connection, planned, actor.user_id)
-        await desk.audit.record(
-            connection,
-            actor,
+        await _write(work.connection, planned, ctx.actor.user_id)
+        await work.audit(
             "reconfigure_instance",
             f"/applications/{record.application_id}/instances/{record.id}",
             organization_id=record.organization_id,
@@ -78,25 +74,23 @@ async def reconfigure(desk: Desk, actor: Actor, instance_id: str, body: Mapping[
                 "name": root.name,
                 "version": root.version,
                 "revisionId": root.revision_id,
-                "parameters": desk.audit.fingerprints(root.parameters),
+                "parameters": ctx.app.audit.fingerprints(root.parameters),
             },
         )
 
 
-async def plan_configuration(
-    desk: Desk, connection: Connection, lookup: Lookup, instance_id: str, body: Mapping[str, Any]
-) -> PlannedConfiguration:
+async def plan_configuration(work: Work, instance_id: str, body: Mapping[str, Any]) -> PlannedConfiguration:
     """Return the new configuration at all levels, having looked the instance up. Writes nothing."""
-    record = await lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+    record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
     if record.parent_id is not None:
         raise NotAllowed(
             "The instance belongs to a submodule; reconfigure the instance that launched it.",
             code="SubmoduleInstance",
         )
     request = read_configuration_request(body)
-    target = await _target(connection, record, request)
-    manifest = await desk.manifests.get(connection, record.application_id, target.version)
-    environment = await lookup.environment(record.environment_id, None)
+    target = await _target(work.connection, record, request)
+    manifest = await work.ctx.app.manifests.get(work.connection, record.application_id, target.version)
+    environment = await work.lookup.environment(record.environment_id, None)
     view = view_of(environment)
     root = LaunchNode(
         instance_id=record.id,
@@ -106,14 +100,14 @@ async def plan_configuration(
         revision_id=target.revision_id,
         parameters=target.parameters,
         manifest=manifest,
-        former=await former_of(connection, record.id, record.version, record.revision_id, record.parameters),
+        former=await former_of(work.connection, record.id, record.version, record.revision_id, record.parameters),
     )
-    planner = TreePlanner(desk, connection, lookup, environment, await shared_instances(connection, environment.id))
+    planner = TreePlanner(work, environment, await shared_instances(work.connection, environment.id))
     await planner.plant(root, read_submodules(target.submodules))
-    unmet = await lead_to_services(desk, connection, environment, root)
-    await _refuse_circles(connection, record.organization_id, root)
+    unmet = await lead_to_services(work.ctx.app, work.connection, environment, root)
+    await _refuse_circles(work.connection, record.organization_id, root)
     for node in root.walk():
-        refuse_what_cannot_run(node, view, desk.runnable_types, unmet)
+        refuse_what_cannot_run(node, view, work.ctx.app.runnable_types, unmet)
     return PlannedConfiguration(record, root, view)
 
 

@@ -10,14 +10,14 @@ from msgspec import UNSET, UnsetType
 from launchbay.auth import permissions
 from launchbay.auth.audit import Document
 from launchbay.auth.lookup import Lookup
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import NamedRow, new_id
 from launchbay.manifest.configuration import configure
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, Revision
-from launchbay.store.database import Connection, refuse_duplicate, refuse_vanished
-from launchbay.usecases.context import Desk, checked_name, named_in_body
+from launchbay.store.database import refuse_duplicate, refuse_vanished
+from launchbay.usecases.context import Context, Desk, Work, checked_name, named_in_body
 from launchbay.usecases.launch import checked_version
 from launchbay.usecases.launch_request import RevisionRequest, read_submodules
 from launchbay.usecases.submodule_shapes import submodules_of
@@ -25,77 +25,72 @@ from launchbay.usecases.submodule_shapes import submodules_of
 _VANISHED = "The application or the environment was deleted at the same moment."
 
 
-async def list_revisions(desk: Desk, actor: Actor, application_id: str) -> list[NamedRow]:
+async def list_revisions(ctx: Context, application_id: str) -> list[NamedRow]:
     """Return the named revisions of an application, by name."""
-    async with desk.database.connection() as connection:
-        application = await desk.lookups.on(connection, actor).application(application_id, Permission.READ)
-        return await store.revisions_of_application(connection, application_id=application.id)
+    async with ctx.read() as work:
+        application = await work.lookup.application(application_id, Permission.READ)
+        return await store.revisions_of_application(work.connection, application_id=application.id)
 
 
-async def read_revision(desk: Desk, actor: Actor, revision_id: str) -> Revision:
+async def read_revision(ctx: Context, revision_id: str) -> Revision:
     """Return a revision."""
-    async with desk.database.connection() as connection:
-        return await desk.lookups.on(connection, actor).revision(revision_id, Permission.READ)
+    async with ctx.read() as work:
+        return await work.lookup.revision(revision_id, Permission.READ)
 
 
-async def create_revision(desk: Desk, actor: Actor, application_id: str, request: RevisionRequest) -> str:
+async def create_revision(ctx: Context, application_id: str, request: RevisionRequest) -> str:
     """Create a revision and return its id.
 
     Raises BadRequest for a name that is bad or taken, an unknown instance, version or environment, and parameters that
     do not fit the version; parameters that are required may be left to the launch.
     """
     revision_id = new_id()
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        application = await lookup.application(application_id, Permission.EDIT_APPLICATION)
+    async with ctx.begin() as work:
+        application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         assert request.name is not None, "the body of a creation has one"
         name = checked_name(request.name)
         if request.instance_id is None and request.version is None:
             raise BadRequest("Give instanceId, or version with what goes with it.", code="NoRevisionContent")
-        content = await _content(desk, connection, lookup, application, request, None)
+        content = await _content(work, application, request, None)
         with refuse_duplicate(*_taken(name)), refuse_vanished(_VANISHED):
             await store.revisions_insert(
-                connection, revision_id=revision_id, application_id=application.id, name=name, **content
+                work.connection, revision_id=revision_id, application_id=application.id, name=name, **content
             )
-        after = _shown(desk, {"revision": revision_id, "name": name, **content})
-        await _record(desk, connection, actor, "create_revision", application, after=after)
+        after = _shown(ctx.app, {"revision": revision_id, "name": name, **content})
+        await _record(work, "create_revision", application, after=after)
     return revision_id
 
 
-async def change_revision(desk: Desk, actor: Actor, revision_id: str, request: RevisionRequest) -> None:
+async def change_revision(ctx: Context, revision_id: str, request: RevisionRequest) -> None:
     """Change what the request names and leave the rest as it is. Raises BadRequest as `create_revision` does."""
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        found = await lookup.revision(revision_id, Permission.EDIT_APPLICATION)
-        await store.revisions_lock(connection, revision_id=found.id)
-        old = await store.one(connection, revision_id=found.id, application_id=found.application_id)
+    async with ctx.begin() as work:
+        found = await work.lookup.revision(revision_id, Permission.EDIT_APPLICATION)
+        await store.revisions_lock(work.connection, revision_id=found.id)
+        old = await store.one(work.connection, revision_id=found.id, application_id=found.application_id)
         if old is None:
             raise Conflict("The revision was deleted at the same moment.")
         name = old.name if request.name is None else checked_name(request.name)
-        application = await lookup.application(old.application_id, Permission.EDIT_APPLICATION)
-        content = await _content(desk, connection, lookup, application, request, old)
+        application = await work.lookup.application(old.application_id, Permission.EDIT_APPLICATION)
+        content = await _content(work, application, request, old)
         with refuse_duplicate(*_taken(name)), refuse_vanished(_VANISHED):
-            await store.update(connection, revision_id=old.id, name=name, **content)
-        before = _shown(desk, {"revision": old.id, "name": old.name, **_columns(old)})
-        after = _shown(desk, {"revision": old.id, "name": name, **content})
-        await _record(desk, connection, actor, "change_revision", application, before, after)
+            await store.update(work.connection, revision_id=old.id, name=name, **content)
+        before = _shown(ctx.app, {"revision": old.id, "name": old.name, **_columns(old)})
+        after = _shown(ctx.app, {"revision": old.id, "name": name, **content})
+        await _record(work, "change_revision", application, before, after)
 
 
-async def delete_revision(desk: Desk, actor: Actor, revision_id: str) -> None:
+async def delete_revision(ctx: Context, revision_id: str) -> None:
     """Delete a revision. Instances that were launched from it stay as they are."""
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        revision = await lookup.revision(revision_id, Permission.EDIT_APPLICATION)
-        application = await lookup.application(revision.application_id, Permission.EDIT_APPLICATION)
-        await store.revisions_delete(connection, revision_id=revision.id)
-        before = _shown(desk, {"revision": revision.id, "name": revision.name, **_columns(revision)})
-        await _record(desk, connection, actor, "delete_revision", application, before)
+    async with ctx.begin() as work:
+        revision = await work.lookup.revision(revision_id, Permission.EDIT_APPLICATION)
+        application = await work.lookup.application(revision.application_id, Permission.EDIT_APPLICATION)
+        await store.revisions_delete(work.connection, revision_id=revision.id)
+        before = _shown(ctx.app, {"revision": revision.id, "name": revision.name, **_columns(revision)})
+        await _record(work, "delete_revision", application, before)
 
 
 async def _content(
-    desk: Desk,
-    connection: Connection,
-    lookup: Lookup,
+    work: Work,
     application: Application,
     request: RevisionRequest,
     old: Revision | None,
@@ -108,38 +103,38 @@ async def _content(
                 "of them.",
                 code="ConflictingFields",
             )
-        return await _of_instance(desk, connection, lookup, application, request.instance_id)
-    version = await checked_version(connection, application, _chosen(request.version, old and old.version))
+        return await _of_instance(work, application, request.instance_id)
+    version = await checked_version(work.connection, application, _chosen(request.version, old and old.version))
     parameters = _chosen(request.parameters, old and msgspec.json.decode(old.parameters)) or {}
     submodules = _chosen(request.submodules, old and msgspec.json.decode(old.submodules)) or {}
-    manifest = await desk.manifests.get(connection, application.id, version)
+    manifest = await work.ctx.app.manifests.get(work.connection, application.id, version)
     configure(replace(manifest, required_parameters=()), parameters)
     read_submodules(submodules)
     old_environment = None if old is None else old.environment_id
     return {
         "version": version,
         "parameters": _text(parameters),
-        "environment_id": await _environment_id(lookup, application, request.environment_id, old_environment),
+        "environment_id": await _environment_id(work.lookup, application, request.environment_id, old_environment),
         "submodules": _text(submodules),
     }
 
 
-async def _of_instance(
-    desk: Desk, connection: Connection, lookup: Lookup, application: Application, instance_id: str
-) -> dict[str, Any]:
+async def _of_instance(work: Work, application: Application, instance_id: str) -> dict[str, Any]:
     with named_in_body("instanceId"):
-        instance = await lookup.instance(instance_id, Permission.READ)
+        instance = await work.lookup.instance(instance_id, Permission.READ)
     if instance.application_id != application.id:
         raise BadRequest("The instance is one of another application; choose one of this.", code="ForeignInstance")
     launched_from = None
     if instance.revision_id is not None:
-        launched_from = await store.one(connection, revision_id=instance.revision_id, application_id=application.id)
+        launched_from = await store.one(
+            work.connection, revision_id=instance.revision_id, application_id=application.id
+        )
     kept = {} if launched_from is None else msgspec.json.decode(launched_from.submodules)
     return {
         "version": instance.version,
         "parameters": instance.parameters,
         "environment_id": instance.environment_id,
-        "submodules": _text({**kept, **await submodules_of(desk, connection, instance)}),
+        "submodules": _text({**kept, **await submodules_of(work.ctx.app, work.connection, instance)}),
     }
 
 
@@ -161,28 +156,24 @@ def _columns(revision: Revision) -> dict[str, Any]:
     return {name: getattr(revision, name) for name in ("version", "parameters", "environment_id", "submodules")}
 
 
-def _shown(desk: Desk, columns: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(app: Desk, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the audit log may show: parameters may be secrets, those of submodules too."""
     shown = dict(columns)
-    shown["parameters"] = desk.audit.fingerprints(msgspec.json.decode(columns["parameters"]))
-    shown["submodules"] = desk.audit.fingerprints(msgspec.json.decode(columns["submodules"]))
+    shown["parameters"] = app.audit.fingerprints(msgspec.json.decode(columns["parameters"]))
+    shown["submodules"] = app.audit.fingerprints(msgspec.json.decode(columns["submodules"]))
     return shown
 
 
 async def _record(
-    desk: Desk,
-    connection: Connection,
-    actor: Actor,
+    work: Work,
     operation: str,
     application: Application,
     before: Document | None = None,
     after: Document | None = None,
 ) -> None:
-    await desk.audit.record(
-        connection,
-        actor,
+    await work.audit(
         operation,
-        str(permissions.application(application.id)),
+        permissions.application(application.id),
         organization_id=application.organization_id,
         before=before,
         after=after,

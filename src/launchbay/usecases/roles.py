@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from launchbay.auth import permissions as auth_permissions
 from launchbay.auth.gate import read_role_text
 from launchbay.auth.lookup import Lookup
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotAllowed
 from launchbay.ids import new_id
 from launchbay.store import users
 from launchbay.store import users as store
 from launchbay.store.database import Connection, refuse_duplicate
 from launchbay.store.users import Role, RoleKind, leaves_no_administrator
-from launchbay.usecases.context import Desk, checked_name
+from launchbay.usecases.context import Context, checked_name
 
 
 async def keep_an_administrator(connection: Connection, organization_id: str, user_id: str) -> None:
@@ -35,126 +35,112 @@ async def keep_an_administrator(connection: Connection, organization_id: str, us
 _UNKNOWN_SHOWN = 20
 
 
-async def list_roles(desk: Desk, actor: Actor, organization_id: str) -> list[Role]:
+async def list_roles(ctx: Context, organization_id: str) -> list[Role]:
     """Return the roles of an organization that the caller may read."""
-    async with desk.database.connection() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        organization = await lookup.organization(organization_id)
-        rows = await store.roles_of_organization(connection, organization_id=organization.id)
-    return [row for row in rows if lookup.allows(organization.id, Permission.READ, auth_permissions.role(row.id))]
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        rows = await store.roles_of_organization(work.connection, organization_id=organization.id)
+    return [row for row in rows if work.lookup.allows(organization.id, Permission.READ, auth_permissions.role(row.id))]
 
 
-async def read_role(desk: Desk, actor: Actor, role_id: str) -> Role:
+async def read_role(ctx: Context, role_id: str) -> Role:
     """Return a role with its text."""
-    async with desk.database.connection() as connection:
-        return await desk.lookups.on(connection, actor).role(role_id, Permission.READ)
+    async with ctx.read() as work:
+        return await work.lookup.role(role_id, Permission.READ)
 
 
-async def create_role(desk: Desk, actor: Actor, organization_id: str, name: str, permissions: str) -> Role:
+async def create_role(ctx: Context, organization_id: str, name: str, permissions: str) -> Role:
     """Create a role; its text is kept as it is. Raises BadRequest with the place of what is wrong in the text."""
     role_id = new_id()
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        organization = await lookup.organization(
+    async with ctx.begin() as work:
+        organization = await work.lookup.organization(
             organization_id, Permission.MANAGE_ROLES, auth_permissions.role(role_id)
         )
         name = checked_name(name)
         read_role_text(permissions)
         with refuse_duplicate(*_taken(name)):
             await store.roles_insert(
-                connection,
+                work.connection,
                 id=role_id,
                 organization_id=organization.id,
                 name=name,
                 permissions=permissions,
                 kind=RoleKind.CUSTOM,
             )
-        await desk.audit.record(
-            connection,
-            actor,
+        await work.audit(
             "create_role",
-            str(auth_permissions.role(role_id)),
+            auth_permissions.role(role_id),
             organization_id=organization.id,
             after={"name": name, "permissions": permissions},
         )
-        return await lookup.role(role_id, Permission.MANAGE_ROLES)
+        return await work.lookup.role(role_id, Permission.MANAGE_ROLES)
 
 
-async def update_role(desk: Desk, actor: Actor, role_id: str, name: str, permissions: str) -> None:
+async def update_role(ctx: Context, role_id: str, name: str, permissions: str) -> None:
     """Replace name and text of a role. Raises NotAllowed for the built-in Administrator, BadRequest."""
-    async with desk.database.transaction() as connection:
-        role = await _for_change(connection, desk.lookups.on(connection, actor), role_id)
+    async with ctx.begin() as work:
+        role = await _for_change(work.connection, work.lookup, role_id)
         if not role.can_edit:
             raise _built_in(role)
         name = checked_name(name)
         read_role_text(permissions)
         with refuse_duplicate(*_taken(name)):
-            await store.update(connection, id=role.id, name=name, permissions=permissions)
-        await desk.audit.record(
-            connection,
-            actor,
+            await store.update(work.connection, id=role.id, name=name, permissions=permissions)
+        await work.audit(
             "update_role",
-            str(auth_permissions.role(role.id)),
+            auth_permissions.role(role.id),
             organization_id=role.organization_id,
             before={"name": role.name, "permissions": role.permissions},
             after={"name": name, "permissions": permissions},
         )
 
 
-async def delete_role(desk: Desk, actor: Actor, role_id: str) -> None:
+async def delete_role(ctx: Context, role_id: str) -> None:
     """Delete a role, which revokes it from everybody. Raises NotAllowed for the built-in Administrator."""
-    async with desk.database.transaction() as connection:
-        role = await _for_change(connection, desk.lookups.on(connection, actor), role_id)
+    async with ctx.begin() as work:
+        role = await _for_change(work.connection, work.lookup, role_id)
         if not role.can_delete:
             raise _built_in(role)
-        await store.roles_delete(connection, id=role.id)
-        await desk.audit.record(
-            connection,
-            actor,
+        await store.roles_delete(work.connection, id=role.id)
+        await work.audit(
             "delete_role",
-            str(auth_permissions.role(role.id)),
+            auth_permissions.role(role.id),
             organization_id=role.organization_id,
             before={"name": role.name, "permissions": role.permissions},
         )
 
 
-async def assign_roles(desk: Desk, actor: Actor, organization_id: str, user_id: str, names: Sequence[str]) -> None:
+async def assign_roles(ctx: Context, organization_id: str, user_id: str, names: Sequence[str]) -> None:
     """Give roles to a member; those held already stay. Raises BadRequest naming the roles that do not exist."""
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        before = await _held_by(connection, lookup, organization_id, user_id)
-        wanted = await roles_named(connection, organization_id, names)
-        require_assignment(lookup, organization_id, user_id, wanted)
-        await store.assign(connection, user_id=user_id, role_ids=[role.id for role in wanted])
-        await desk.audit.record(
-            connection,
-            actor,
+    async with ctx.begin() as work:
+        before = await _held_by(work.connection, work.lookup, organization_id, user_id)
+        wanted = await roles_named(work.connection, organization_id, names)
+        require_assignment(work.lookup, organization_id, user_id, wanted)
+        await store.assign(work.connection, user_id=user_id, role_ids=[role.id for role in wanted])
+        await work.audit(
             "assign_roles",
-            str(auth_permissions.user(user_id)),
+            auth_permissions.user(user_id),
             organization_id=organization_id,
             before={"roles": before},
             after={"roles": sorted({*before, *(role.name for role in wanted)})},
         )
 
 
-async def revoke_roles(desk: Desk, actor: Actor, organization_id: str, user_id: str, names: Sequence[str]) -> None:
+async def revoke_roles(ctx: Context, organization_id: str, user_id: str, names: Sequence[str]) -> None:
     """Take roles from a member; those not held do not matter.
 
     Raises BadRequest naming the roles that do not exist, and when nobody would be administrator any more.
     """
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        before = await _held_by(connection, lookup, organization_id, user_id)
-        unwanted = await roles_named(connection, organization_id, names)
-        require_assignment(lookup, organization_id, user_id, unwanted)
+    async with ctx.begin() as work:
+        before = await _held_by(work.connection, work.lookup, organization_id, user_id)
+        unwanted = await roles_named(work.connection, organization_id, names)
+        require_assignment(work.lookup, organization_id, user_id, unwanted)
         if any(role.kind is RoleKind.ADMINISTRATOR for role in unwanted):
-            await keep_an_administrator(connection, organization_id, user_id)
-        await store.roles_revoke(connection, user_id=user_id, role_ids=[role.id for role in unwanted])
-        await desk.audit.record(
-            connection,
-            actor,
+            await keep_an_administrator(work.connection, organization_id, user_id)
+        await store.roles_revoke(work.connection, user_id=user_id, role_ids=[role.id for role in unwanted])
+        await work.audit(
             "revoke_roles",
-            str(auth_permissions.user(user_id)),
+            auth_permissions.user(user_id),
             organization_id=organization_id,
             before={"roles": before},
             after={"roles": sorted({*before} - {role.name for role in unwanted})},

@@ -9,8 +9,7 @@ import msgspec
 
 from launchbay.auth import permissions
 from launchbay.auth.audit import Document, entered_once
-from launchbay.auth.lookup import Lookup
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import NamedRow, new_id
 from launchbay.limits import COMMAND_REPORTS
@@ -39,7 +38,7 @@ from launchbay.store import services as store
 from launchbay.store.database import Connection
 from launchbay.store.environments import OfferedService
 from launchbay.store.services import Service
-from launchbay.usecases.context import Desk, checked_name
+from launchbay.usecases.context import Context, Desk, Work, checked_name
 
 NO_PARAMETERS = ServiceParameters()
 _SHOWN = 5
@@ -47,11 +46,9 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change of a service's parameters. The caller's `lookup` decides which vaults they may name."""
+    """A change of a service's parameters. The caller's lookup decides which vaults they may name."""
 
-    desk: Desk
-    connection: Connection
-    lookup: Lookup
+    work: Work
     organization_id: str
     kind: ServiceType
 
@@ -66,7 +63,7 @@ class Change:
         values = await self._values({**kept, **new})
         now = ServiceParameters(old.open, {**old.secret, **{name: values[name] for name in kept}})
         scope = ParameterScope(
-            connection=self.connection, organization_id=self.organization_id, previous=now.everything()
+            connection=self.work.connection, organization_id=self.organization_id, previous=now.everything()
         )
         checked = await changed_parameters(self.kind, scope, now, {**given, **{name: values[name] for name in new}})
         return ServiceParameters(checked.open, {**checked.secret, **kept, **new})
@@ -84,7 +81,7 @@ class Change:
                 continue
             secret, wanted = str(value[SECRET_NAME]), value.get(VAULT)
             vaults = await services.vaults_with(
-                self.connection, organization_id=self.organization_id, name=secret, vault_id=wanted and str(wanted)
+                self.work.connection, organization_id=self.organization_id, name=secret, vault_id=wanted and str(wanted)
             )
             if not vaults:
                 problems[name] = [f"No vault of the organization has a secret {secret[:80]!r}; set it there first."]
@@ -92,7 +89,7 @@ class Change:
                 known = ", ".join(f"{each.id} ({each.name})" for each in vaults[:_SHOWN])
                 problems[name] = [f"Several vaults have a secret {secret[:80]!r}; name one with `{VAULT}`: {known}."]
             else:
-                await self.lookup.service(vaults[0].id, Permission.RUN_SERVICE_COMMAND)
+                await self.work.lookup.service(vaults[0].id, Permission.RUN_SERVICE_COMMAND)
                 found[name] = reference(vaults[0].id, secret)
         if problems:
             raise FieldErrors(problems)
@@ -103,7 +100,7 @@ class Change:
         problems: dict[str, list[str]] = {}
         for name, value in references.items():
             try:
-                values |= await resolved(self.desk.secret_key, self.connection, {name: value})
+                values |= await resolved(self.work.ctx.app.secret_key, self.work.connection, {name: value})
             except Conflict as gone:
                 problems[name] = list(gone.sentences)
         if problems:
@@ -127,32 +124,30 @@ class ServiceView:
     parameters: dict[str, Any]
 
 
-async def list_services(desk: Desk, actor: Actor, organization_id: str) -> list[OfferedService]:
+async def list_services(ctx: Context, organization_id: str) -> list[OfferedService]:
     """Return the services of an organization that the caller may read, by name."""
-    async with desk.database.connection() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        organization = await lookup.organization(organization_id)
-        rows = await store.of_organization(connection, organization_id=organization.id)
-    return [row for row in rows if lookup.allows(organization.id, Permission.READ, permissions.service(row.id))]
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        rows = await store.of_organization(work.connection, organization_id=organization.id)
+    return [row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.service(row.id))]
 
 
-async def list_zones(desk: Desk, actor: Actor, organization_id: str) -> list[NamedRow]:
+async def list_zones(ctx: Context, organization_id: str) -> list[NamedRow]:
     """Return the zones of an organization, by name."""
-    async with desk.database.connection() as connection:
-        organization = await desk.lookups.on(connection, actor).organization(organization_id)
-        return await store.zones(connection, organization_id=organization.id)
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        return await store.zones(work.connection, organization_id=organization.id)
 
 
-async def list_service_types(desk: Desk, actor: Actor, organization_id: str) -> list[ServiceType]:
+async def list_service_types(ctx: Context, organization_id: str) -> list[ServiceType]:
     """Return the types that services can be made of, by id."""
-    async with desk.database.connection() as connection:
-        await desk.lookups.on(connection, actor).organization(organization_id)
-    return desk.service_types.all()
+    async with ctx.read() as work:
+        await work.lookup.organization(organization_id)
+    return ctx.app.service_types.all()
 
 
 async def create_service(
-    desk: Desk,
-    actor: Actor,
+    ctx: Context,
     organization_id: str,
     *,
     name: str,
@@ -165,24 +160,23 @@ async def create_service(
     Raises BadRequest for a bad name, an unknown type or zone, and everything that is wrong with the parameters.
     """
     service_id = new_id()
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        organization = await lookup.organization(
+    async with ctx.begin() as work:
+        organization = await work.lookup.organization(
             organization_id, Permission.CREATE_SERVICE, permissions.service(service_id)
         )
         name = checked_name(name)
-        kind = desk.service_types.find(type_id)
+        kind = ctx.app.service_types.find(type_id)
         if kind is None:
-            known = ", ".join(known.id for known in desk.service_types.all())
+            known = ", ".join(known.id for known in ctx.app.service_types.all())
             raise BadRequest(f"There is no service type {type_id[:80]!r}. Types: {known}.", code="UnknownServiceType")
-        zone_id = await _zone(connection, organization.id, zone_id)
+        zone_id = await _zone(work.connection, organization.id, zone_id)
         try:
-            checked = await _change(desk, connection, lookup, organization.id, kind).checked(parameters)
+            checked = await _change(work, organization.id, kind).checked(parameters)
         except FieldErrors as error:
             # Only update and command answer by field (reference §7).
             raise BadRequest(*error.sentences, code="InvalidParameters") from error
         await store.insert(
-            connection,
+            work.connection,
             service_id=service_id,
             organization_id=organization.id,
             zone_id=zone_id,
@@ -190,35 +184,36 @@ async def create_service(
             type_id=kind.id,
             parameters=_text(checked.open),
         )
-        await seal_parameters(desk.secret_key, connection, service_id, checked.secret)
-        after = {"name": name, "typeId": kind.id, "parameters": desk.audit.fingerprints(checked.everything())}
-        await record(desk, connection, actor, "create_service", (service_id, organization.id), after=after)
+        await seal_parameters(ctx.app.secret_key, work.connection, service_id, checked.secret)
+        after = {"name": name, "typeId": kind.id, "parameters": ctx.app.audit.fingerprints(checked.everything())}
+        await record(work, "create_service", (service_id, organization.id), after=after)
     return service_id
 
 
-async def read_service(desk: Desk, actor: Actor, service_id: str) -> ServiceView:
+async def read_service(ctx: Context, service_id: str) -> ServiceView:
     """Return a service with its secret parameters masked."""
-    async with desk.database.connection() as connection:
-        service = await desk.lookups.on(connection, actor).service(service_id, Permission.READ)
-        names = [row.name for row in await store.secrets(connection, service_id=service.id)]
-        return await _view(desk, connection, service, service.name, msgspec.json.decode(service.parameters), names)
+    async with ctx.read() as work:
+        service = await work.lookup.service(service_id, Permission.READ)
+        names = [row.name for row in await store.secrets(work.connection, service_id=service.id)]
+        return await _view(
+            ctx.app, work.connection, service, service.name, msgspec.json.decode(service.parameters), names
+        )
 
 
 async def update_service(
-    desk: Desk, actor: Actor, service_id: str, name: str | None, parameters: Mapping[str, Any] | None
+    ctx: Context, service_id: str, name: str | None, parameters: Mapping[str, Any] | None
 ) -> ServiceView:
     """Change a service and return it as it is now: what is not named stays, null takes a parameter away.
 
     Raises FieldErrors with everything that is wrong, by field.
     """
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        service = await lookup.service(service_id, Permission.EDIT_SERVICE)
-        row = await store.lock(connection, service_id=service.id)
+    async with ctx.begin() as work:
+        service = await work.lookup.service(service_id, Permission.EDIT_SERVICE)
+        row = await store.lock(work.connection, service_id=service.id)
         if row is None:
             raise Conflict("The service was deleted at the same moment.")
         old = ServiceParameters(
-            msgspec.json.decode(row.parameters), await open_stored(desk.secret_key, connection, service.id)
+            msgspec.json.decode(row.parameters), await open_stored(ctx.app.secret_key, work.connection, service.id)
         )
         problems: dict[str, Sequence[str]] = {}
         new_name, new = row.name, old
@@ -227,29 +222,29 @@ async def update_service(
         except BadRequest as error:
             problems["name"] = error.sentences
         try:
-            new = await _changed(desk, connection, lookup, service, old, parameters) if parameters else old
+            new = await _changed(work, service, old, parameters) if parameters else old
         except FieldErrors as error:
             problems.update(error.fields)
         if problems:
             raise FieldErrors(problems)
-        await store.update(connection, service_id=service.id, name=new_name, parameters=_text(new.open))
+        await store.update(work.connection, service_id=service.id, name=new_name, parameters=_text(new.open))
         changed = {key: value for key, value in new.secret.items() if key not in old.secret or old.secret[key] != value}
-        await store.delete_secrets_but(connection, service_id=service.id, names=list(new.secret))
-        await seal_parameters(desk.secret_key, connection, service.id, changed)
-        before = {"name": row.name, "parameters": desk.audit.fingerprints(old.everything())}
-        after = {"name": new_name, "parameters": desk.audit.fingerprints(new.everything())}
-        await record(desk, connection, actor, "update_service", (service.id, service.organization_id), before, after)
-        return await _view(desk, connection, service, new_name, new.open, list(new.secret))
+        await store.delete_secrets_but(work.connection, service_id=service.id, names=list(new.secret))
+        await seal_parameters(ctx.app.secret_key, work.connection, service.id, changed)
+        before = {"name": row.name, "parameters": ctx.app.audit.fingerprints(old.everything())}
+        after = {"name": new_name, "parameters": ctx.app.audit.fingerprints(new.everything())}
+        await record(work, "update_service", (service.id, service.organization_id), before, after)
+        return await _view(ctx.app, work.connection, service, new_name, new.open, list(new.secret))
 
 
-async def delete_service(desk: Desk, actor: Actor, service_id: str) -> None:
+async def delete_service(ctx: Context, service_id: str) -> None:
     """Delete a service; the environments that offered it offer it no longer.
 
     Raises BadRequest while instances have machines that could not be taken down without it.
     """
-    async with desk.database.transaction() as connection:
-        service = await desk.lookups.on(connection, actor).service(service_id, Permission.EDIT_SERVICE)
-        users = await machines.users_of_account(connection, account_id=service.id)
+    async with ctx.begin() as work:
+        service = await work.lookup.service(service_id, Permission.EDIT_SERVICE)
+        users = await machines.users_of_account(work.connection, account_id=service.id)
         if users:
             named = ", ".join(repr(user.name) for user in users)
             raise BadRequest(
@@ -257,15 +252,13 @@ async def delete_service(desk: Desk, actor: Actor, service_id: str) -> None:
                 "Destroy them first: without the account nobody could take their machines down.",
                 code="ServiceInUse",
             )
-        await store.delete(connection, service_id=service.id)
+        await store.delete(work.connection, service_id=service.id)
         before = {"name": service.name, "typeId": service.type_id}
-        await record(desk, connection, actor, "delete_service", (service.id, service.organization_id), before)
+        await record(work, "delete_service", (service.id, service.organization_id), before)
 
 
 async def record(
-    desk: Desk,
-    connection: Connection,
-    actor: Actor,
+    work: Work,
     operation: str,
     key: tuple[str, str],
     before: Document | None = None,
@@ -273,11 +266,9 @@ async def record(
 ) -> None:
     """Write a change of a service into the audit log; `key` is its id and its organization's."""
     service_id, organization_id = key
-    await desk.audit.record(
-        connection,
-        actor,
+    await work.audit(
         operation,
-        str(permissions.service(service_id)),
+        permissions.service(service_id),
         organization_id=organization_id,
         before=before,
         after=after,
@@ -294,14 +285,14 @@ async def _zone(connection: Connection, organization_id: str, wanted: str | None
 
 
 async def _view(
-    desk: Desk,
+    app: Desk,
     connection: Connection,
     service: Service,
     name: str,
     open_parameters: Mapping[str, Any],
     secret_names: list[str],
 ) -> ServiceView:
-    kind = desk.service_types.find(service.type_id)
+    kind = app.service_types.find(service.type_id)
     zone_name = await store.zone_name(connection, zone_id=service.zone_id)
     return ServiceView(
         record=service,
@@ -314,25 +305,23 @@ async def _view(
 
 
 async def _changed(
-    desk: Desk,
-    connection: Connection,
-    lookup: Lookup,
+    work: Work,
     service: Service,
     old: ServiceParameters,
     given: Mapping[str, Any],
 ) -> ServiceParameters:
-    kind = desk.service_types.find(service.type_id)
+    kind = work.ctx.app.service_types.find(service.type_id)
     if kind is None:
         raise BadRequest(
             f"The service type {service.type_id} is not installed on this server; its parameters cannot be checked.",
             "Install the package that brings it.",
             code="UnknownServiceType",
         )
-    return await _change(desk, connection, lookup, service.organization_id, kind).checked(given, old)
+    return await _change(work, service.organization_id, kind).checked(given, old)
 
 
-def _change(desk: Desk, connection: Connection, lookup: Lookup, organization_id: str, kind: ServiceType) -> Change:
-    return Change(desk=desk, connection=connection, lookup=lookup, organization_id=organization_id, kind=kind)
+def _change(work: Work, organization_id: str, kind: ServiceType) -> Change:
+    return Change(work=work, organization_id=organization_id, kind=kind)
 
 
 def _text(value: Any) -> str:
@@ -343,8 +332,7 @@ _COMMAND_FIELD = "commandname"
 
 
 async def run_command(
-    desk: Desk,
-    actor: Actor,
+    ctx: Context,
     service_id: str,
     command_name: str,
     arguments: Mapping[str, Any],
@@ -355,9 +343,9 @@ async def run_command(
 
     Raises FieldErrors for an unknown command and for arguments that do not fit, by argument.
     """
-    async with desk.database.connection() as connection:
-        service = await desk.lookups.on(connection, actor).service(service_id, Permission.RUN_SERVICE_COMMAND)
-        kind = desk.service_types.find(service.type_id)
+    async with ctx.read() as work:
+        service = await work.lookup.service(service_id, Permission.RUN_SERVICE_COMMAND)
+        kind = ctx.app.service_types.find(service.type_id)
         command = None if kind is None else kind.commands.get(command_name)
         if kind is None or command is None:
             known = ", ".join(kind.commands) if kind is not None and kind.commands else "none"
@@ -365,9 +353,9 @@ async def run_command(
                 {_COMMAND_FIELD: [f"This service has no command {command_name[:80]!r}. Commands: {known}."]}
             )
         checked = checked_arguments(command, arguments)
-        secrets = await open_secrets(desk.secret_key, connection, service.id)
-    database = desk.database
-    entry = _entry(desk, actor, service, command_name, checked)
+        secrets = await open_secrets(ctx.app.secret_key, work.connection, service.id)
+    database = ctx.app.database
+    entry = _entry(ctx, service, command_name, checked)
     reports: deque[Mapping[str, Any]] = deque(maxlen=COMMAND_REPORTS)
     call = ServiceCall(
         service_id=service.id,
@@ -376,7 +364,7 @@ async def run_command(
         arguments=checked,
         transaction=entered_once(database, entry) if command.changes else database.transaction,
         report=reports.append,
-        seal=ServiceSeal(desk.secret_key, service.id),
+        seal=ServiceSeal(ctx.app.secret_key, service.id),
     )
     # A command is a transaction of its own, or several where it waits in between.
     final = await kind.run(command_name, call)
@@ -387,13 +375,13 @@ async def run_command(
 
 
 def _entry(
-    desk: Desk, actor: Actor, service: Service, command: str, arguments: Mapping[str, Any]
+    ctx: Context, service: Service, command: str, arguments: Mapping[str, Any]
 ) -> Callable[[Connection], Awaitable[None]]:
     """Return what writes the audit entry of a command."""
 
     async def write(connection: Connection) -> None:
-        after = {"command": command, "arguments": desk.audit.fingerprints(arguments)}
+        after = {"command": command, "arguments": ctx.app.audit.fingerprints(arguments)}
         key = (service.id, service.organization_id)
-        await record(desk, connection, actor, "run_service_command", key, after=after)
+        await record(Work(ctx, connection), "run_service_command", key, after=after)
 
     return write

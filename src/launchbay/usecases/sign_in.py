@@ -17,7 +17,7 @@ from launchbay.store import users
 from launchbay.store import users as store
 from launchbay.store.database import Connection, refuse_duplicate
 from launchbay.store.users import ConsoleSessionRow, User
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Desk
 
 _RANDOM_BYTES = 32
 _LONGEST = 100  # characters of what can be a token at all
@@ -41,32 +41,32 @@ async def invite(connection: Connection, user_id: str) -> Invitation:
     return Invitation(token, expires_at)
 
 
-async def read_invitation(desk: Desk, token: str) -> User:
+async def read_invitation(app: Desk, token: str) -> User:
     """Return whom a link invites. Raises NotFound when it was used, has expired, or never was."""
     if len(token) > _LONGEST:
         raise _invalid()
-    async with desk.database.connection() as connection:
+    async with app.database.connection() as connection:
         user = await store.invitations_find(connection, token_hash=_hash(token))
     if user is None:
         raise _invalid()
     return user
 
 
-async def accept_invitation(desk: Desk, token: str, password: str, address: str) -> User:
+async def accept_invitation(app: Desk, token: str, password: str, address: str) -> User:
     """Set the first password and end the link. Raises NotFound as `read_invitation`, BadRequest for the password."""
-    await read_invitation(desk, token)  # nobody makes us hash without a link
-    password_hash = await desk.passwords.hash(password)
-    async with desk.database.transaction() as connection:
+    await read_invitation(app, token)  # nobody makes us hash without a link
+    password_hash = await app.passwords.hash(password)
+    async with app.database.transaction() as connection:
         user = await store.use(connection, token_hash=_hash(token))
         if user is None:
             raise _invalid()
         await users.set_password(connection, id=user.id, password_hash=password_hash)
-        await desk.audit.record_own(
+        await app.audit.record_own(
             connection,
             Actor(user.id, user.email, user.name, address, Method.INVITATION),
             "accept_invitation",
             str(permissions.user(user.id)),
-            after={"password": desk.audit.fingerprint(password_hash)},
+            after={"password": app.audit.fingerprint(password_hash)},
         )
     return user
 
@@ -104,7 +104,7 @@ class OpenIdSignIn:
     admission: Admission
 
 
-async def sign_in(desk: Desk, admission: Admission, identity: Identity, address: str) -> Actor:
+async def sign_in(app: Desk, admission: Admission, identity: Identity, address: str) -> Actor:
     """Return the caller who has signed in at the provider, with the account of theirs.
 
     That is the account that the identity was linked with, else the one with its verified e-mail address, which is
@@ -112,39 +112,39 @@ async def sign_in(desk: Desk, admission: Admission, identity: Identity, address:
     disabled account.
     """
     _check_domain(admission.domains, identity.email)
-    async with desk.database.transaction() as connection:
+    async with app.database.transaction() as connection:
         user = await store.find(connection, issuer=identity.issuer, subject=identity.subject)
         if user is None:
-            user = await _linked(desk, connection, admission, identity, address)
+            user = await _linked(app, connection, admission, identity, address)
         if not user.enabled:
             raise NotAuthenticated("This account is disabled.", "Ask an administrator.", code="SignInFailed")
     return _actor(user, address)
 
 
-async def _linked(desk: Desk, connection: Connection, admission: Admission, identity: Identity, address: str) -> User:
+async def _linked(app: Desk, connection: Connection, admission: Admission, identity: Identity, address: str) -> User:
     if not identity.email:
         raise NotAllowed(
             "The identity provider has not verified an e-mail address of yours.", "Verify it there, and sign in again."
         )
     user = await users.by_email(connection, email=identity.email)
     if user is None:
-        user = await _new_user(desk, connection, admission, identity, address)
+        user = await _new_user(app, connection, admission, identity, address)
     linked = await store.link(connection, issuer=identity.issuer, subject=identity.subject, user_id=user.id)
     if linked is None:
         raise NotAllowed(
             f"The account {user.email} belongs to somebody else at the identity provider.", "Ask an administrator."
         )
-    await desk.audit.record_own(
+    await app.audit.record_own(
         connection,
         _actor(user, address),
         "link_identity",
         str(permissions.user(user.id)),
-        after={"issuer": identity.issuer, "subject": desk.audit.fingerprint(identity.subject)},
+        after={"issuer": identity.issuer, "subject": app.audit.fingerprint(identity.subject)},
     )
     return user
 
 
-async def _new_user(desk: Desk, connection: Connection, admission: Admission, identity: Identity, address: str) -> User:
+async def _new_user(app: Desk, connection: Connection, admission: Admission, identity: Identity, address: str) -> User:
     if not admission.new_user_roles:
         raise NotAllowed(f"There is no account for {identity.email} here.", "Ask an administrator to add you.")
     organization_id = await store.organization_named(connection, name=admission.organization)
@@ -161,7 +161,7 @@ async def _new_user(desk: Desk, connection: Connection, admission: Admission, id
     await users.assign(connection, user_id=user_id, role_ids=role_ids)
     user = await users.by_id(connection, id=user_id)
     assert user is not None, "it was inserted in this transaction"
-    await desk.audit.record(
+    await app.audit.record(
         connection,
         _actor(user, address),
         "create_user",
@@ -197,59 +197,59 @@ def _actor(user: User, address: str) -> Actor:
 _PREFIX = "lbc_"  # tells people and secret scanners what they have found
 
 
-async def open_session(desk: Desk, actor: Actor) -> Session:
+async def open_session(ctx: Context) -> Session:
     """Return a new session for the caller, who has just signed in. Raises NotAuthenticated for a disabled account."""
     token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
-    async with desk.database.transaction() as connection:
-        caller = await desk.lookups.on(connection, actor).caller()
-        await store.forget_ended(connection, user_id=caller.id)
+    async with ctx.begin() as work:
+        caller = await work.lookup.caller()
+        await store.forget_ended(work.connection, user_id=caller.id)
         await store.console_sessions_insert(
-            connection,
+            work.connection,
             id=new_id(),
             user_id=caller.id,
             token_hash=_sessions_hash(token),
-            address=actor.address,
-            lifetime_s=desk.session_lifetime_s,
+            address=ctx.actor.address,
+            lifetime_s=ctx.app.session_lifetime_s,
         )
-        await desk.audit.record_own(connection, actor, "open_session", str(permissions.user(caller.id)))
-    return Session(token, desk.session_lifetime_s)
+        await work.audit_own("open_session", permissions.user(caller.id))
+    return Session(token, ctx.app.session_lifetime_s)
 
 
-async def caller_of_session(desk: Desk, token: str, address: str) -> Actor:
+async def caller_of_session(app: Desk, token: str, address: str) -> Actor:
     """Return who is behind a session. Raises NotAuthenticated for one that has ended, or never was.
 
     Whether the account is enabled is for the lookup to see.
     """
     user = None
     if token.startswith(_PREFIX) and len(token) <= _LONGEST and token.isascii():
-        async with desk.database.connection() as connection:
+        async with app.database.connection() as connection:
             user = await store.user_of(connection, token_hash=_sessions_hash(token))
     if user is None:
         raise NotAuthenticated("The session has ended.", "Sign in again.")
     return Actor(user.id, user.email, user.name, address, Method.CONSOLE)
 
 
-async def close_session(desk: Desk, actor: Actor, token: str) -> None:
+async def close_session(ctx: Context, token: str) -> None:
     """End the session, wherever its token has got to."""
-    async with desk.database.transaction() as connection:
-        if await store.end_by_token(connection, token_hash=_sessions_hash(token)):
-            await desk.audit.record_own(connection, actor, "close_session", str(permissions.user(actor.user_id)))
+    async with ctx.begin() as work:
+        if await store.end_by_token(work.connection, token_hash=_sessions_hash(token)):
+            await work.audit_own("close_session", permissions.user(ctx.actor.user_id))
 
 
-async def list_sessions(desk: Desk, actor: Actor, token: str) -> list[ConsoleSessionRow]:
+async def list_sessions(ctx: Context, token: str) -> list[ConsoleSessionRow]:
     """Return the caller's sessions, the newest first; the one with this token is marked."""
-    async with desk.database.connection() as connection:
-        caller = await desk.lookups.on(connection, actor).caller()
-        return await store.of_user(connection, user_id=caller.id, token_hash=_sessions_hash(token))
+    async with ctx.read() as work:
+        caller = await work.lookup.caller()
+        return await store.of_user(work.connection, user_id=caller.id, token_hash=_sessions_hash(token))
 
 
-async def close_other_session(desk: Desk, actor: Actor, session_id: str) -> None:
+async def close_other_session(ctx: Context, session_id: str) -> None:
     """End a session of the caller's, in another browser for example. Raises NotFound."""
-    async with desk.database.transaction() as connection:
-        caller = await desk.lookups.on(connection, actor).caller()
-        if not is_id(session_id) or not await store.end_by_id(connection, id=session_id, user_id=caller.id):
+    async with ctx.begin() as work:
+        caller = await work.lookup.caller()
+        if not is_id(session_id) or not await store.end_by_id(work.connection, id=session_id, user_id=caller.id):
             raise NotFound("You have no such session; it may have ended.", "Look at the list of your sessions.")
-        await desk.audit.record_own(connection, actor, "close_session", str(permissions.user(caller.id)))
+        await work.audit_own("close_session", permissions.user(caller.id))
 
 
 def _sessions_hash(token: str) -> bytes:

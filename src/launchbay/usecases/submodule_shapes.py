@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from launchbay.auth import permissions
-from launchbay.auth.lookup import Lookup
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, InvalidManifest, NotAllowed, NotFound
 from launchbay.ids import NamedRow
 from launchbay.limits import CONSOLE_SUBMODULES, SUBMODULE_LEVELS
@@ -24,14 +23,14 @@ from launchbay.store import applications, instances
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Desk, Work
 from launchbay.usecases.launch import shared_instances
 from launchbay.usecases.launch_request import SubmoduleRequest
 
 _ABSENT = object()
 
 
-async def submodules_of(desk: Desk, connection: Connection, instance: InstanceRecord) -> dict[str, Any]:
+async def submodules_of(app: Desk, connection: Connection, instance: InstanceRecord) -> dict[str, Any]:
     """Return the `submodules` of a launch that makes those of the instance again, at every level (reference §4).
 
     Each has its revision, version and the parameters that do not come from the module around it. A shared one has the
@@ -39,13 +38,13 @@ async def submodules_of(desk: Desk, connection: Connection, instance: InstanceRe
     """
     shared = await shared_instances(connection, instance.environment_id)
     revisions = {shared_id: revision_id for revision_id, shared_id in shared.items()}
-    manifest = await desk.manifests.get(connection, instance.application_id, instance.version)
+    manifest = await app.manifests.get(connection, instance.application_id, instance.version)
     parameters = msgspec.json.decode(instance.parameters)
-    return await _inside(desk, connection, instance.id, manifest, parameters, revisions)
+    return await _inside(app, connection, instance.id, manifest, parameters, revisions)
 
 
 async def _inside(
-    desk: Desk,
+    app: Desk,
     connection: Connection,
     instance_id: str,
     manifest: CompiledManifest,
@@ -60,13 +59,13 @@ async def _inside(
         if row.kind != LinkKind.OWN or row.application_id is None or row.version is None:
             continue
         own = msgspec.json.decode(row.parameters or "{}")
-        inner = await desk.manifests.get(connection, row.application_id, row.version)
+        inner = await app.manifests.get(connection, row.application_id, row.version)
         from_outside = {inner_name(inner, key): value for key, value in configured.get(row.component, {}).items()}
         parts = {
             "revisionId": row.revision_id,
             "manifestVersion": row.version,
             "parameters": {name: value for name, value in own.items() if from_outside.get(name, _ABSENT) != value},
-            "submodules": await _inside(desk, connection, row.target_id, inner, own, revisions),
+            "submodules": await _inside(app, connection, row.target_id, inner, own, revisions),
         }
         found[row.component] = {name: value for name, value in parts.items() if value}
     return found
@@ -100,8 +99,7 @@ class SubmoduleShape:
 
 
 async def submodule_shapes(
-    desk: Desk,
-    actor: Actor,
+    ctx: Context,
     application: Application,
     manifest: CompiledManifest,
     parameters: Mapping[str, Any],
@@ -111,24 +109,23 @@ async def submodule_shapes(
     """Return the submodules of an application launched with these parameters, each with those inside of it."""
     if not any(component.type == SUBMODULE for component in manifest.components.values()):
         return []
-    async with desk.database.connection() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        await lookup.organization(application.organization_id)
+    async with ctx.read() as work:
+        await work.lookup.organization(application.organization_id)
         if environment_id is None:
-            environment_id = (await lookup.default_environment(application.organization_id)).id
-        shared = await shared_instances(connection, environment_id)
-        looker = _Looker(desk, connection, lookup, application.organization_id, shared, asked)
+            environment_id = (await work.lookup.default_environment(application.organization_id)).id
+        shared = await shared_instances(work.connection, environment_id)
+        looker = _Looker(work, application.organization_id, shared, asked)
         return await looker.inside(manifest, parameters, (), frozenset({application.id}))
 
 
-async def present_submodules(desk: Desk, actor: Actor, instance_id: str) -> Mapping[str, Any]:
+async def present_submodules(ctx: Context, instance_id: str) -> Mapping[str, Any]:
     """Return the `submodules` of a request that leaves those of an instance as they are, secrets included.
 
     The permission is the one for reconfiguring it, which is what they are for.
     """
-    async with desk.database.connection() as connection:
-        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.EDIT_INSTANCE)
-        return await submodules_of(desk, connection, record)
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        return await submodules_of(ctx.app, work.connection, record)
 
 
 class _Looker:
@@ -136,16 +133,12 @@ class _Looker:
 
     def __init__(
         self,
-        desk: Desk,
-        connection: Connection,
-        lookup: Lookup,
+        work: Work,
         organization_id: str,
         shared: Mapping[str, str],
         asked: Asked,
     ) -> None:
-        self._desk = desk
-        self._connection = connection
-        self._lookup = lookup
+        self._work = work
         self._organization_id = organization_id
         self._shared = shared
         self._asked = asked
@@ -178,12 +171,14 @@ class _Looker:
             raise BadRequest(f"A form shows {CONSOLE_SUBMODULES} submodules; give what others take through the API.")
         if not shape.locator:
             raise BadRequest("Which application it is depends on a parameter that has no value yet.")
-        found = await applications.find(self._connection, organization_id=self._organization_id, locator=shape.locator)
+        found = await applications.find(
+            self._work.connection, organization_id=self._organization_id, locator=shape.locator
+        )
         if found is None:
             raise BadRequest(f"The organization has no application of the id or name {shape.locator[:200]!r}.")
         if found in above or len(shape.way) > SUBMODULE_LEVELS:
             raise BadRequest("It contains itself; a launch would never end.")
-        return await self._lookup.application(found, Permission.READ)
+        return await self._work.lookup.application(found, Permission.READ)
 
     async def _looked_into(
         self,
@@ -194,9 +189,10 @@ class _Looker:
         application: Application,
         above: frozenset[str],
     ) -> SubmoduleShape:
-        known = await applications.revisions_of_application(self._connection, application_id=application.id)
+        known = await applications.revisions_of_application(self._work.connection, application_id=application.id)
         versions = [
-            row.version for row in await applications.of_application(self._connection, application_id=application.id)
+            row.version
+            for row in await applications.of_application(self._work.connection, application_id=application.id)
         ]
         asked, inherited, version = await self._chosen(shape.asked, application, known, versions)
         shape = replace(
@@ -204,11 +200,11 @@ class _Looker:
         )
         if asked.revision_id is not None and asked.revision_id in self._shared:
             return replace(shape, shared_id=self._shared[asked.revision_id])
-        if not self._lookup.allows(
+        if not self._work.lookup.allows(
             self._organization_id, Permission.CREATE_INSTANCE, permissions.application(application.id)
         ):
             shape = replace(shape, problem=f"You need the permission {Permission.CREATE_INSTANCE} for it too.")
-        manifest = await self._desk.manifests.get(self._connection, application.id, version)
+        manifest = await self._work.ctx.app.manifests.get(self._work.connection, application.id, version)
         pins = outer.configuration_pins.get(path, {})
         mapped = {inner_name(manifest, key): pin.parameter for key, pin in pins.items() if pin.parameter is not None}
         from_outer = {inner_name(manifest, key): value for key, value in configured.items() if key != LOCATOR}
@@ -226,7 +222,7 @@ class _Looker:
         if asked.revision_id is not None and asked.revision_id not in {row.id for row in known}:
             asked = replace(asked, revision_id=None)  # of the application that it was before
         if asked.revision_id is not None:
-            revision = await self._lookup.revision(asked.revision_id, Permission.READ)
+            revision = await self._work.lookup.revision(asked.revision_id, Permission.READ)
             inherited, version = msgspec.json.decode(revision.parameters), revision.version
         if asked.manifest_version not in versions:
             asked = replace(asked, manifest_version=None)

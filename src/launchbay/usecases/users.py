@@ -11,13 +11,13 @@ from typing import NamedTuple
 from launchbay import limits
 from launchbay.auth import gate, permissions
 from launchbay.auth.lookup import Lookup
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.ids import new_id
 from launchbay.store import users
 from launchbay.store.database import Connection, refuse_duplicate
 from launchbay.store.users import AccountRow, MemberRow
-from launchbay.usecases.context import Desk, checked_name
+from launchbay.usecases.context import Context, checked_name
 from launchbay.usecases.roles import keep_an_administrator, require_assignment, roles_named
 from launchbay.usecases.sign_in import Invitation, invite
 
@@ -48,14 +48,13 @@ class NewMember(NamedTuple):
     invitation: Invitation | None
 
 
-async def list_users(desk: Desk, actor: Actor, organization_id: str) -> list[MemberView]:
+async def list_users(ctx: Context, organization_id: str) -> list[MemberView]:
     """Return the users of an organization whom the caller may read."""
-    async with desk.database.connection() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        organization = await lookup.organization(organization_id)
-        rows = await users.of_organization(connection, organization_id=organization.id)
-        administrators = await _administrators(connection, organization.id)
-    grants = lookup.grants(organization.id)
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        rows = await users.of_organization(work.connection, organization_id=organization.id)
+        administrators = await _administrators(work.connection, organization.id)
+    grants = work.lookup.grants(organization.id)
     return [
         MemberView(
             row,
@@ -63,26 +62,24 @@ async def list_users(desk: Desk, actor: Actor, organization_id: str) -> list[Mem
             gate.can_manage_roles(grants, row.id),
         )
         for row in rows
-        if lookup.allows(organization.id, Permission.READ, permissions.user(row.id))
+        if work.lookup.allows(organization.id, Permission.READ, permissions.user(row.id))
     ]
 
 
-async def read_user(desk: Desk, actor: Actor, organization_id: str, user_id: str) -> AccountView:
+async def read_user(ctx: Context, organization_id: str, user_id: str) -> AccountView:
     """Return one user of an organization."""
-    async with desk.database.connection() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        await lookup.member(organization_id, user_id, Permission.READ)
-        row = await users.member(connection, organization_id=organization_id, user_id=user_id)
+    async with ctx.read() as work:
+        await work.lookup.member(organization_id, user_id, Permission.READ)
+        row = await users.member(work.connection, organization_id=organization_id, user_id=user_id)
         if row is None:
             raise NotFound(f"The user {user_id} has just left the organization.")
-        administrators = await _administrators(connection, organization_id)
-    grants = lookup.grants(organization_id)
+        administrators = await _administrators(work.connection, organization_id)
+    grants = work.lookup.grants(organization_id)
     return AccountView(row, gate.can_evict(grants, row.id, administrators), gate.can_manage_roles(grants, row.id))
 
 
 async def create_user(
-    desk: Desk,
-    actor: Actor,
+    ctx: Context,
     organization_id: str,
     *,
     email: str,
@@ -96,111 +93,104 @@ async def create_user(
     that do not exist, for a member, and for a password given for an account that exists: it is not ours to change.
     """
     user_id = new_id()
-    async with desk.database.connection() as connection:
-        await _for_new_user(desk.lookups.on(connection, actor), organization_id, user_id)
+    async with ctx.read() as work:
+        await _for_new_user(work.lookup, organization_id, user_id)
     email, name = _checked_email(email), checked_name(name)
-    password_hash = None if password is None else await desk.passwords.hash(password)
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        await _for_new_user(lookup, organization_id, user_id)
-        await users.lock_organization(connection, organization_id=organization_id)
-        wanted = await roles_named(connection, organization_id, role_names)
-        existing = await users.by_email(connection, email=email)
+    password_hash = None if password is None else await ctx.app.passwords.hash(password)
+    async with ctx.begin() as work:
+        await _for_new_user(work.lookup, organization_id, user_id)
+        await users.lock_organization(work.connection, organization_id=organization_id)
+        wanted = await roles_named(work.connection, organization_id, role_names)
+        existing = await users.by_email(work.connection, email=email)
         invitation = None
         if existing is not None:
             user_id = existing.id
-            lookup.require(organization_id, Permission.MANAGE_USERS, permissions.user(user_id))
-            await _add_existing(connection, organization_id, user_id, email, has_password=password is not None)
+            work.lookup.require(organization_id, Permission.MANAGE_USERS, permissions.user(user_id))
+            await _add_existing(work.connection, organization_id, user_id, email, has_password=password is not None)
         else:
             with refuse_duplicate(f"The account {email} was made at the same moment. Send the request again.", "Taken"):
-                await users.insert(connection, id=user_id, email=email, name=name, password_hash=password_hash)
-            await users.join_organization(connection, organization_id=organization_id, user_id=user_id)
+                await users.insert(work.connection, id=user_id, email=email, name=name, password_hash=password_hash)
+            await users.join_organization(work.connection, organization_id=organization_id, user_id=user_id)
             if password_hash is None:
-                invitation = await invite(connection, user_id)
-        require_assignment(lookup, organization_id, user_id, wanted)
-        await users.assign(connection, user_id=user_id, role_ids=[role.id for role in wanted])
-        await desk.audit.record(
-            connection,
-            actor,
+                invitation = await invite(work.connection, user_id)
+        require_assignment(work.lookup, organization_id, user_id, wanted)
+        await users.assign(work.connection, user_id=user_id, role_ids=[role.id for role in wanted])
+        await work.audit(
             "create_user",
-            str(permissions.user(user_id)),
+            permissions.user(user_id),
             organization_id=organization_id,
             after={
                 "email": email,
                 "name": name if existing is None else existing.name,
                 "isNewAccount": existing is None,
                 # Of the hash: a fingerprint of the password itself could be guessed at by who has the server's key.
-                "password": None if password_hash is None else desk.audit.fingerprint(password_hash),
+                "password": None if password_hash is None else ctx.app.audit.fingerprint(password_hash),
                 "roles": [role.name for role in wanted],
             },
         )
     return NewMember(user_id, invitation)
 
 
-async def update_user(desk: Desk, actor: Actor, organization_id: str, user_id: str, *, enabled: bool) -> None:
+async def update_user(ctx: Context, organization_id: str, user_id: str, *, enabled: bool) -> None:
     """Disable or enable a user's account, in every organization that it belongs to.
 
     Raises NotAllowed when the caller may not manage the user in each of them, and BadRequest when one of them would be
     left without an administrator.
     """
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        await lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
-        everywhere = await users.organizations(connection, user_id=user_id) or []
+    async with ctx.begin() as work:
+        await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
+        everywhere = await users.organizations(work.connection, user_id=user_id) or []
         for touched_id in everywhere:
-            await users.lock_organization(connection, organization_id=touched_id)
-        await users.lock(connection, user_id=user_id)
-        if await users.organizations(connection, user_id=user_id) != everywhere:
+            await users.lock_organization(work.connection, organization_id=touched_id)
+        await users.lock(work.connection, user_id=user_id)
+        if await users.organizations(work.connection, user_id=user_id) != everywhere:
             raise Conflict("The user joined or left an organization at the same moment; try again.")
-        user = await lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
+        user = await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
         for touched_id in everywhere:
-            await _for_whole_account(lookup, touched_id, user_id)
+            await _for_whole_account(work.lookup, touched_id, user_id)
             if not enabled:
-                await keep_an_administrator(connection, touched_id, user_id)
-        await users.set_enabled(connection, id=user_id, enabled=enabled)
+                await keep_an_administrator(work.connection, touched_id, user_id)
+        await users.set_enabled(work.connection, id=user_id, enabled=enabled)
         for touched_id in everywhere:
-            await desk.audit.record(
-                connection,
-                actor,
+            await work.audit(
                 "update_user",
-                str(permissions.user(user_id)),
+                permissions.user(user_id),
                 organization_id=touched_id,
                 before={"enabled": user.enabled},
                 after={"enabled": enabled},
             )
-    desk.sign_in.forget(user_id)
+    ctx.app.sign_in.forget(user_id)
 
 
-async def remove_user(desk: Desk, actor: Actor, organization_id: str, user_id: str) -> None:
+async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
     """Remove a user from an organization; an account that belongs to no other one is deleted.
 
     Raises BadRequest for the last administrator.
     """
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        await lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
-        await users.lock_organization(connection, organization_id=organization_id)
-        await users.lock(connection, user_id=user_id)
-        user = await lookup.member(organization_id, user_id, Permission.MANAGE_USERS)  # as it is now, after waiting
-        await keep_an_administrator(connection, organization_id, user_id)
-        member = await users.member(connection, organization_id=organization_id, user_id=user_id)
+    async with ctx.begin() as work:
+        await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
+        await users.lock_organization(work.connection, organization_id=organization_id)
+        await users.lock(work.connection, user_id=user_id)
+        user = await work.lookup.member(
+            organization_id, user_id, Permission.MANAGE_USERS
+        )  # as it is now, after waiting
+        await keep_an_administrator(work.connection, organization_id, user_id)
+        member = await users.member(work.connection, organization_id=organization_id, user_id=user_id)
         assert member is not None, "nobody leaves while the organization is locked"
-        await users.leave_organization(connection, organization_id=organization_id, user_id=user_id)
-        belongs_elsewhere = await users.organizations(connection, user_id=user_id) is not None
+        await users.leave_organization(work.connection, organization_id=organization_id, user_id=user_id)
+        belongs_elsewhere = await users.organizations(work.connection, user_id=user_id) is not None
         if not belongs_elsewhere:
             # Nobody could ever manage it again, and whoever is invited under this address later is somebody new.
-            await users.delete(connection, user_id=user_id)
-        await desk.audit.record(
-            connection,
-            actor,
+            await users.delete(work.connection, user_id=user_id)
+        await work.audit(
             "remove_user",
-            str(permissions.user(user_id)),
+            permissions.user(user_id),
             organization_id=organization_id,
             before={"email": user.email, "name": user.name, "roles": member.roles},
             after=None if not belongs_elsewhere else {"email": user.email, "roles": []},
         )
     if not belongs_elsewhere:
-        desk.sign_in.forget(user_id)
+        ctx.app.sign_in.forget(user_id)
 
 
 async def _for_new_user(lookup: Lookup, organization_id: str, user_id: str) -> None:

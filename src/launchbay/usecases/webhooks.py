@@ -8,60 +8,58 @@ import httpx
 
 from launchbay import limits
 from launchbay.auth import permissions
-from launchbay.auth.permissions import Actor, Permission, Resource
+from launchbay.auth.permissions import Permission, Resource
 from launchbay.auth.secret_key import SealBroken
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
 from launchbay.store import webhooks as store
-from launchbay.store.database import Connection
 from launchbay.store.webhooks import DeliveryRow, WebhookRow, checked_events, secret_purpose
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Desk, Work
 from launchbay.usecases.sealing import opened_webhook, sealed_webhook, shown_webhook
 
 _SWITCHED_OFF = "The webhook was switched off."
 
 
-async def list_webhooks(desk: Desk, actor: Actor, organization_id: str) -> list[WebhookRow]:
+async def list_webhooks(ctx: Context, organization_id: str) -> list[WebhookRow]:
     """Return the webhooks of an organization, the oldest first."""
-    async with desk.database.connection() as connection:
-        await desk.lookups.on(connection, actor).organization(organization_id, *_everything())
-        return await store.of_organization(connection, organization_id=organization_id)
+    async with ctx.read() as work:
+        await work.lookup.organization(organization_id, *_everything())
+        return await store.of_organization(work.connection, organization_id=organization_id)
 
 
 async def create_webhook(
-    desk: Desk, actor: Actor, organization_id: str, url: str, events: Sequence[str], secret: str | None
+    ctx: Context, organization_id: str, url: str, events: Sequence[str], secret: str | None
 ) -> tuple[str, str | None]:
     """Create a webhook; return its id, and the secret that was made where none is given: it is shown this once.
 
     Raises BadRequest for a URL that cannot be called, unknown events, a bad secret, and one webhook too many.
     """
-    async with desk.database.transaction() as connection:
-        await desk.lookups.on(connection, actor).organization(organization_id, *_everything())
+    async with ctx.begin() as work:
+        await work.lookup.organization(organization_id, *_everything())
         url, wanted = _checked_url(url), _wanted(events)
         made = None if secret is not None else secrets.token_urlsafe(32)
         webhook_id = new_id()
-        await store.lock_organization(connection, organization_id=organization_id)
+        await store.lock_organization(work.connection, organization_id=organization_id)
         inserted = await store.insert(
-            connection,
+            work.connection,
             webhook_id=webhook_id,
             organization_id=organization_id,
             url=shown_webhook(url),
-            sealed_url=sealed_webhook(desk.secret_key, webhook_id, url),
+            sealed_url=sealed_webhook(ctx.app.secret_key, webhook_id, url),
             events=wanted,
-            secret=_sealed(desk, webhook_id, secret or made or ""),
+            secret=_sealed(ctx.app, webhook_id, secret or made or ""),
             most=limits.WEBHOOKS_PER_ORGANIZATION,
         )
         if inserted is None:
             most = limits.WEBHOOKS_PER_ORGANIZATION
             raise BadRequest(f"An organization has at most {most} webhooks; delete one first.", code="TooMany")
-        after = {**_shown_of_url(desk, url), "events": wanted}
-        await _record(desk, connection, actor, "create_webhook", organization_id, webhook_id, None, after)
+        after = {**_shown_of_url(ctx.app, url), "events": wanted}
+        await _record(work, "create_webhook", organization_id, webhook_id, None, after)
     return webhook_id, made
 
 
 async def update_webhook(
-    desk: Desk,
-    actor: Actor,
+    ctx: Context,
     webhook_id: str,
     *,
     url: str | None,
@@ -70,44 +68,42 @@ async def update_webhook(
     enabled: bool | None,
 ) -> None:
     """Change what is given of a webhook; switched off it drops what is on its way. Raises as the creation does."""
-    async with desk.database.transaction() as connection:
-        row = await _found(desk, connection, actor, webhook_id)
+    async with ctx.begin() as work:
+        row = await _found(work, webhook_id)
         new_url = None if url is None else _checked_url(url)
         wanted = None if events is None else _wanted(events)
         await store.update(
-            connection,
+            work.connection,
             webhook_id=row.id,
             url=None if new_url is None else shown_webhook(new_url),
-            sealed_url=None if new_url is None else sealed_webhook(desk.secret_key, row.id, new_url),
+            sealed_url=None if new_url is None else sealed_webhook(ctx.app.secret_key, row.id, new_url),
             events=wanted,
-            secret=None if secret is None else _sealed(desk, row.id, secret),
+            secret=None if secret is None else _sealed(ctx.app, row.id, secret),
             enabled=enabled,
         )
         if enabled is False:
-            await store.drop_pending(connection, webhook_id=row.id, reason=_SWITCHED_OFF)
-        after: dict[str, Any] = {} if new_url is None else _shown_of_url(desk, new_url)
-        changed = {"events": wanted, "enabled": enabled, "secret": secret and desk.audit.fingerprint(secret)}
+            await store.drop_pending(work.connection, webhook_id=row.id, reason=_SWITCHED_OFF)
+        after: dict[str, Any] = {} if new_url is None else _shown_of_url(ctx.app, new_url)
+        changed = {"events": wanted, "enabled": enabled, "secret": secret and ctx.app.audit.fingerprint(secret)}
         after.update({name: value for name, value in changed.items() if value is not None})
-        before = {**_shown_of_row(desk, row), "events": row.events, "enabled": row.enabled}
-        await _record(desk, connection, actor, "update_webhook", row.organization_id, row.id, before, after)
+        before = {**_shown_of_row(ctx.app, row), "events": row.events, "enabled": row.enabled}
+        await _record(work, "update_webhook", row.organization_id, row.id, before, after)
 
 
-async def delete_webhook(desk: Desk, actor: Actor, webhook_id: str) -> None:
+async def delete_webhook(ctx: Context, webhook_id: str) -> None:
     """Delete a webhook with its deliveries."""
-    async with desk.database.transaction() as connection:
-        row = await _found(desk, connection, actor, webhook_id)
-        await store.delete(connection, webhook_id=row.id)
-        before = {**_shown_of_row(desk, row), "events": row.events}
-        await _record(desk, connection, actor, "delete_webhook", row.organization_id, row.id, before, None)
+    async with ctx.begin() as work:
+        row = await _found(work, webhook_id)
+        await store.delete(work.connection, webhook_id=row.id)
+        before = {**_shown_of_row(ctx.app, row), "events": row.events}
+        await _record(work, "delete_webhook", row.organization_id, row.id, before, None)
 
 
-async def list_deliveries(
-    desk: Desk, actor: Actor, webhook_id: str, *, after: str | None, count: int
-) -> list[DeliveryRow]:
+async def list_deliveries(ctx: Context, webhook_id: str, *, after: str | None, count: int) -> list[DeliveryRow]:
     """Return what was sent and is on its way to a webhook, the newest first."""
-    async with desk.database.connection() as connection:
-        row = await _found(desk, connection, actor, webhook_id)
-        return await store.log(connection, webhook_id=row.id, after=after, count=count)
+    async with ctx.read() as work:
+        row = await _found(work, webhook_id)
+        return await store.log(work.connection, webhook_id=row.id, after=after, count=count)
 
 
 def _everything() -> tuple[Permission, Resource]:
@@ -115,13 +111,12 @@ def _everything() -> tuple[Permission, Resource]:
     return Permission.MANAGE_USERS, permissions.user(new_id())
 
 
-async def _found(desk: Desk, connection: Connection, actor: Actor, webhook_id: str) -> WebhookRow:
-    lookup = desk.lookups.on(connection, actor)
-    row = await store.one(connection, webhook_id=webhook_id)
+async def _found(work: Work, webhook_id: str) -> WebhookRow:
+    row = await store.one(work.connection, webhook_id=webhook_id)
     if row is None:
-        await lookup.caller()  # whose account has ended must hear that first
+        await work.lookup.caller()  # whose account has ended must hear that first
         raise NotFound(f"There is no webhook {webhook_id!r}.", "Look the id up in the list of the organization.")
-    await lookup.organization(row.organization_id, *_everything())
+    await work.lookup.organization(row.organization_id, *_everything())
     return row
 
 
@@ -152,7 +147,7 @@ def _wanted(events: Sequence[str]) -> list[str]:
         raise BadRequest(f"events: {error}.", code="UnknownEvent") from None
 
 
-def _sealed(desk: Desk, webhook_id: str, secret: str) -> bytes:
+def _sealed(app: Desk, webhook_id: str, secret: str) -> bytes:
     data = secret.encode("utf-8", "surrogatepass")
     if not limits.WEBHOOK_SECRET_LEAST_BYTES <= len(data) <= limits.WEBHOOK_SECRET_BYTES:
         raise BadRequest(
@@ -160,34 +155,30 @@ def _sealed(desk: Desk, webhook_id: str, secret: str) -> bytes:
             "one is made and returned.",
             code="InvalidSecret",
         )
-    return desk.secret_key.seal(data, secret_purpose(webhook_id))
+    return app.secret_key.seal(data, secret_purpose(webhook_id))
 
 
-def _shown_of_url(desk: Desk, url: str) -> dict[str, Any]:
+def _shown_of_url(app: Desk, url: str) -> dict[str, Any]:
     """Return what the audit log keeps of a URL."""
-    return {"url": shown_webhook(url), "fingerprint": desk.audit.fingerprint(url)}
+    return {"url": shown_webhook(url), "fingerprint": app.audit.fingerprint(url)}
 
 
-def _shown_of_row(desk: Desk, row: WebhookRow) -> dict[str, Any]:
+def _shown_of_row(app: Desk, row: WebhookRow) -> dict[str, Any]:
     try:
-        return _shown_of_url(desk, opened_webhook(desk.secret_key, row.id, row.sealed_url))
+        return _shown_of_url(app, opened_webhook(app.secret_key, row.id, row.sealed_url))
     except SealBroken:  # with the key it is lost, and can still be replaced or deleted
         return {"url": row.url}
 
 
 async def _record(
-    desk: Desk,
-    connection: Connection,
-    actor: Actor,
+    work: Work,
     operation: str,
     organization_id: str,
     webhook_id: str,
     before: dict[str, Any] | None,
     after: dict[str, Any] | None,
 ) -> None:
-    await desk.audit.record(
-        connection,
-        actor,
+    await work.audit(
         operation,
         f"/webhooks/{webhook_id}",
         organization_id=organization_id,

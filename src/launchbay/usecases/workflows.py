@@ -10,69 +10,65 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.audit import Document
 from launchbay.auth.lookup import Lookup
-from launchbay.auth.permissions import Actor, Permission
+from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import is_id, new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning import DESTROY, accept, may_accept, plan_run
 from launchbay.store import schedules as store
-from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import ScheduleRow
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Desk, Work
 
 _DIGITS = re.compile(r"[0-9]{1,15}")
 
 
-async def run_workflow(desk: Desk, actor: Actor, instance_id: str, workflow: str, parameters: Mapping[str, Any]) -> str:
+async def run_workflow(ctx: Context, instance_id: str, workflow: str, parameters: Mapping[str, Any]) -> str:
     """Run a workflow on an instance and return the instance's id.
 
     Raises BadRequest for an unknown workflow or parameter and Conflict when a job is under way.
     """
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        record = await _for_running(lookup, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
-        await _run(desk, connection, actor, record, workflow, parameters)
-        await _record(desk, connection, actor, "run_workflow", record, workflow, after=_given(desk, parameters))
+    async with ctx.begin() as work:
+        record = await _for_running(work.lookup, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
+        await _run(work, record, workflow, parameters)
+        await _record(work, "run_workflow", record, workflow, after=_given(ctx.app, parameters))
     return record.id
 
 
 async def schedule_workflow(
-    desk: Desk, actor: Actor, instance_id: str, workflow: str, interval: Any, parameters: Mapping[str, Any]
+    ctx: Context, instance_id: str, workflow: str, interval: Any, parameters: Mapping[str, Any]
 ) -> str | None:
     """Schedule a workflow after `interval` milliseconds and return the schedule's id; None when 0 ran it at once."""
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
-        record = await _for_running(lookup, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
+    async with ctx.begin() as work:
+        record = await _for_running(work.lookup, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
         interval_ms = checked_interval(interval)
         if interval_ms == 0:
-            await _run(desk, connection, actor, record, workflow, parameters)
-            after = _given(desk, parameters, interval_ms)
-            await _record(desk, connection, actor, "schedule_workflow", record, workflow, after=after)
+            await _run(work, record, workflow, parameters)
+            after = _given(ctx.app, parameters, interval_ms)
+            await _record(work, "schedule_workflow", record, workflow, after=after)
             return None
         if record.status is InstanceStatus.DESTROYED:
             raise _gone(record)
-        manifest = await desk.manifests.get(connection, record.application_id, record.version)
+        manifest = await ctx.app.manifests.get(work.connection, record.application_id, record.version)
         plan_run(manifest, workflow, parameters, InstanceStatus.RUNNING)
         schedule_id = new_id()
         await store.insert(
-            connection,
+            work.connection,
             schedule_id=schedule_id,
             instance_id=record.id,
             workflow=workflow,
             parameters=msgspec.json.encode(parameters).decode(),
-            owner_id=actor.user_id,
+            owner_id=ctx.actor.user_id,
             interval_ms=interval_ms,
         )
-        after = {"schedule": schedule_id, **_given(desk, parameters, interval_ms)}
-        await _record(desk, connection, actor, "schedule_workflow", record, workflow, after=after)
+        after = {"schedule": schedule_id, **_given(ctx.app, parameters, interval_ms)}
+        await _record(work, "schedule_workflow", record, workflow, after=after)
     return schedule_id
 
 
 async def reschedule_workflow(
-    desk: Desk,
-    actor: Actor,
+    ctx: Context,
     instance_id: str,
     schedule: str,
     interval: Any,
@@ -82,41 +78,40 @@ async def reschedule_workflow(
 
     Parameters that are not given stay. Raises BadRequest for an unknown or ambiguous schedule.
     """
-    async with desk.database.transaction() as connection:
-        lookup = desk.lookups.on(connection, actor)
+    async with ctx.begin() as work:
         # The permission is for the workflow, whose name an id has yet to tell; nothing of it is said before `lookup`.
-        pending = await store.of_instance(connection, instance_id=instance_id)
+        pending = await store.of_instance(work.connection, instance_id=instance_id)
         fitting = _fitting(pending, schedule)
         workflow = fitting[0].workflow if fitting else schedule
-        record = await _for_running(lookup, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
+        record = await _for_running(work.lookup, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
         found = _only(fitting, schedule)
         interval_ms = checked_interval(interval)
         before = {"schedule": found.id, "dueAt": to_ms(found.due_at)}
         if interval_ms == 0:
-            await store.cancel(connection, schedule_id=found.id)
-            await _record(desk, connection, actor, "reschedule_workflow", record, found.workflow, before)
+            await store.cancel(work.connection, schedule_id=found.id)
+            await _record(work, "reschedule_workflow", record, found.workflow, before)
             return None
         if parameters is not None:
-            manifest = await desk.manifests.get(connection, record.application_id, record.version)
+            manifest = await ctx.app.manifests.get(work.connection, record.application_id, record.version)
             plan_run(manifest, found.workflow, parameters, InstanceStatus.RUNNING)
         moved = await store.reschedule(
-            connection,
+            work.connection,
             schedule_id=found.id,
             interval_ms=interval_ms,
             parameters=None if parameters is None else msgspec.json.encode(parameters).decode(),
         )
         if moved is None:
             raise BadRequest(f"The schedule {found.id} has just fired.", code="UnknownSchedule")
-        after = {"schedule": found.id, **_given(desk, parameters, interval_ms)}
-        await _record(desk, connection, actor, "reschedule_workflow", record, found.workflow, before, after)
+        after = {"schedule": found.id, **_given(ctx.app, parameters, interval_ms)}
+        await _record(work, "reschedule_workflow", record, found.workflow, before, after)
     return found.id
 
 
-async def list_schedules(desk: Desk, actor: Actor, instance_id: str) -> list[ScheduleRow]:
+async def list_schedules(ctx: Context, instance_id: str) -> list[ScheduleRow]:
     """Return the pending schedules of an instance, the next one first."""
-    async with desk.database.connection() as connection:
-        record = await desk.lookups.on(connection, actor).instance(instance_id, Permission.READ)
-        return await store.of_instance(connection, instance_id=record.id)
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        return await store.of_instance(work.connection, instance_id=record.id)
 
 
 def checked_interval(interval: Any) -> int:
@@ -150,51 +145,45 @@ async def _for_running(lookup: Lookup, instance_id: str, workflow: str, permissi
 
 
 async def _run(
-    desk: Desk,
-    connection: Connection,
-    actor: Actor,
+    work: Work,
     record: InstanceRecord,
     workflow: str,
     parameters: Mapping[str, Any],
 ) -> None:
-    manifest = await desk.manifests.get(connection, record.application_id, record.version)
+    manifest = await work.ctx.app.manifests.get(work.connection, record.application_id, record.version)
     plan = plan_run(manifest, workflow, parameters, record.status)
     if record.status is InstanceStatus.DESTROYED:
         raise _gone(record)
     if record.job_id is not None or not may_accept(plan):
         raise _busy()
     if plan.kind != "destroy":  # which is what makes room
-        await desk.backlog.refuse_beyond(connection, record.organization_id)
-    if await accept(connection, record.id, actor.user_id, plan, manifest) is None:
+        await work.ctx.app.backlog.refuse_beyond(work.connection, record.organization_id)
+    if await accept(work.connection, record.id, work.ctx.actor.user_id, plan, manifest) is None:
         raise _busy()
 
 
 async def _record(
-    desk: Desk,
-    connection: Connection,
-    actor: Actor,
+    work: Work,
     operation: str,
     record: InstanceRecord,
     workflow: str,
     before: Document | None = None,
     after: Document | None = None,
 ) -> None:
-    await desk.audit.record(
-        connection,
-        actor,
+    await work.audit(
         operation,
-        str(permissions.workflow(record.application_id, record.id, workflow)),
+        permissions.workflow(record.application_id, record.id, workflow),
         organization_id=record.organization_id,
         before=before,
         after=after,
     )
 
 
-def _given(desk: Desk, parameters: Mapping[str, Any] | None, interval_ms: int | None = None) -> Document:
+def _given(app: Desk, parameters: Mapping[str, Any] | None, interval_ms: int | None = None) -> Document:
     """Return what the audit log shows of a request; a parameter may be a secret."""
     shown: dict[str, Any] = {} if interval_ms is None else {"intervalMs": interval_ms}
     if parameters is not None:
-        shown["parameters"] = desk.audit.fingerprints(parameters)
+        shown["parameters"] = app.audit.fingerprints(parameters)
     return shown
 
 

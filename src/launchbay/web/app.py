@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Protocol
 
 import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.permissions import Actor
 from launchbay.auth.throttle import RateLimits
@@ -20,11 +21,20 @@ from launchbay.ids import is_id
 from launchbay.telemetry import metrics
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.web import responses
-from launchbay.web.asgi import App, Receive, Scope, Send
 from launchbay.web.middleware import AccessLog, RequestId, SecurityHeaders, Tracing
 from launchbay.web.problems import log_failure, problem
 from launchbay.web.requests import JSON, Call, ClientGone, IncomingBody, Services, header_map, read_body, read_query
-from launchbay.web.responses import Answer, EventStream, Headers, Html, JsonList, RawJson, WholeAnswer, write_events
+from launchbay.web.responses import (
+    Answer,
+    EventStream,
+    Headers,
+    Html,
+    JsonList,
+    RawJson,
+    WholeAnswer,
+    response_of,
+    write_events,
+)
 from launchbay.web.routing import Endpoint, Router, is_id_parameter
 
 
@@ -49,7 +59,7 @@ async def answer_once(idempotency: Idempotency, endpoint: Endpoint, call: Call[A
     """Return the handler's answer, or the one that the same request under the same key got before."""
 
     async def work() -> bytes:
-        answer = await endpoint.handler(call)
+        answer = response_of(await endpoint.handler(call))
         assert not isinstance(answer, JsonList | EventStream), "a stream cannot be kept"
         media_type, data = responses.whole(answer)
         assert media_type == JSON, f"{endpoint.operation_id} answers {media_type}"
@@ -67,7 +77,7 @@ async def answer_once(idempotency: Idempotency, endpoint: Endpoint, call: Call[A
 class Pages:
     """Another application that answers some of the paths."""
 
-    app: App
+    app: ASGIApp
     answers: Callable[[str], bool]
 
 
@@ -77,16 +87,16 @@ def create_app(
     services: Services,
     limits: RateLimits | None = None,
     pages: Pages | None = None,
-) -> App:
+) -> ASGIApp:
     """Return the whole HTTP side: the table, and the pages of another application beside it, inside the middleware."""
-    frame: App = Frame(endpoints, authenticator, services, limits)
+    frame: ASGIApp = Frame(endpoints, authenticator, services, limits)
     return RequestId(Tracing(AccessLog(SecurityHeaders(frame if pages is None else Beside(frame, pages)))))
 
 
 class Beside:
     """Gives each request to the application that its path belongs to."""
 
-    def __init__(self, frame: App, pages: Pages) -> None:
+    def __init__(self, frame: ASGIApp, pages: Pages) -> None:
         self._frame = frame
         self._pages = pages
 
@@ -160,7 +170,9 @@ class Frame:
                 self._limits.count_user(caller.user_id)
         query_string: bytes = scope["query_string"]
         query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
-        body = await read_body(endpoint, headers, incoming) if endpoint.body is not None else None
+        body = None
+        if endpoint.body is not None:
+            body = await read_body(endpoint.body, headers, incoming, field_errors=endpoint.field_errors)
         _check_ids(path)
         raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         call: Call[Any, Any] = Call(
@@ -176,7 +188,7 @@ class Frame:
         )
         if endpoint.idempotency_key and HEADER in headers:
             return await answer_once(self._services.idempotency, endpoint, call)
-        return await endpoint.handler(call)
+        return response_of(await endpoint.handler(call))
 
 
 def _address(scope: Scope) -> str:

@@ -1,4 +1,6 @@
-"""THE table: every endpoint of the HTTP API. Families declare rows beside their handlers; here they come together."""
+"""THE table: every endpoint of the HTTP API, each declared at its handler, in the order of the documentation."""
+
+from collections.abc import Iterable
 
 from launchbay.web.api import (
     account,
@@ -24,34 +26,34 @@ from launchbay.web.api import (
 from launchbay.web.openapi import description_rows
 from launchbay.web.routing import Endpoint
 
-_FAMILIES: tuple[tuple[Endpoint, ...], ...] = (
-    # One line for each file in handlers/, in the order of the documentation.
-    organizations.ENDPOINTS,
-    archives.ENDPOINTS,
-    users.ENDPOINTS,
-    roles.ENDPOINTS,
-    roles.PERMISSIONS_ENDPOINTS,
-    applications.ENDPOINTS,
-    manifests.ENDPOINTS,
-    revisions.ENDPOINTS,
-    environments.ENDPOINTS,
-    services.ENDPOINTS,
-    instances.ENDPOINTS,
-    configuration.ENDPOINTS,
-    environments.OFFERS_ENDPOINTS,
-    workflows.ENDPOINTS,
-    instances.EXPIRY_ENDPOINTS,
-    jobs.ENDPOINTS,
-    approvals.ENDPOINTS,
-    events.ENDPOINTS,
-    organizations.AUDIT_ENDPOINTS,
-    webhooks.ENDPOINTS,
-    organizations.HOST_KEYS_ENDPOINTS,
-    account.ENDPOINTS,
-    sign_in.ENDPOINTS,
-    sign_in.OPENID_ENDPOINTS,
-    health.ENDPOINTS,
-    health.METRICS_ENDPOINTS,
+_FAMILIES: tuple[Iterable[Endpoint], ...] = (
+    # In the order of the documentation.
+    organizations.routes,
+    archives.routes,
+    users.routes,
+    roles.routes,
+    roles.permissions_routes,
+    applications.routes,
+    manifests.routes,
+    revisions.routes,
+    environments.routes,
+    services.routes,
+    instances.routes,
+    configuration.routes,
+    environments.offers_routes,
+    workflows.routes,
+    instances.expiry_routes,
+    jobs.routes,
+    approvals.routes,
+    events.routes,
+    organizations.audit_routes,
+    webhooks.routes,
+    organizations.host_keys_routes,
+    account.routes,
+    sign_in.routes,
+    sign_in.openid_routes,
+    health.routes,
+    health.metrics_routes,
 )
 
 
@@ -61,4 +63,4 @@ def _table() -> tuple[Endpoint, ...]:
 
 
 ENDPOINTS: tuple[Endpoint, ...] = _table()
-WATCHING: tuple[Endpoint, ...] = (*health.ENDPOINTS, *health.METRICS_ENDPOINTS)  # all that a worker answers
+WATCHING: tuple[Endpoint, ...] = (*health.routes, *health.metrics_routes)  # all that a worker answers

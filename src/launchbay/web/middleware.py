@@ -7,12 +7,12 @@ import re
 import time
 
 import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from launchbay.ids import new_id
 from launchbay.telemetry import metrics
 from launchbay.telemetry.tracing import tracing
-from launchbay.web.asgi import App, Message, Receive, Scope, Send
 
 _SECRET_BELOW = b"/invitation/"
 _log = structlog.get_logger("launchbay.access_log")
@@ -21,7 +21,7 @@ _log = structlog.get_logger("launchbay.access_log")
 class AccessLog:
     """Logs every request when it has been answered, and notes in the state that an answer has begun."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,7 +73,7 @@ _SANE = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 class RequestId:
     """Takes a sane `X-Request-Id` of the client or of a proxy, makes one otherwise, and answers with it."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -108,7 +108,7 @@ _HEADERS = (
 class SecurityHeaders:
     """Adds the strictest headers, each unless the answer brings its own (pages need their scripts)."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,7 +127,7 @@ class SecurityHeaders:
 class Tracing:
     """Traces requests while traces go anywhere."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -335,7 +335,7 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
             summary="Describes this API: an OpenAPI 3.1 document.",
             tags=("Description",),
             public=True,
-            returns=Returns(dict[str, Any], "The document."),
+            returns=Returns("The document.", type=dict[str, Any]),
             addition=True,
         ),
         Endpoint(
@@ -346,7 +346,7 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
             summary="Shows this API as a page: calls by family, parameters, answers, and command lines to try.",
             tags=("Description",),
             public=True,
-            returns=Returns(str, "The page.", media_type=HTML),
+            returns=Returns("The page.", media_type=HTML, type=str),
             addition=True,
         ),
     )

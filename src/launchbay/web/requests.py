@@ -4,22 +4,19 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
+from starlette.types import Receive
 
 from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest, FieldErrors, MalformedBody, TooLarge
 from launchbay.limits import FORM_BYTES, JSON_BODY_BYTES, KIB, LEFTOVER_BYTES, MANIFEST_BYTES, QUERY_FIELDS
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context, Desk
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.sign_in import OpenIdSignIn
-from launchbay.web.asgi import Receive
 from launchbay.web.json_reader import read_json
-
-if TYPE_CHECKING:
-    from launchbay.web.routing import Endpoint
 
 JSON = "application/json"
 YAML = "application/x-yaml"
@@ -29,12 +26,13 @@ YAML = "application/x-yaml"
 class JsonBody:
     """A JSON request body of one type: a msgspec.Struct, `dict[str, Any]` for any object, or a list.
 
-    `required` tells whether an empty body is refused; left open, a struct whose fields are all optional may be left
-    out, and reads as `{}` then. `media_optional` takes an empty body whatever its content type says (clone: "request
-    body optional"; Ruby's Net::HTTP labels an empty POST as a form).
+    `type` is filled in from the handler's annotation. `required` tells whether an empty body is refused; left open, a
+    struct whose fields are all optional may be left out, and reads as `{}` then. `media_optional` takes an
+    empty body whatever its content type says (clone: "request body optional"; Ruby's Net::HTTP labels an empty POST as
+    a form).
     """
 
-    type: Any
+    type: Any = None
     required: bool | None = None
     media_optional: bool = False
     bytes_max: int = JSON_BODY_BYTES
@@ -61,9 +59,9 @@ class YamlBody:
 
 @dataclass(frozen=True, slots=True)
 class FormBody:
-    """What a form of a page sends, as a msgspec.Struct of texts."""
+    """What a form of a page sends, as a msgspec.Struct of strings; `type` comes from the handler's annotation."""
 
-    type: type[msgspec.Struct]
+    type: Any = None
     bytes_max: int = FORM_BYTES
     example: Any = None
     media_type: str = "application/x-www-form-urlencoded"
@@ -131,14 +129,13 @@ _FIRST_NAME = re.compile(r"\.([^.\[]+)")
 _INLINE_BYTES = 64 * KIB
 
 
-async def read_body(endpoint: "Endpoint", headers: Mapping[str, str], incoming: IncomingBody) -> Any:
-    """Return the decoded body of a request as the row describes it; None when it has none.
+async def read_body(
+    wanted: JsonBody | YamlBody | FormBody, headers: Mapping[str, str], incoming: IncomingBody, *, field_errors: bool
+) -> Any:
+    """Return the decoded body of a request.
 
-    Raises MalformedBody, BadRequest, FieldErrors (rows with `field_errors`), TooLarge, ClientGone.
+    Raises MalformedBody, BadRequest, FieldErrors (with `field_errors`), TooLarge, ClientGone.
     """
-    wanted = endpoint.body
-    if wanted is None:
-        return None
     data = await incoming.read(wanted.bytes_max)
     if isinstance(wanted, YamlBody):
         _check_media_type(headers, wanted.media_type)
@@ -155,7 +152,7 @@ async def read_body(endpoint: "Endpoint", headers: Mapping[str, str], incoming: 
         value = read_json(data)
     else:
         value = await asyncio.to_thread(read_json, data)
-    return _typed(value, wanted.type, field_errors=endpoint.field_errors)
+    return _typed(value, wanted.type, field_errors=field_errors)
 
 
 def read_query(query_string: bytes, wanted: type[msgspec.Struct] | None) -> Any:
@@ -291,7 +288,7 @@ class SignInWay:
 class Services:
     """The outside of a handler, given to it with every call."""
 
-    desk: Desk  # for the use cases
+    app: Desk  # for the use cases
     idempotency: Idempotency
     # Raises Unavailable, saying why, while this process cannot answer requests (database away).
     ready: Callable[[], Awaitable[None]]
@@ -328,3 +325,8 @@ class Call(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True, gc
         """The authenticated caller; only rows that are not public have one."""
         assert self.caller is not None, "a public row must not ask who calls"
         return self.caller
+
+    @property
+    def ctx(self) -> Context:
+        """What the use cases rest on: the application, and the authenticated caller."""
+        return Context(self.services.app, self.actor)

@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 import structlog
+from starlette.types import Receive, Send
 
 from launchbay.errors import LaunchbayError
 from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX
-from launchbay.web.asgi import Receive, Send
 from launchbay.web.requests import JSON, YAML, Call
 
 HTML = "text/html; charset=utf-8"
@@ -87,6 +87,13 @@ WholeAnswer = Json | RawJson | Yaml | Html | Text | Empty
 Answer = WholeAnswer | JsonList | EventStream
 
 _encoder = msgspec.json.Encoder()
+
+
+def response_of(returned: Any) -> Answer:
+    """Return what a handler's result is sent as: a response as it is, nothing as `{}`, any other value as JSON."""
+    if isinstance(returned, Answer):
+        return returned
+    return Empty() if returned is None else Json(returned)
 
 
 class Paging(msgspec.Struct, frozen=True):

@@ -1,9 +1,11 @@
 """Which row answers a request. Matching is on the raw path: `%2f` never moves a boundary (quality.md §3)."""
 
+import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import NoneType
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_type_hints
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -15,7 +17,8 @@ from launchbay.web.requests import JSON, Call, FormBody, JsonBody, YamlBody
 from launchbay.web.responses import Answer
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
-Handler = Callable[[Call[Any, Any]], Awaitable[Answer]]
+Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
+HandlerT = TypeVar("HandlerT", bound=Handler)
 _OPERATION_ID = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+|/\{[a-zA-Z]+\})+")
 _OWN_STATUSES = {400, 401, 403, 404, 409, 413, 429}  # the frame adds 200, 500, 503 and what follows from the row
@@ -24,12 +27,16 @@ _ENDPOINT_PARAMETER = re.compile(r"\{([a-zA-Z]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Returns:
-    """What a row answers with 200, for the documentation: a type that msgspec can describe (None: the empty object)."""
+    """What an endpoint returns with 200, for the documentation.
 
-    type: Any = None
+    `type` is one that msgspec can describe, and None the empty object. It is filled in from the handler's annotation;
+    handlers that return a response of their own making name it here.
+    """
+
     description: str = "Success."
     example: Any = None
     media_type: str = JSON
+    type: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +94,90 @@ class Endpoint:
         if any(is_id_parameter(name) for name in self.parameters()):
             statuses.add(404)
         return tuple(sorted(statuses))
+
+
+class Options(TypedDict, total=False):
+    """What an endpoint may say beside its path; see `Endpoint`."""
+
+    tags: tuple[str, ...]
+    permission: str
+    public: bool
+    body: JsonBody | YamlBody | FormBody
+    returns: Returns
+    statuses: tuple[int, ...]
+    addition: bool
+    idempotency_key: bool
+    field_errors: bool
+    unlimited: bool
+
+
+class Routes:
+    """The endpoints of a resource, declared at their handlers.
+
+    routes = Routes("Applications")
+
+    @routes.put("/applications/{appId}", permission="EditApplication")
+    async def rename_application(request: Request[NameBody, None]) -> None:
+        \"""Rename an application.\"""
+
+    The operation id is the function's name, the summary the first paragraph of its docstring; the types of body, query
+    and answer are those of its annotations. Iterating gives the endpoints in the order of their declaration.
+    """
+
+    def __init__(self, *tags: str, prefix: str = "/api/1") -> None:
+        self._tags = tags
+        self._prefix = prefix
+        self._endpoints: list[Endpoint] = []
+
+    def __iter__(self) -> Iterator[Endpoint]:
+        """Yield the endpoints in the order of their declaration."""
+        return iter(self._endpoints)
+
+    def get(self, path: str, **options: Unpack[Options]) -> Callable[[HandlerT], HandlerT]:
+        """Declare a handler of GET, and with it of HEAD."""
+        return self._declare("GET", path, options)
+
+    def post(self, path: str, **options: Unpack[Options]) -> Callable[[HandlerT], HandlerT]:
+        """Declare a handler of POST."""
+        return self._declare("POST", path, options)
+
+    def put(self, path: str, **options: Unpack[Options]) -> Callable[[HandlerT], HandlerT]:
+        """Declare a handler of PUT."""
+        return self._declare("PUT", path, options)
+
+    def delete(self, path: str, **options: Unpack[Options]) -> Callable[[HandlerT], HandlerT]:
+        """Declare a handler of DELETE."""
+        return self._declare("DELETE", path, options)
+
+    def _declare(self, method: Method, path: str, options: Options) -> Callable[[HandlerT], HandlerT]:
+        def declare(handler: HandlerT) -> HandlerT:
+            hints = get_type_hints(handler, include_extras=True)
+            returned = hints.pop("return")
+            body_type, query_type = next(iter(hints.values())).__args__
+            more: dict[str, Any] = {"tags": self._tags, **options}
+            body, returns = more.pop("body", None), more.pop("returns", Returns())
+            if body is None and body_type is not NoneType:
+                body = JsonBody(body_type)
+            elif isinstance(body, JsonBody | FormBody):
+                body = replace(body, type=body_type)
+            if returned not in (NoneType, Answer) and returned not in get_args(Answer):
+                returns = replace(returns, type=returned)
+            self._endpoints.append(
+                Endpoint(
+                    method=method,
+                    path=self._prefix + path,
+                    operation_id=handler.__name__,
+                    handler=handler,
+                    summary=" ".join(inspect.cleandoc(handler.__doc__ or "").partition("\n\n")[0].split()),
+                    query=None if query_type is NoneType else query_type,
+                    body=body,
+                    returns=returns,
+                    **more,
+                )
+            )
+            return handler
+
+        return declare
 
 
 def is_id_parameter(name: str) -> bool:

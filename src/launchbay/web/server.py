@@ -6,12 +6,12 @@ import socket
 from collections.abc import Callable
 
 import structlog
+from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
 from launchbay.errors import CannotStart
 from launchbay.limits import KEEP_ALIVE_IDLE_S
 from launchbay.settings import Settings
-from launchbay.web.asgi import App
 from launchbay.web.protocol import BoundedHttpProtocol
 
 _log = structlog.get_logger("launchbay.web")
@@ -36,7 +36,7 @@ class _EmbeddedServer(Server):
 
 
 async def serve(
-    app: App, settings: Settings, stop: asyncio.Event, *, started: Callable[[str, int], None] | None = None
+    app: ASGIApp, settings: Settings, stop: asyncio.Event, *, started: Callable[[str, int], None] | None = None
 ) -> None:
     """Serve until `stop` is set, then finish what is under way within `stop_grace_s` and close everything.
 
@@ -65,7 +65,7 @@ async def serve(
     _log.info("stopped serving")
 
 
-def _config(app: App, settings: Settings) -> Config:
+def _config(app: ASGIApp, settings: Settings) -> Config:
     return Config(
         app,
         http=BoundedHttpProtocol,

@@ -11,6 +11,7 @@ from launchbay.console.request import HOME, SIGN_IN, THEME_COOKIE, THEMES, Page,
 from launchbay.errors import BadRequest, LaunchbayError, NotFound, TooManyRequests
 from launchbay.usecases import account
 from launchbay.usecases import sign_in as usecases_sign_in
+from launchbay.usecases.context import Context
 from launchbay.usecases.sign_in import close_session, open_session
 
 
@@ -25,11 +26,11 @@ async def change_password(visit: Visit) -> Response:
     if form.raw("newPassword") != form.raw("repeatedPassword"):
         return await _show(visit, BadRequest("The two new passwords are not the same.", code="WrongPassword"))
     try:
-        await account.change_password(visit.desk, visit.actor, form.raw("currentPassword"), form.raw("newPassword"))
+        await account.change_password(visit.ctx, form.raw("currentPassword"), form.raw("newPassword"))
     except (BadRequest, TooManyRequests) as error:
         return await _show(visit, error)
     # All sessions have ended with it; this browser goes on with a new one.
-    session = await usecases_sign_in.open_session(visit.desk, visit.actor)
+    session = await usecases_sign_in.open_session(visit.ctx)
     going_on = dataclasses.replace(visit, session=session.token)
     response = going_on.go(f"{HOME}/account", "The password is changed. Other sessions have ended.")
     cookie = session_cookie(session.token, session.expires_in_s, secure=visit.is_secure)
@@ -40,7 +41,7 @@ async def change_password(visit: Visit) -> Response:
 async def end_session(visit: Visit) -> Response:
     """End a session, such as one in a browser that was left."""
     try:
-        await usecases_sign_in.close_other_session(visit.desk, visit.actor, visit.path("id"))
+        await usecases_sign_in.close_other_session(visit.ctx, visit.path("id"))
     except NotFound as error:
         return await _show(visit, error)
     return visit.go(f"{HOME}/account", "The session has ended.")
@@ -49,7 +50,7 @@ async def end_session(visit: Visit) -> Response:
 async def revoke(visit: Visit) -> Response:
     """Revoke a refresh token."""
     try:
-        await account.revoke_token(visit.desk, visit.actor, visit.path("id"))
+        await account.revoke_token(visit.ctx, visit.path("id"))
     except NotFound as error:
         return await _show(visit, error)
     return visit.go(f"{HOME}/account", "The token is revoked.")
@@ -59,8 +60,8 @@ async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
     return await visit.page(
         "account.html",
         problem=problem,
-        tokens=await account.list_tokens(visit.desk, visit.actor),
-        sessions=await usecases_sign_in.list_sessions(visit.desk, visit.actor, visit.session),
+        tokens=await account.list_tokens(visit.ctx),
+        sessions=await usecases_sign_in.list_sessions(visit.ctx, visit.session),
     )
 
 
@@ -85,8 +86,8 @@ async def sign_in(visit: Visit) -> Response:
     address = request.client.host if request.client else ""
     try:
         credentials = BasicCredentials(form.text("email"), form.raw("password"))
-        actor = await visit.desk.sign_in.authenticate(credentials, address)
-        session = await open_session(visit.desk, actor)
+        actor = await visit.app.sign_in.authenticate(credentials, address)
+        session = await open_session(Context(visit.app, actor))
     except LaunchbayError as error:
         return await _form(visit, error)
     response = RedirectResponse(own_path(form.text("next")), 303, HEADERS)
@@ -97,7 +98,7 @@ async def sign_in(visit: Visit) -> Response:
 
 async def sign_out(visit: Visit) -> Response:
     """End the session, here and wherever a copy of its cookie is."""
-    await close_session(visit.desk, visit.actor, visit.session)
+    await close_session(visit.ctx, visit.session)
     response = RedirectResponse(SIGN_IN, 303, HEADERS)
     response.headers.append("Set-Cookie", session_cookie("", 0, secure=visit.is_secure))
     return response

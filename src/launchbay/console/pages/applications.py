@@ -26,9 +26,7 @@ async def create(visit: Visit) -> Response:
     """Create an application, and open its manifest."""
     organization_id = visit.path("id")
     try:
-        created = await applications.create_application(
-            visit.desk, visit.actor, organization_id, visit.form.text("name")
-        )
+        created = await applications.create_application(visit.ctx, organization_id, visit.form.text("name"))
     except BadRequest as error:
         return await _list(visit, organization_id, error)
     said = "The application is there. It does nothing yet: describe it."
@@ -43,7 +41,7 @@ async def show(visit: Visit) -> Response:
 async def rename(visit: Visit) -> Response:
     """Give the application another name."""
     try:
-        await applications.rename_application(visit.desk, visit.actor, visit.path("id"), visit.form.text("name"))
+        await applications.rename_application(visit.ctx, visit.path("id"), visit.form.text("name"))
     except BadRequest as error:
         return await _show(visit, error)
     return visit.go(_path(visit), "The application has its new name.")
@@ -51,15 +49,15 @@ async def rename(visit: Visit) -> Response:
 
 async def delete_page(visit: Visit) -> Response:
     """Ask whether the application is really to go."""
-    application = await applications.read_application(visit.desk, visit.actor, visit.path("id"))
+    application = await applications.read_application(visit.ctx, visit.path("id"))
     return await _confirm_deletion(visit, application.id, None)
 
 
 async def delete(visit: Visit) -> Response:
     """Delete the application."""
-    application = await applications.read_application(visit.desk, visit.actor, visit.path("id"))
+    application = await applications.read_application(visit.ctx, visit.path("id"))
     try:
-        await applications.delete_application(visit.desk, visit.actor, application.id)
+        await applications.delete_application(visit.ctx, application.id)
     except BadRequest as error:
         return await _confirm_deletion(visit, application.id, error)
     target = f"{HOME}/organizations/{application.organization_id}/applications"
@@ -79,7 +77,7 @@ async def create_revision(visit: Visit) -> Response:
                 parameters=parsed_object("Parameters", form.text("parameters")),
                 environment_id=form.text("environmentId") or None,
             )
-        await revisions.create_revision(visit.desk, visit.actor, visit.path("id"), request)
+        await revisions.create_revision(visit.ctx, visit.path("id"), request)
     except BadRequest as error:
         return await _show(visit, error)
     return visit.go(f"{_path(visit)}#revisions", "The revision is kept.")
@@ -87,8 +85,8 @@ async def create_revision(visit: Visit) -> Response:
 
 async def delete_revision(visit: Visit) -> Response:
     """Delete a revision."""
-    revision = await revisions.read_revision(visit.desk, visit.actor, visit.path("id"))
-    await revisions.delete_revision(visit.desk, visit.actor, revision.id)
+    revision = await revisions.read_revision(visit.ctx, visit.path("id"))
+    await revisions.delete_revision(visit.ctx, revision.id)
     return visit.go(f"{HOME}/applications/{revision.application_id}#revisions", "The revision is deleted.")
 
 
@@ -98,21 +96,21 @@ async def _list(visit: Visit, organization_id: str, problem: LaunchbayError | No
         section="applications",
         organization_id=organization_id,
         problem=problem,
-        rows=await applications.list_applications(visit.desk, visit.actor, organization_id),
+        rows=await applications.list_applications(visit.ctx, organization_id),
         name=visit.form.text("name"),
     )
 
 
 async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
-    desk, actor = visit.desk, visit.actor
-    application = await applications.read_application(desk, actor, visit.path("id"))
+    ctx = visit.ctx
+    application = await applications.read_application(ctx, visit.path("id"))
     manifest: CompiledManifest | None = None
     try:
-        _, _, manifest = await read_compiled(desk, actor, application.id, None)
+        _, _, manifest = await read_compiled(ctx, application.id, None)
     except InvalidManifest as error:
         problem = problem or error  # a package that the version needs is gone
     wanted = InstanceFilter(application_id=application.id)
-    instances = await browse_instances(desk, actor, application.organization_id, wanted, None, _INSTANCES_SHOWN)
+    instances = await browse_instances(ctx, application.organization_id, wanted, None, _INSTANCES_SHOWN)
     return await visit.page(
         "application.html",
         section="applications",
@@ -123,9 +121,9 @@ async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
         manifest=manifest,
         lines=[] if manifest is None else component_lines(manifest),
         graph="" if manifest is None else component_graph(manifest),
-        versions=await list_manifests(desk, actor, application.id),
-        revisions=await revisions.list_revisions(desk, actor, application.id),
-        environments=await list_environments(desk, actor, application.organization_id),
+        versions=await list_manifests(ctx, application.id),
+        revisions=await revisions.list_revisions(ctx, application.id),
+        environments=await list_environments(ctx, application.organization_id),
         instances=instances,
         people=await names_of_people(visit, application.organization_id),
         form=visit.form,
@@ -133,7 +131,7 @@ async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
 
 
 async def _confirm_deletion(visit: Visit, application_id: str, problem: LaunchbayError | None) -> Response:
-    application = await applications.read_application(visit.desk, visit.actor, application_id)
+    application = await applications.read_application(visit.ctx, application_id)
     return await visit.page(
         "confirm.html",
         section="applications",

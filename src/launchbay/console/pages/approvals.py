@@ -31,7 +31,7 @@ async def answer(visit: Visit) -> Response:
     form = visit.form
     approves = form.text("do") == "approve"
     try:
-        row = await approvals.answer(visit.desk, visit.actor, visit.path("id"), Given(approves, form.text("comment")))
+        row = await approvals.answer(visit.ctx, visit.path("id"), Given(approves, form.text("comment")))
     except (BadRequest, Conflict) as error:
         return await _list(visit, form.text("organization"), error)
     said = "You have approved it." if approves else "You have rejected it; the step fails."
@@ -47,7 +47,7 @@ def asked(row: ApprovalRow) -> Asked:
 
 async def _list(visit: Visit, organization_id: str, problem: LaunchbayError | None) -> Response:
     rows = await approvals.pending_of_organization(
-        visit.desk, visit.actor, organization_id, after=visit.query("after"), count=CONSOLE_PAGE_ROWS + 1
+        visit.ctx, organization_id, after=visit.query("after"), count=CONSOLE_PAGE_ROWS + 1
     )
     shown = rows[:CONSOLE_PAGE_ROWS]
     return await visit.page(

@@ -76,9 +76,9 @@ async def change(visit: Visit) -> Response:
         draft.seen = _seen(draft, body)
         if not draft.is_refused:
             if form.text("do") == f"apply {draft.seen}":
-                await reconfigure(visit.desk, visit.actor, draft.record.id, body)
+                await reconfigure(visit.ctx, draft.record.id, body)
                 return visit.go(f"{HOME}/instances/{draft.record.id}", "The instance is being reconfigured.")
-            draft.preview = await preview_configuration(visit.desk, visit.actor, draft.record.id, body)
+            draft.preview = await preview_configuration(visit.ctx, draft.record.id, body)
             draft.place_errors(draft.preview.errors)
             if form.text("do").startswith("apply"):
                 draft.problems.append("The form or the instance has changed since: look at the difference again.")
@@ -89,10 +89,10 @@ async def change(visit: Visit) -> Response:
 
 
 async def _draft(visit: Visit, asked: str | None) -> _Draft:
-    record, _ = await read_instance_record(visit.desk, visit.actor, visit.path("id"))
+    record, _ = await read_instance_record(visit.ctx, visit.path("id"))
     version = record.version
     wanted = int(asked) if asked and asked.isascii() and asked.isdecimal() and len(asked) < 10 else version
-    application, version, manifest = await read_compiled(visit.desk, visit.actor, record.application_id, wanted)
+    application, version, manifest = await read_compiled(visit.ctx, record.application_id, wanted)
     stored = msgspec.json.decode(record.parameters)
     fields, now = launch_fields(manifest, stored), stored
     if visit.request.method == "POST":
@@ -100,7 +100,7 @@ async def _draft(visit: Visit, asked: str | None) -> _Draft:
         now = values(fields, stored)
     present: Mapping[str, Any] = {}
     if (await visit.may(record.organization_id)).edit_instance(record):
-        present = await present_submodules(visit.desk, visit.actor, record.id)
+        present = await present_submodules(visit.ctx, record.id)
     module = ModuleForm(application=application, manifest=manifest, parameters=stored, submodules=present)
     return _Draft(
         record=record,
@@ -145,7 +145,7 @@ async def _show(visit: Visit, draft: _Draft, problem: LaunchbayError | None = No
         status=200 if problem is None else visit.outside.status_of(problem),
         draft=draft,
         record=record,
-        versions=await list_manifests(visit.desk, visit.actor, record.application_id),
+        versions=await list_manifests(visit.ctx, record.application_id),
         name=visit.form.text("instanceName", record.name),
         preview=draft.preview,
         seen=draft.seen,

@@ -30,9 +30,7 @@ async def list_all(visit: Visit) -> Response:
 async def create(visit: Visit) -> Response:
     """Create an environment."""
     try:
-        created = await environments.create_environment(
-            visit.desk, visit.actor, visit.path("id"), visit.form.text("name")
-        )
+        created = await environments.create_environment(visit.ctx, visit.path("id"), visit.form.text("name"))
     except BadRequest as error:
         return await _list(visit, error)
     return visit.go(f"{HOME}/environments/{created}", "The environment is there. It offers nothing yet.")
@@ -46,16 +44,14 @@ async def show(visit: Visit) -> Response:
 async def rename(visit: Visit) -> Response:
     """Give the environment another name."""
     name = visit.form.text("name")
-    return await _changed(
-        visit, lambda: environments.rename_environment(visit.desk, visit.actor, visit.path("id"), name), "Renamed."
-    )
+    return await _changed(visit, lambda: environments.rename_environment(visit.ctx, visit.path("id"), name), "Renamed.")
 
 
 async def clone(visit: Visit) -> Response:
     """Copy the environment."""
     try:
         name = visit.form.text("name") or None
-        copy = await environments.clone_environment(visit.desk, visit.actor, visit.path("id"), name)
+        copy = await environments.clone_environment(visit.ctx, visit.path("id"), name)
     except BadRequest as error:
         return await _show(visit, error)
     return visit.go(f"{HOME}/environments/{copy.id}", "This is the copy.")
@@ -63,8 +59,8 @@ async def clone(visit: Visit) -> Response:
 
 async def make_default(visit: Visit) -> Response:
     """Make it the one that launches without an environment go to."""
-    environment = await read_environment(visit.desk, visit.actor, visit.path("id"))
-    await environments.set_default_environment(visit.desk, visit.actor, environment.organization_id, environment.id)
+    environment = await read_environment(visit.ctx, visit.path("id"))
+    await environments.set_default_environment(visit.ctx, environment.organization_id, environment.id)
     return visit.go(_path(visit), f"{environment.name} is the default environment now.")
 
 
@@ -73,7 +69,7 @@ async def replace_policies(visit: Visit) -> Response:
     document = visit.form.raw("policies")
     return await _changed(
         visit,
-        lambda: environments.replace_policies(visit.desk, visit.actor, visit.path("id"), document),
+        lambda: environments.replace_policies(visit.ctx, visit.path("id"), document),
         "The policies are kept.",
     )
 
@@ -84,17 +80,17 @@ async def replace_markers(visit: Visit) -> Response:
     markers = [Marker(line) for line in lines]
     return await _changed(
         visit,
-        lambda: environments.replace_markers(visit.desk, visit.actor, visit.path("id"), markers),
+        lambda: environments.replace_markers(visit.ctx, visit.path("id"), markers),
         "The markers are kept.",
     )
 
 
 async def replace_properties(visit: Visit) -> Response:
     """Replace the properties: one in each row that has a name."""
-    before = await environments.read_properties(visit.desk, visit.actor, visit.path("id"))
+    before = await environments.read_properties(visit.ctx, visit.path("id"))
     try:
         properties = _sent_properties(visit, {entry.name: entry for entry in before})
-        await environments.replace_properties(visit.desk, visit.actor, visit.path("id"), properties)
+        await environments.replace_properties(visit.ctx, visit.path("id"), properties)
     except BadRequest as error:
         return await _show(visit, error)
     return visit.go(f"{_path(visit)}#properties", "The properties are kept.")
@@ -105,7 +101,7 @@ async def replace_services(visit: Visit) -> Response:
     chosen = visit.form.all("service")
     return await _changed(
         visit,
-        lambda: environments.replace_services(visit.desk, visit.actor, visit.path("id"), chosen),
+        lambda: environments.replace_services(visit.ctx, visit.path("id"), chosen),
         "The services are kept.",
     )
 
@@ -117,9 +113,9 @@ async def delete_page(visit: Visit) -> Response:
 
 async def delete(visit: Visit) -> Response:
     """Delete the environment."""
-    environment = await read_environment(visit.desk, visit.actor, visit.path("id"))
+    environment = await read_environment(visit.ctx, visit.path("id"))
     try:
-        await environments.delete_environment(visit.desk, visit.actor, environment.id)
+        await environments.delete_environment(visit.ctx, environment.id)
     except BadRequest as error:
         return await _confirm(visit, error)
     target = f"{HOME}/organizations/{environment.organization_id}/environments"
@@ -167,26 +163,25 @@ async def _list(visit: Visit, problem: LaunchbayError | None) -> Response:
         section="environments",
         organization_id=organization_id,
         problem=problem,
-        rows=await environments.list_environments(visit.desk, visit.actor, organization_id),
+        rows=await environments.list_environments(visit.ctx, organization_id),
         name=visit.form.text("name"),
     )
 
 
 async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
-    desk, actor, form = visit.desk, visit.actor, visit.form
-    environment = await read_environment(desk, actor, visit.path("id"))
-    listed = await environments.list_environments(desk, actor, environment.organization_id)
-    markers = await environments.read_markers(desk, actor, environment.id)
-    offered = await environments.read_services(desk, actor, environment.id)
+    ctx, form = visit.ctx, visit.form
+    environment = await read_environment(ctx, visit.path("id"))
+    listed = await environments.list_environments(ctx, environment.organization_id)
+    markers = await environments.read_markers(ctx, environment.id)
+    offered = await environments.read_services(ctx, environment.id)
     instances = await browse_instances(
-        desk,
-        actor,
+        ctx,
         environment.organization_id,
         InstanceFilter(environment_id=environment.id),
         None,
         _INSTANCES_SHOWN,
     )
-    policies = await environments.read_policies_document(desk, actor, environment.id)
+    policies = await environments.read_policies_document(ctx, environment.id)
     return await visit.page(
         "environment.html",
         section="environments",
@@ -196,12 +191,12 @@ async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
         is_default=any(row.id == environment.id and row.is_default for row in listed),
         policies=form.raw("policies", policies),
         markers=form.raw("markers", "\n".join(marker.name for marker in markers)),
-        properties=_rows(visit, await environments.read_properties(desk, actor, environment.id)),
+        properties=_rows(visit, await environments.read_properties(ctx, environment.id)),
         types=TYPES,
         offered={row.id for row in offered},
-        services=await list_services(desk, actor, environment.organization_id),
+        services=await list_services(ctx, environment.organization_id),
         instances=instances,
-        offered_instances=await instances_offered(desk, actor, environment.id),
+        offered_instances=await instances_offered(ctx, environment.id),
     )
 
 
@@ -225,7 +220,7 @@ def _rows(visit: Visit, properties: Sequence[Property]) -> list[tuple[str, str, 
 
 
 async def _confirm(visit: Visit, problem: LaunchbayError | None) -> Response:
-    environment = await read_environment(visit.desk, visit.actor, visit.path("id"))
+    environment = await read_environment(visit.ctx, visit.path("id"))
     return await visit.page(
         "confirm.html",
         section="environments",

@@ -82,8 +82,7 @@ async def list_all(visit: Visit) -> Response:
     )
     before = visit.query("before")
     found = await browse_instances(
-        visit.desk,
-        visit.actor,
+        visit.ctx,
         organization_id,
         wanted,
         before if before is not None and is_id(before) else None,
@@ -98,8 +97,8 @@ async def list_all(visit: Visit) -> Response:
         query={name: value for name, value in query.items() if value},
         is_first=before is None,
         statuses=list(InstanceStatus),
-        applications=await list_applications(visit.desk, visit.actor, organization_id),
-        environments=await list_environments(visit.desk, visit.actor, organization_id),
+        applications=await list_applications(visit.ctx, organization_id),
+        environments=await list_environments(visit.ctx, organization_id),
     )
 
 
@@ -112,10 +111,10 @@ async def show_instance(
     visit: Visit, instance_id: str, problem: LaunchbayError | None = None, refused: Workflow | None = None
 ) -> Response:
     """Return the page of an instance; `refused` is the form of a workflow with what is wrong in it."""
-    desk, actor = visit.desk, visit.actor
+    ctx = visit.ctx
     view = await view_instance(visit, instance_id)
     record = view.record
-    lines = await read_log_tail(desk, actor, record.id, None, LOG_LINES)
+    lines = await read_log_tail(ctx, record.id, None, LOG_LINES)
     repeated = recurring(view.manifest, visit.now()) if not view.is_over else []
     may = await visit.may(record.organization_id)
     return await visit.page(
@@ -124,14 +123,14 @@ async def show_instance(
         organization_id=record.organization_id,
         problem=problem,
         refused=refused.name if refused else "",
-        application=await read_application(desk, actor, record.application_id),
-        environment=await read_environment(desk, actor, record.environment_id),
+        application=await read_application(ctx, record.application_id),
+        environment=await read_environment(ctx, record.environment_id),
         people=await names_of_people(visit, record.organization_id),
         workflows=_workflows(view, may, refused),
         offers=await _offers(visit, view, may),
         user_data=covered(msgspec.json.decode(record.user_data)),
         user_data_text=visit.form.raw("userData"),
-        schedules=[row for row in await list_schedules(desk, actor, record.id) if not _is_of_manifest(row, repeated)],
+        schedules=[row for row in await list_schedules(ctx, record.id) if not _is_of_manifest(row, repeated)],
         recurring=repeated,
         graph=family_graph(view.family),
         components=component_graph(view.manifest, view.children) if len(view.manifest.components) > 1 else "",
@@ -157,8 +156,8 @@ def _workflows(view: InstanceView, may: May, refused: Workflow | None) -> list[W
 async def _offers(visit: Visit, view: InstanceView, may: May) -> list[Offer]:
     """Return the environments that offer the instance, or may; those that the person may not read are there by id."""
     record = view.record
-    offered = await read_offers(visit.desk, visit.actor, record.id)
-    known = await list_environments(visit.desk, visit.actor, record.organization_id)
+    offered = await read_offers(visit.ctx, record.id)
+    known = await list_environments(visit.ctx, record.organization_id)
     names = {row.id: row.name for row in known} | {
         each: each for each in offered if each not in {row.id for row in known}
     }
@@ -208,7 +207,7 @@ ARGUMENT = "argument:"
 async def run(visit: Visit) -> Response:
     """Run a workflow now, or put it on the schedule."""
     instance_id, name = visit.path("id"), visit.form.text("workflow")
-    _, manifest = await read_instance_record(visit.desk, visit.actor, instance_id)
+    _, manifest = await read_instance_record(visit.ctx, instance_id)
     fields = filled(workflow_fields(manifest, name), visit.form, f"{ARGUMENT}{name}:")
     problem: LaunchbayError | None = None
     try:
@@ -225,9 +224,9 @@ async def _started(visit: Visit, instance_id: str, name: str, arguments: dict[st
     """Do what was asked, and return what to say of it."""
     if visit.form.text("do") == "schedule":
         interval = forms.minutes_ms(visit.form.text("minutes"))
-        await workflows.schedule_workflow(visit.desk, visit.actor, instance_id, name, interval, arguments)
+        await workflows.schedule_workflow(visit.ctx, instance_id, name, interval, arguments)
         return f"{name} is on the schedule."
-    await workflows.run_workflow(visit.desk, visit.actor, instance_id, name, arguments)
+    await workflows.run_workflow(visit.ctx, instance_id, name, arguments)
     return f"{name} has begun."
 
 
@@ -237,7 +236,7 @@ async def reschedule(visit: Visit) -> Response:
     try:
         cancels = visit.form.text("do") == "cancel"
         interval = 0 if cancels else forms.minutes_ms(visit.form.text("minutes"))
-        await workflows.reschedule_workflow(visit.desk, visit.actor, instance_id, schedule, interval, None)
+        await workflows.reschedule_workflow(visit.ctx, instance_id, schedule, interval, None)
     except BadRequest as error:
         return await show_instance(visit, instance_id, error)
     return visit.go(f"{_path(visit)}#schedules", "The schedule is taken away." if cancels else "The schedule is moved.")
@@ -246,7 +245,7 @@ async def reschedule(visit: Visit) -> Response:
 async def offer(visit: Visit) -> Response:
     """Offer the instance as a service in the environments that are ticked, and in no other."""
     try:
-        await environments.replace_offers(visit.desk, visit.actor, visit.path("id"), visit.form.all("environment"))
+        await environments.replace_offers(visit.ctx, visit.path("id"), visit.form.all("environment"))
     except (BadRequest, Conflict) as error:
         return await show_instance(visit, visit.path("id"), error)
     return visit.go(f"{_path(visit)}#offers", "The environments are kept.")
@@ -254,11 +253,11 @@ async def offer(visit: Visit) -> Response:
 
 async def put_user_data(visit: Visit) -> Response:
     """Replace the user data; what is shown covered and comes back so stays."""
-    record, _ = await read_instance_record(visit.desk, visit.actor, visit.path("id"))
+    record, _ = await read_instance_record(visit.ctx, visit.path("id"))
     try:
         sent = parsed_object("User data", visit.form.raw("userData"))
         data = kept(sent, msgspec.json.decode(record.user_data))
-        await instances.put_user_data(visit.desk, visit.actor, record.id, data)
+        await instances.put_user_data(visit.ctx, record.id, data)
     except (BadRequest, TooLarge) as error:
         return await show_instance(visit, record.id, error)
     return visit.go(f"{_path(visit)}#user-data", "The user data is kept.")
@@ -275,11 +274,11 @@ async def destroy(visit: Visit) -> Response:
     try:
         if form.text("do") == "delete":
             forced = form.has("force")
-            record, _ = await read_instance_record(visit.desk, visit.actor, visit.path("id"))
-            await instances.delete_instance(visit.desk, visit.actor, record.id, force=forced)
+            record, _ = await read_instance_record(visit.ctx, visit.path("id"))
+            await instances.delete_instance(visit.ctx, record.id, force=forced)
             target = f"{HOME}/organizations/{record.organization_id}/instances"
             return visit.go(target, f"{record.name} is deleted." if not forced else f"{record.name} is being deleted.")
-        await workflows.run_workflow(visit.desk, visit.actor, visit.path("id"), DESTROY, {})
+        await workflows.run_workflow(visit.ctx, visit.path("id"), DESTROY, {})
     except (BadRequest, Conflict) as error:
         return await _end_page(visit, error)
     return visit.go(_path(visit), "The instance is being destroyed.")
@@ -290,14 +289,14 @@ async def extend(visit: Visit) -> Response:
     try:
         interval = forms.interval_ms(visit.form.text("lifetime"), visit.form.text("minutes"))
         at = instances.NEVER if interval == instances.NEVER else to_ms(visit.now()) + interval
-        await instances.set_destroy_at(visit.desk, visit.actor, visit.path("id"), at)
+        await instances.set_destroy_at(visit.ctx, visit.path("id"), at)
     except BadRequest as error:
         return await _end_page(visit, error)
     return visit.go(_path(visit), "The instance lives as long as you said.")
 
 
 async def _end_page(visit: Visit, problem: LaunchbayError | None) -> Response:
-    record, _ = await read_instance_record(visit.desk, visit.actor, visit.path("id"))
+    record, _ = await read_instance_record(visit.ctx, visit.path("id"))
     values: dict[str, Any] = {"lifetimes": forms.CHOICES, "lifetime": visit.form.text("lifetime")}
     return await visit.page(
         "instance_end.html",
@@ -333,7 +332,7 @@ async def jobs_show(visit: Visit) -> Response:
 async def cancel(visit: Visit) -> Response:
     """Have a job end as failed."""
     try:
-        await jobs.cancel_job(visit.desk, visit.actor, visit.path("id"), visit.path("job"))
+        await jobs.cancel_job(visit.ctx, visit.path("id"), visit.path("job"))
     except Conflict as error:
         return await _show(visit, error)
     return visit.go(f"{HOME}/instances/{visit.path('id')}", "The job ends as soon as its running steps let it.")
@@ -342,7 +341,7 @@ async def cancel(visit: Visit) -> Response:
 async def resume(visit: Visit) -> Response:
     """Run a failed job again from where it failed."""
     try:
-        await jobs.resume_job(visit.desk, visit.actor, visit.path("id"), visit.path("job"), {})
+        await jobs.resume_job(visit.ctx, visit.path("id"), visit.path("job"), {})
     except (BadRequest, Conflict) as error:
         return await _show(visit, error)
     said = "The job goes on from its failed step; what was done stays done."
@@ -352,7 +351,7 @@ async def resume(visit: Visit) -> Response:
 async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
     instance_id, job_id = visit.path("id"), visit.path("job")
     view = await view_instance(visit, instance_id)
-    job = await jobs.read_job(visit.desk, visit.actor, instance_id, job_id)
+    job = await jobs.read_job(visit.ctx, instance_id, job_id)
     return await visit.page(
         "job.html",
         section="instances",
@@ -364,7 +363,7 @@ async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
         arguments=job.masking.value(job.plan.arguments),
         resumes=job.plan.resumes[-1] if job.plan.resumes else "",
         steps=job_steps(job),
-        lines=await read_log_tail(visit.desk, visit.actor, instance_id, job_id, LOG_LINES),
+        lines=await read_log_tail(visit.ctx, instance_id, job_id, LOG_LINES),
         people=await names_of_people(visit, view.record.organization_id),
         can_resume=view.can_resume and view.jobs[0].id == job_id,
     )
@@ -383,7 +382,7 @@ _RETRY_MS = 2_000
 
 async def watch(visit: Visit) -> Response:
     """Stream the live part and new lines of the log, for as long as the browser listens."""
-    await read_instance_record(visit.desk, visit.actor, visit.path("id"))  # refusals are answers, not streams
+    await read_instance_record(visit.ctx, visit.path("id"))  # refusals are answers, not streams
     return StreamingResponse(
         _events(visit), media_type="text/event-stream", headers={**HEADERS, "X-Accel-Buffering": "no"}
     )
@@ -397,10 +396,10 @@ async def _events(visit: Visit) -> AsyncGenerator[str, None]:
     told: dict[str, str] = {}
     yield f"retry: {_RETRY_MS}\n\n"
     try:
-        async with aclosing(watch_instance(visit.desk, visit.actor, instance_id, None)) as happenings:
+        async with aclosing(watch_instance(visit.ctx, instance_id, None)) as happenings:
             async for _ in happenings:
                 # The session may have ended meanwhile; the permission is looked at by every look.
-                await caller_of_session(visit.desk, visit.session, visit.actor.address)
+                await caller_of_session(visit.app, visit.session, visit.actor.address)
                 view = await view_instance(visit, instance_id)
                 if people is None:
                     people = await names_of_people(visit, view.record.organization_id)
@@ -413,7 +412,7 @@ async def _events(visit: Visit) -> AsyncGenerator[str, None]:
                         told[name] = text
                         yield _event(name, text)
                 async for rows in log_of(
-                    visit.desk, visit.actor, instance_id, job_id=None, step=None, after=line, limit=_LINES_AT_ONCE
+                    visit.ctx, instance_id, job_id=None, step=None, after=line, limit=_LINES_AT_ONCE
                 ):
                     if rows:
                         line = rows[-1].id

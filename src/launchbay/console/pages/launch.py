@@ -75,7 +75,7 @@ async def launch(visit: Visit) -> Response:
         elif form.text("do") == "preview":
             await _preview(visit, draft, body)
         else:
-            created = await usecases_launch.launch(visit.desk, visit.actor, draft.application.id, body)
+            created = await usecases_launch.launch(visit.ctx, draft.application.id, body)
             return visit.go(f"{HOME}/instances/{created}", "Launched.")
     except BadRequest as error:
         _place_errors(draft, error.sentences)
@@ -85,11 +85,11 @@ async def launch(visit: Visit) -> Response:
 
 async def _draft(visit: Visit, version: str | None, revision_id: str | None) -> _Draft:
     application_id = visit.path("id")
-    revision = await read_revision(visit.desk, visit.actor, revision_id) if revision_id else None
+    revision = await read_revision(visit.ctx, revision_id) if revision_id else None
     wanted = int(version) if version and version.isascii() and version.isdecimal() and len(version) < 10 else None
     if wanted is None and revision is not None:
         wanted = revision.version
-    application, number, manifest = await read_compiled(visit.desk, visit.actor, application_id, wanted)
+    application, number, manifest = await read_compiled(visit.ctx, application_id, wanted)
     given = {} if revision is None else msgspec.json.decode(revision.parameters)
     fields = launch_fields(manifest, given)
     environment_id = None if revision is None else revision.environment_id
@@ -125,7 +125,7 @@ def _body(visit: Visit, draft: _Draft) -> dict[str, Any]:
 
 
 async def _preview(visit: Visit, draft: _Draft, body: Mapping[str, Any]) -> None:
-    preview = await preview_launch(visit.desk, visit.actor, draft.application.id, body)
+    preview = await preview_launch(visit.ctx, draft.application.id, body)
     _place_errors(draft, preview.errors)
     draft.preview = preview
 
@@ -157,9 +157,9 @@ async def _show(visit: Visit, draft: _Draft, problem: LaunchbayError | None) -> 
         draft=draft,
         application=application,
         revision_id="" if draft.revision is None else draft.revision.id,
-        versions=await list_manifests(visit.desk, visit.actor, application.id),
-        revisions=await list_revisions(visit.desk, visit.actor, application.id),
-        environments=await list_environments(visit.desk, visit.actor, application.organization_id),
+        versions=await list_manifests(visit.ctx, application.id),
+        revisions=await list_revisions(visit.ctx, application.id),
+        environments=await list_environments(visit.ctx, application.organization_id),
         environment_id=form.text("environmentId", kept_environment),
         name=form.text("instanceName"),
         lifetime=form.text("lifetime", forms.CHOICES[0][0]),

@@ -59,10 +59,10 @@ def completion_words(outside: Outside) -> str:
 
 async def edit(visit: Visit) -> Response:
     """Show the editor with the newest version, or, to look at, with another one."""
-    application = await read_application(visit.desk, visit.actor, visit.path("id"))
+    application = await read_application(visit.ctx, visit.path("id"))
     asked = visit.query("version")
     version = int(asked) if asked and asked.isascii() and asked.isdecimal() and len(asked) < 10 else None
-    text = await manifests.read_manifest(visit.desk, visit.actor, application.id, version)
+    text = await manifests.read_manifest(visit.ctx, application.id, version)
     return await _editor(visit, application, text, version or application.latest_version, None)
 
 
@@ -70,16 +70,16 @@ async def save(visit: Visit) -> Response:
     """Keep the text as the newest version; what is wrong with it stands at its lines."""
     application_id, text = visit.path("id"), visit.form.raw("text")
     try:
-        version = await manifests.replace_manifest(visit.desk, visit.actor, application_id, text)
+        version = await manifests.replace_manifest(visit.ctx, application_id, text)
     except LaunchbayError as error:
-        application = await read_application(visit.desk, visit.actor, application_id)
+        application = await read_application(visit.ctx, application_id)
         return await _editor(visit, application, text, application.latest_version, error)
     return visit.go(f"{HOME}/applications/{application_id}", f"Version {version} is the newest now.")
 
 
 async def check(visit: Visit) -> Response:
     """Answer what is wrong with a text that is being written."""
-    found = await manifests.validate_manifest(visit.desk, visit.actor, visit.form.raw("text"))
+    found = await manifests.validate_manifest(visit.ctx, visit.form.raw("text"))
     documents = {
         f"{severity}s": [finding.to_document() for finding in found if finding.severity == severity]
         for severity in ("error", "warning")
@@ -91,10 +91,10 @@ async def set_source(visit: Visit) -> Response:
     """Load the manifest from a URL from now on."""
     application_id = visit.path("id")
     try:
-        version = await manifests.set_manifest_source(visit.desk, visit.actor, application_id, visit.form.text("url"))
+        version = await manifests.set_manifest_source(visit.ctx, application_id, visit.form.text("url"))
     except LaunchbayError as error:
-        application = await read_application(visit.desk, visit.actor, application_id)
-        text = await manifests.read_manifest(visit.desk, visit.actor, application_id, None)
+        application = await read_application(visit.ctx, application_id)
+        text = await manifests.read_manifest(visit.ctx, application_id, None)
         return await _editor(visit, application, text, application.latest_version, error)
     said = f"The manifest comes from its address from now on. Version {version} is the newest."
     return visit.go(f"{HOME}/applications/{application_id}", said)
@@ -103,7 +103,7 @@ async def set_source(visit: Visit) -> Response:
 async def refresh(visit: Visit) -> Response:
     """Load the manifest from its URL again."""
     application_id = visit.path("id")
-    found = await manifests.refresh_manifest(visit.desk, visit.actor, application_id)
+    found = await manifests.refresh_manifest(visit.ctx, application_id)
     said = f"Version {found.version} is the newest now." if found.changed else "Nothing has changed at the source."
     return visit.go(f"{HOME}/applications/{application_id}", said)
 

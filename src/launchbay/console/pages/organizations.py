@@ -17,7 +17,7 @@ _NEWEST = 8
 
 async def home(visit: Visit) -> Response:
     """Lead to the only organization, or let one be chosen."""
-    found = await organizations.list_organizations(visit.desk, visit.actor)
+    found = await organizations.list_organizations(visit.ctx)
     if len(found) == 1:
         return visit.go(f"{HOME}/organizations/{found[0].id}")
     return await _list(visit, None)
@@ -31,7 +31,7 @@ async def list_all(visit: Visit) -> Response:
 async def create(visit: Visit) -> Response:
     """Create an organization."""
     try:
-        created = await organizations.create_organization(visit.desk, visit.actor, visit.form.text("name"))
+        created = await organizations.create_organization(visit.ctx, visit.form.text("name"))
     except LaunchbayError as error:
         return await _list(visit, error)
     return visit.go(f"{HOME}/organizations/{created}", "The organization is there, with you as its administrator.")
@@ -39,30 +39,28 @@ async def create(visit: Visit) -> Response:
 
 async def overview(visit: Visit) -> Response:
     """Show what runs in an organization and what went wrong in it."""
-    desk, actor, organization_id = visit.desk, visit.actor, visit.path("id")
-    newest = await browse_instances(desk, actor, organization_id, InstanceFilter(), None, _NEWEST)
-    failed = await browse_instances(
-        desk, actor, organization_id, InstanceFilter(status=InstanceStatus.FAILED), None, _NEWEST
-    )
+    ctx, organization_id = visit.ctx, visit.path("id")
+    newest = await browse_instances(ctx, organization_id, InstanceFilter(), None, _NEWEST)
+    failed = await browse_instances(ctx, organization_id, InstanceFilter(status=InstanceStatus.FAILED), None, _NEWEST)
     return await visit.page(
         "overview.html",
         organization_id=organization_id,
         newest=newest.rows,
         failed=failed.rows,
-        applications=await list_applications(desk, actor, organization_id),
-        environments=await list_environments(desk, actor, organization_id),
+        applications=await list_applications(ctx, organization_id),
+        environments=await list_environments(ctx, organization_id),
     )
 
 
 async def rename(visit: Visit) -> Response:
     """Give the organization another name."""
     organization_id = visit.path("id")
-    await organizations.rename_organization(visit.desk, visit.actor, organization_id, visit.form.text("name"))
+    await organizations.rename_organization(visit.ctx, organization_id, visit.form.text("name"))
     return visit.go(f"{HOME}/organizations/{organization_id}", "The organization has its new name.")
 
 
 async def _list(visit: Visit, problem: LaunchbayError | None) -> Response:
-    may_create = await organizations.may_create_organization(visit.desk, visit.actor)
+    may_create = await organizations.may_create_organization(visit.ctx)
     return await visit.page("organizations.html", problem=problem, may_create=may_create)
 
 
@@ -82,8 +80,7 @@ async def show(visit: Visit) -> Response:
     before = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 19 else None
     by, about = visit.query("actor"), visit.query("object")
     rows = await read_audit_page(
-        visit.desk,
-        visit.actor,
+        visit.ctx,
         organization_id,
         before=before,
         by=by,

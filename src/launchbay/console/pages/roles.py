@@ -23,9 +23,7 @@ async def create(visit: Visit) -> Response:
     """Create a role."""
     organization_id, form = visit.path("id"), visit.form
     try:
-        created = await roles.create_role(
-            visit.desk, visit.actor, organization_id, form.text("name"), form.raw("permissions")
-        )
+        created = await roles.create_role(visit.ctx, organization_id, form.text("name"), form.raw("permissions"))
     except BadRequest as error:
         return await _list(visit, error)
     return visit.go(f"{HOME}/roles/{created.id}", "The role is there.")
@@ -40,7 +38,7 @@ async def update(visit: Visit) -> Response:
     """Replace name and text of a role."""
     form = visit.form
     try:
-        await roles.update_role(visit.desk, visit.actor, visit.path("id"), form.text("name"), form.raw("permissions"))
+        await roles.update_role(visit.ctx, visit.path("id"), form.text("name"), form.raw("permissions"))
     except BadRequest as error:
         return await _show(visit, error)
     return visit.go(f"{HOME}/roles/{visit.path('id')}", "The role is kept; it counts from the next request on.")
@@ -48,8 +46,8 @@ async def update(visit: Visit) -> Response:
 
 async def delete(visit: Visit) -> Response:
     """Delete a role, which takes it from everybody."""
-    role = await roles.read_role(visit.desk, visit.actor, visit.path("id"))
-    await roles.delete_role(visit.desk, visit.actor, role.id)
+    role = await roles.read_role(visit.ctx, visit.path("id"))
+    await roles.delete_role(visit.ctx, role.id)
     return visit.go(f"{HOME}/organizations/{role.organization_id}/roles", f"{role.name} is deleted.")
 
 
@@ -65,8 +63,7 @@ async def _explained(visit: Visit, organization_id: str) -> tuple[Explanation | 
         return None, None
     try:
         found = await explain(
-            visit.desk,
-            visit.actor,
+            visit.ctx,
             user_id=visit.query("user"),
             permission_name=permission,
             path=path,
@@ -86,7 +83,7 @@ async def _list(visit: Visit, problem: LaunchbayError | None) -> Response:
         section="roles",
         organization_id=organization_id,
         problem=problem,
-        rows=await roles.list_roles(visit.desk, visit.actor, organization_id),
+        rows=await roles.list_roles(visit.ctx, organization_id),
         name=visit.form.text("name"),
         text=visit.form.raw("permissions", _FIRST_TEXT),
         **await _question(visit, organization_id),
@@ -96,7 +93,7 @@ async def _list(visit: Visit, problem: LaunchbayError | None) -> Response:
 
 
 async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
-    role = await roles.read_role(visit.desk, visit.actor, visit.path("id"))
+    role = await roles.read_role(visit.ctx, visit.path("id"))
     return await visit.page(
         "role.html",
         section="roles",
@@ -114,7 +111,7 @@ async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
 async def _question(visit: Visit, organization_id: str) -> dict[str, Any]:
     """Return what the form of the question is filled with."""
     return {
-        "people": [view.row for view in await list_users(visit.desk, visit.actor, organization_id)],
+        "people": [view.row for view in await list_users(visit.ctx, organization_id)],
         "permissions": [permission.value for permission in Permission],
         "asked": {name: visit.query(name) or "" for name in ("user", "permission", "path", "touching")},
     }

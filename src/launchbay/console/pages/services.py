@@ -24,14 +24,13 @@ async def list_all(visit: Visit) -> Response:
 async def create(visit: Visit) -> Response:
     """Create a service."""
     form, type_id = visit.form, visit.form.text("type")
-    kind = visit.desk.service_types.find(type_id)
+    kind = visit.app.service_types.find(type_id)
     fields = filled(_fields({} if kind is None else kind.parameters), form, _PARAMETER)
     problem: LaunchbayError = BadRequest("Mend the fields that are marked below.")
     try:
         if not any(field.error for field in fields):
             created = await services.create_service(
-                visit.desk,
-                visit.actor,
+                visit.ctx,
                 visit.path("id"),
                 name=form.text("name"),
                 type_id=type_id,
@@ -52,8 +51,8 @@ async def show(visit: Visit) -> Response:
 
 async def update(visit: Visit) -> Response:
     """Change name and parameters; an empty field takes its parameter away, but a secret stays then."""
-    view = await services.read_service(visit.desk, visit.actor, visit.path("id"))
-    kind = visit.desk.service_types.find(view.record.type_id)
+    view = await services.read_service(visit.ctx, visit.path("id"))
+    kind = visit.app.service_types.find(view.record.type_id)
     declared = {} if kind is None else kind.parameters
     fields = filled(_fields(declared, view.parameters), visit.form, _PARAMETER)
     problem: LaunchbayError = BadRequest("Mend the fields that are marked below.")
@@ -62,7 +61,7 @@ async def update(visit: Visit) -> Response:
             changed: dict[str, Any] = dict(values(fields))
             changed |= {field.name: None for field in fields if not field.value and not field.is_kept}
             name = visit.form.text("name")
-            await services.update_service(visit.desk, visit.actor, view.record.id, name, changed)
+            await services.update_service(visit.ctx, view.record.id, name, changed)
             return visit.go(f"{HOME}/services/{view.record.id}", "The service is changed.")
     except (BadRequest, Conflict) as error:
         fields, rest = with_errors(fields, error.sentences)
@@ -72,16 +71,16 @@ async def update(visit: Visit) -> Response:
 
 async def run(visit: Visit) -> Response:
     """Carry out a command and show its results."""
-    view = await services.read_service(visit.desk, visit.actor, visit.path("id"))
+    view = await services.read_service(visit.ctx, visit.path("id"))
     name = visit.form.text("command")
-    kind = visit.desk.service_types.find(view.record.type_id)
+    kind = visit.app.service_types.find(view.record.type_id)
     command = None if kind is None else kind.commands.get(name)
     fields = filled(_fields({} if command is None else command.arguments), visit.form, f"{_ARGUMENT}{name}:")
     problem: LaunchbayError = BadRequest("Mend the fields that are marked below.")
     try:
         if not any(field.error for field in fields):
             results = await services.run_command(
-                visit.desk, visit.actor, view.record.id, name, values(fields), include_intermediate=False
+                visit.ctx, view.record.id, name, values(fields), include_intermediate=False
             )
             return await _show(visit, ran=name, results=results[-1])
     except (FieldErrors, BadRequest, Conflict) as error:
@@ -92,9 +91,9 @@ async def run(visit: Visit) -> Response:
 
 async def delete(visit: Visit) -> Response:
     """Delete a service."""
-    view = await services.read_service(visit.desk, visit.actor, visit.path("id"))
+    view = await services.read_service(visit.ctx, visit.path("id"))
     try:
-        await services.delete_service(visit.desk, visit.actor, view.record.id)
+        await services.delete_service(visit.ctx, view.record.id)
     except (BadRequest, Conflict) as error:
         return await _show(visit, problem=error)
     target = f"{HOME}/organizations/{view.record.organization_id}/services"
@@ -103,7 +102,7 @@ async def delete(visit: Visit) -> Response:
 
 async def _list(visit: Visit, type_id: str, fields: Sequence[Field] | None, problem: LaunchbayError | None) -> Response:
     organization_id = visit.path("id")
-    types = await services.list_service_types(visit.desk, visit.actor, organization_id)
+    types = await services.list_service_types(visit.ctx, organization_id)
     chosen = next((kind for kind in types if kind.id == type_id), None)
     if fields is None:
         fields = _fields({} if chosen is None else chosen.parameters)
@@ -112,7 +111,7 @@ async def _list(visit: Visit, type_id: str, fields: Sequence[Field] | None, prob
         section="services",
         organization_id=organization_id,
         problem=problem,
-        rows=await services.list_services(visit.desk, visit.actor, organization_id),
+        rows=await services.list_services(visit.ctx, organization_id),
         types=types,
         type_names={kind.id: kind.name for kind in types},
         chosen=chosen,
@@ -130,8 +129,8 @@ async def _show(
     arguments: Sequence[Field] | None = None,
     problem: LaunchbayError | None = None,
 ) -> Response:
-    view = await services.read_service(visit.desk, visit.actor, visit.path("id"))
-    kind = visit.desk.service_types.find(view.record.type_id)
+    view = await services.read_service(visit.ctx, visit.path("id"))
+    kind = visit.app.service_types.find(view.record.type_id)
     known: Mapping[str, ServiceCommand] = {} if kind is None else kind.commands
     commands = [
         (name, command, arguments if arguments is not None and name == ran else _fields(command.arguments))

@@ -17,8 +17,7 @@ async def add(visit: Visit) -> Response:
     form = visit.form
     try:
         added = await users.create_user(
-            visit.desk,
-            visit.actor,
+            visit.ctx,
             visit.path("id"),
             email=form.text("email"),
             name=form.text("name") or form.text("email"),
@@ -41,12 +40,12 @@ async def assign(visit: Visit) -> Response:
     """Give and take roles, so that the user holds those that are ticked."""
     organization_id, user_id = visit.path("id"), visit.path("user")
     try:
-        view = await users.read_user(visit.desk, visit.actor, organization_id, user_id)
+        view = await users.read_user(visit.ctx, organization_id, user_id)
         wanted, held = set(visit.form.all("role")), set(view.row.roles)
         if wanted - held:
-            await roles.assign_roles(visit.desk, visit.actor, organization_id, user_id, sorted(wanted - held))
+            await roles.assign_roles(visit.ctx, organization_id, user_id, sorted(wanted - held))
         if held - wanted:
-            await roles.revoke_roles(visit.desk, visit.actor, organization_id, user_id, sorted(held - wanted))
+            await roles.revoke_roles(visit.ctx, organization_id, user_id, sorted(held - wanted))
     except BadRequest as error:
         return await _show(visit, error)
     return visit.go(_path(visit), "The roles are kept.")
@@ -56,7 +55,7 @@ async def enable(visit: Visit) -> Response:
     """Disable or enable the account."""
     enabled = visit.form.text("do") == "enable"
     try:
-        await users.update_user(visit.desk, visit.actor, visit.path("id"), visit.path("user"), enabled=enabled)
+        await users.update_user(visit.ctx, visit.path("id"), visit.path("user"), enabled=enabled)
     except BadRequest as error:
         return await _show(visit, error)
     return visit.go(_path(visit), "The account is enabled." if enabled else "The account is disabled.")
@@ -66,7 +65,7 @@ async def remove(visit: Visit) -> Response:
     """Take the user out of the organization."""
     organization_id = visit.path("id")
     try:
-        await users.remove_user(visit.desk, visit.actor, organization_id, visit.path("user"))
+        await users.remove_user(visit.ctx, organization_id, visit.path("user"))
     except BadRequest as error:
         return await _show(visit, error)
     return visit.go(f"{HOME}/organizations/{organization_id}/users", "The user is removed.")
@@ -80,8 +79,8 @@ async def _list(visit: Visit, problem: LaunchbayError | None, *, invited: str = 
         section="users",
         organization_id=organization_id,
         problem=problem,
-        rows=await users.list_users(visit.desk, visit.actor, organization_id),
-        roles=await roles.list_roles(visit.desk, visit.actor, organization_id),
+        rows=await users.list_users(visit.ctx, organization_id),
+        roles=await roles.list_roles(visit.ctx, organization_id),
         email=visit.form.text("email") if is_refused else "",
         name=visit.form.text("name") if is_refused else "",
         ticked=visit.form.all("role") if is_refused else [],
@@ -92,14 +91,14 @@ async def _list(visit: Visit, problem: LaunchbayError | None, *, invited: str = 
 
 async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
     organization_id = visit.path("id")
-    view = await users.read_user(visit.desk, visit.actor, organization_id, visit.path("user"))
+    view = await users.read_user(visit.ctx, organization_id, visit.path("user"))
     return await visit.page(
         "user.html",
         section="users",
         organization_id=organization_id,
         problem=problem,
         view=view,
-        roles=await roles.list_roles(visit.desk, visit.actor, organization_id),
+        roles=await roles.list_roles(visit.ctx, organization_id),
     )
 
 

@@ -19,7 +19,7 @@ async def create(visit: Visit) -> Response:
     form = visit.form
     try:
         _, secret = await webhooks.create_webhook(
-            visit.desk, visit.actor, visit.path("id"), form.text("url"), form.all("event"), form.raw("secret") or None
+            visit.ctx, visit.path("id"), form.text("url"), form.all("event"), form.raw("secret") or None
         )
     except BadRequest as error:
         return await _list(visit, error)
@@ -38,8 +38,7 @@ async def update(visit: Visit) -> Response:
     form = visit.form
     try:
         await webhooks.update_webhook(
-            visit.desk,
-            visit.actor,
+            visit.ctx,
             visit.path("webhook"),
             url=form.text("url") or None,
             events=form.all("event"),
@@ -53,7 +52,7 @@ async def update(visit: Visit) -> Response:
 
 async def delete(visit: Visit) -> Response:
     """Delete a webhook."""
-    await webhooks.delete_webhook(visit.desk, visit.actor, visit.path("webhook"))
+    await webhooks.delete_webhook(visit.ctx, visit.path("webhook"))
     return visit.go(f"{HOME}/organizations/{visit.path('id')}/webhooks", "The webhook is deleted.")
 
 
@@ -65,7 +64,7 @@ async def _list(visit: Visit, problem: LaunchbayError | None, *, secret: str = "
         section="webhooks",
         organization_id=organization_id,
         problem=problem,
-        rows=await webhooks.list_webhooks(visit.desk, visit.actor, organization_id),
+        rows=await webhooks.list_webhooks(visit.ctx, organization_id),
         events=EVENTS,
         url=visit.form.text("url") if is_refused else "",
         ticked=visit.form.all("event") if is_refused else list(EVENTS[:2]),
@@ -77,9 +76,7 @@ async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
     organization_id = visit.path("id")
     row = await _found(visit, organization_id)
     after = visit.query("after")
-    deliveries = await webhooks.list_deliveries(
-        visit.desk, visit.actor, row.id, after=after, count=CONSOLE_PAGE_ROWS + 1
-    )
+    deliveries = await webhooks.list_deliveries(visit.ctx, row.id, after=after, count=CONSOLE_PAGE_ROWS + 1)
     shown = deliveries[:CONSOLE_PAGE_ROWS]
     return await visit.page(
         "webhook.html",
@@ -95,7 +92,7 @@ async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
 
 async def _found(visit: Visit, organization_id: str) -> WebhookRow:
     wanted = visit.path("webhook")
-    for row in await webhooks.list_webhooks(visit.desk, visit.actor, organization_id):
+    for row in await webhooks.list_webhooks(visit.ctx, organization_id):
         if row.id == wanted:
             return row
     raise NotFound("There is no such webhook.", "Look it up in the list of the organization.")

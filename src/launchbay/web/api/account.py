@@ -5,10 +5,11 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.usecases import account
 from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Empty, Json, Paging, listed
-from launchbay.web.routing import Endpoint, Returns
+from launchbay.web.responses import Answer, Paging, listed
+from launchbay.web.routing import Returns, Routes
 
-_TAGS = ("Account",)
+routes = Routes("Account", prefix="")
+
 _ID = "5f" * 12
 _TIME = 1_767_225_600_000
 
@@ -43,15 +44,30 @@ class SessionToken(msgspec.Struct):
     expiresIn: int
 
 
-async def change_password(call: Call[PasswordBody, None]) -> Answer:
-    """Change the caller's password."""
-    await account.change_password(call.services.desk, call.actor, call.body.currentPassword, call.body.newPassword)
-    return Empty()
+@routes.put(
+    "/api/1/users/me/password",
+    permission="None: everybody's own.",
+    body=JsonBody(example={"currentPassword": "old and good", "newPassword": "new and better"}),
+    addition=True,
+)
+async def change_password(call: Call[PasswordBody, None]) -> None:
+    """Changes the caller's password."""
+    await account.change_password(call.ctx, call.body.currentPassword, call.body.newPassword)
 
 
+@routes.get(
+    "/api/1/tokens",
+    permission="None: everybody's own.",
+    returns=Returns(
+        "The tokens, the newest first.",
+        [{"id": _ID, "label": "build server", "createdAt": _TIME, "expiresAt": _TIME, "lastUsedAt": None}],
+        type=list[TokenItem],
+    ),
+    addition=True,
+)
 async def list_tokens(call: Call[None, Paging]) -> Answer:
-    """List the caller's refresh tokens."""
-    rows = await account.list_tokens(call.services.desk, call.actor)
+    """Lists the caller's refresh tokens; never their values."""
+    rows = await account.list_tokens(call.ctx)
     tokens_shown = [
         TokenItem(
             row.id,
@@ -65,66 +81,24 @@ async def list_tokens(call: Call[None, Paging]) -> Answer:
     return listed(call, tokens_shown)
 
 
-async def revoke_token(call: Call[None, None]) -> Answer:
-    """Revoke one of the caller's refresh tokens."""
-    await account.revoke_token(call.services.desk, call.actor, call.path["id"])
-    return Empty()
-
-
-async def exchange_token(call: Call[RefreshTokenBody, None]) -> Answer:
-    """Exchange a refresh token for a session token."""
-    session = await account.exchange_token(call.services.desk, call.body.refreshToken, call.address)
-    return Json(SessionToken(session.token, session.expires_in_s))
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="PUT",
-        path="/api/1/users/me/password",
-        operation_id="change_password",
-        handler=change_password,
-        summary="Changes the caller's password.",
-        tags=_TAGS,
-        permission="None: everybody's own.",
-        body=JsonBody(PasswordBody, example={"currentPassword": "old and good", "newPassword": "new and better"}),
-        addition=True,
-    ),
-    Endpoint(
-        method="GET",
-        path="/api/1/tokens",
-        operation_id="list_tokens",
-        handler=list_tokens,
-        summary="Lists the caller's refresh tokens; never their values.",
-        tags=_TAGS,
-        permission="None: everybody's own.",
-        query=Paging,
-        returns=Returns(
-            list[TokenItem],
-            "The tokens, the newest first.",
-            [{"id": _ID, "label": "build server", "createdAt": _TIME, "expiresAt": _TIME, "lastUsedAt": None}],
-        ),
-        addition=True,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/api/1/tokens/{id}",
-        operation_id="revoke_token",
-        handler=revoke_token,
-        summary="Revokes one of the caller's refresh tokens.",
-        tags=_TAGS,
-        permission="None: everybody's own.",
-        addition=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/refreshToken/jwtBearer",
-        operation_id="exchange_token",
-        handler=exchange_token,
-        summary="Exchanges a refresh token for a session token.",
-        tags=_TAGS,
-        public=True,
-        body=JsonBody(RefreshTokenBody, example={"refreshToken": "lbr_…"}),
-        returns=Returns(SessionToken, "The session token.", {"jwtBearer": "eyJhbGciOi…", "expiresIn": 36_000}),
-        statuses=(401, 429),
-    ),
+@routes.delete(
+    "/api/1/tokens/{id}",
+    permission="None: everybody's own.",
+    addition=True,
 )
+async def revoke_token(call: Call[None, None]) -> None:
+    """Revokes one of the caller's refresh tokens."""
+    await account.revoke_token(call.ctx, call.path["id"])
+
+
+@routes.post(
+    "/refreshToken/jwtBearer",
+    public=True,
+    body=JsonBody(example={"refreshToken": "lbr_…"}),
+    returns=Returns("The session token.", {"jwtBearer": "eyJhbGciOi…", "expiresIn": 36_000}),
+    statuses=(401, 429),
+)
+async def exchange_token(call: Call[RefreshTokenBody, None]) -> SessionToken:
+    """Exchanges a refresh token for a session token."""
+    session = await account.exchange_token(call.services.app, call.body.refreshToken, call.address)
+    return SessionToken(session.token, session.expires_in_s)

@@ -8,10 +8,11 @@ from launchbay.clock import to_ms
 from launchbay.usecases import applications
 from launchbay.usecases.launch import launch
 from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Created, Empty, Json, NameBody, Named, Paging, listed
-from launchbay.web.routing import Endpoint, Returns
+from launchbay.web.responses import Answer, Created, NameBody, Named, Paging, listed
+from launchbay.web.routing import Returns, Routes
 
-_TAGS = ("Applications",)
+routes = Routes("Applications")
+
 _ID = "5f" * 12
 
 
@@ -54,130 +55,84 @@ LaunchBody = Annotated[
 ]
 
 
+@routes.get(
+    "/organizations/{orgId}/applications",
+    permission="Read on each application shown.",
+    returns=Returns("The applications, by name.", [{"id": _ID, "name": "petclinic"}], type=list[Named]),
+    statuses=(403,),
+)
 async def list_applications(call: Call[None, Paging]) -> Answer:
-    """List applications."""
-    rows = await applications.list_applications(call.services.desk, call.actor, call.path["orgId"])
+    """Lists the applications of an organization."""
+    rows = await applications.list_applications(call.ctx, call.path["orgId"])
     return listed(call, [Named(row.id, row.name) for row in rows])
 
 
-async def create_application(call: Call[NameBody, None]) -> Answer:
-    """Create an application."""
-    return Json(
-        Created(
-            await applications.create_application(call.services.desk, call.actor, call.path["orgId"], call.body.name)
-        )
-    )
-
-
-async def read_application(call: Call[None, None]) -> Answer:
-    """Read an application."""
-    found = await applications.read_application(call.services.desk, call.actor, call.path["appId"])
-    return Json(
-        ApplicationDocument(
-            id=found.id,
-            name=found.name,
-            organizationId=found.organization_id,
-            version=found.latest_version,
-            sourceUrl=found.source_url,
-            createdAt=to_ms(found.created_at),
-        )
-    )
-
-
-async def rename_application(call: Call[NameBody, None]) -> Answer:
-    """Rename an application."""
-    await applications.rename_application(call.services.desk, call.actor, call.path["appId"], call.body.name)
-    return Empty()
-
-
-async def delete_application(call: Call[None, None]) -> Answer:
-    """Delete an application."""
-    await applications.delete_application(call.services.desk, call.actor, call.path["appId"])
-    return Empty()
-
-
-async def launch_application(call: Call[dict[str, Any], None]) -> Answer:
-    """Launch an application."""
-    return Json(Created(await launch(call.services.desk, call.actor, call.path["appId"], call.body)))
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/api/1/organizations/{orgId}/applications",
-        operation_id="list_applications",
-        handler=list_applications,
-        summary="Lists the applications of an organization.",
-        tags=_TAGS,
-        permission="Read on each application shown.",
-        query=Paging,
-        returns=Returns(list[Named], "The applications, by name.", [{"id": _ID, "name": "petclinic"}]),
-        statuses=(403,),
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/organizations/{orgId}/applications",
-        operation_id="create_application",
-        handler=create_application,
-        summary="Creates an application with the default no-op manifest.",
-        tags=_TAGS,
-        permission="CreateApplication",
-        body=JsonBody(NameBody, example={"name": "petclinic"}),
-        returns=Returns(Created, "The id of the new application.", {"id": _ID}),
-        statuses=(403,),
-        idempotency_key=True,
-    ),
-    Endpoint(
-        method="GET",
-        path="/api/1/applications/{appId}",
-        operation_id="read_application",
-        handler=read_application,
-        summary="Reads an application.",
-        tags=_TAGS,
-        permission="Read",
-        returns=Returns(ApplicationDocument, "The application."),
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="PUT",
-        path="/api/1/applications/{appId}",
-        operation_id="rename_application",
-        handler=rename_application,
-        summary="Renames an application.",
-        tags=_TAGS,
-        permission="EditApplication",
-        body=JsonBody(NameBody, example={"name": "petclinic"}),
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/api/1/applications/{appId}",
-        operation_id="delete_application",
-        handler=delete_application,
-        summary="Deletes an application whose instances are all destroyed, with its manifests and revisions.",
-        tags=_TAGS,
-        permission="DeleteApplication",
-        statuses=(400, 403),
-        addition=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/applications/{appId}/launch",
-        operation_id="launch_application",
-        handler=launch_application,
-        summary="Launches the application into a new instance.",
-        tags=_TAGS,
-        permission="CreateInstance on the application and the environment",
-        body=JsonBody(
-            LaunchBody,
-            required=False,
-            media_optional=True,
-            example={"instanceName": "demo", "parameters": {"input.size": 2}},
-        ),
-        returns=Returns(Created, "The id of the launched instance.", {"id": _ID}),
-        statuses=(403,),
-        idempotency_key=True,
-    ),
+@routes.post(
+    "/organizations/{orgId}/applications",
+    permission="CreateApplication",
+    body=JsonBody(example={"name": "petclinic"}),
+    returns=Returns("The id of the new application.", {"id": _ID}),
+    statuses=(403,),
+    idempotency_key=True,
 )
+async def create_application(call: Call[NameBody, None]) -> Created:
+    """Creates an application with the default no-op manifest."""
+    return Created(await applications.create_application(call.ctx, call.path["orgId"], call.body.name))
+
+
+@routes.get(
+    "/applications/{appId}",
+    permission="Read",
+    returns=Returns("The application."),
+    statuses=(403,),
+    addition=True,
+)
+async def read_application(call: Call[None, None]) -> ApplicationDocument:
+    """Reads an application."""
+    found = await applications.read_application(call.ctx, call.path["appId"])
+    return ApplicationDocument(
+        id=found.id,
+        name=found.name,
+        organizationId=found.organization_id,
+        version=found.latest_version,
+        sourceUrl=found.source_url,
+        createdAt=to_ms(found.created_at),
+    )
+
+
+@routes.put(
+    "/applications/{appId}",
+    permission="EditApplication",
+    body=JsonBody(example={"name": "petclinic"}),
+    statuses=(403,),
+    addition=True,
+)
+async def rename_application(call: Call[NameBody, None]) -> None:
+    """Renames an application."""
+    await applications.rename_application(call.ctx, call.path["appId"], call.body.name)
+
+
+@routes.delete(
+    "/applications/{appId}",
+    permission="DeleteApplication",
+    statuses=(400, 403),
+    addition=True,
+)
+async def delete_application(call: Call[None, None]) -> None:
+    """Deletes an application whose instances are all destroyed, with its manifests and revisions."""
+    await applications.delete_application(call.ctx, call.path["appId"])
+
+
+@routes.post(
+    "/applications/{appId}/launch",
+    permission="CreateInstance on the application and the environment",
+    body=JsonBody(
+        required=False, media_optional=True, example={"instanceName": "demo", "parameters": {"input.size": 2}}
+    ),
+    returns=Returns("The id of the launched instance.", {"id": _ID}),
+    statuses=(403,),
+    idempotency_key=True,
+)
+async def launch_application(call: Call[LaunchBody, None]) -> Created:
+    """Launches the application into a new instance."""
+    return Created(await launch(call.ctx, call.path["appId"], call.body))

@@ -13,9 +13,10 @@ from launchbay.usecases import approvals
 from launchbay.usecases.approvals import Given
 from launchbay.web.requests import Call, JsonBody
 from launchbay.web.responses import Answer, Json, Paging, page
-from launchbay.web.routing import Endpoint, Returns
+from launchbay.web.routing import Returns, Routes
 
-_TAGS = ("Approvals",)
+routes = Routes("Approvals")
+
 _PERMISSION = "ApproveInstanceWorkflow, and what the step asks for"
 
 
@@ -63,39 +64,67 @@ class Approval(msgspec.Struct, kw_only=True):
     decidedAt: int | None
 
 
+@routes.get(
+    "/organizations/{orgId}/approvals",
+    permission="Read for the instance of each",
+    returns=Returns("Those that are pending, the oldest first; at most 10,000 at once.", type=list[Approval]),
+    statuses=(403,),
+    addition=True,
+)
 async def list_approvals(call: Call[None, Paging]) -> Answer:
-    """List pending approvals."""
+    """Lists the approvals that workflows of the organization wait for."""
     query = call.query
     limit = LIST_LIMIT_MAX if query.limit is None else query.limit
-    rows = await approvals.pending_of_organization(
-        call.services.desk, call.actor, call.path["orgId"], after=query.after, count=limit + 1
-    )
+    rows = await approvals.pending_of_organization(call.ctx, call.path["orgId"], after=query.after, count=limit + 1)
     return page(call, [msgspec.to_builtins(_approval(row)) for row in rows], limit)
 
 
+@routes.get(
+    "/instances/{id}/approvals",
+    permission="Read",
+    returns=Returns("The approvals, the oldest first; at most 10,000 at once.", type=list[Approval]),
+    statuses=(403,),
+    addition=True,
+)
 async def list_instance_approvals(call: Call[None, Paging]) -> Answer:
-    """List the approvals of an instance."""
+    """Lists the approvals that workflows of the instance wait for or have got."""
     query = call.query
     limit = LIST_LIMIT_MAX if query.limit is None else query.limit
-    rows = await approvals.of_instance(
-        call.services.desk, call.actor, call.path["id"], after=query.after, count=limit + 1
-    )
+    rows = await approvals.of_instance(call.ctx, call.path["id"], after=query.after, count=limit + 1)
     return page(call, [msgspec.to_builtins(_approval(row)) for row in rows], limit)
 
 
+@routes.post(
+    "/approvals/{approvalId}/approve",
+    permission=_PERMISSION,
+    body=JsonBody(media_optional=True, example={"comment": "Seen in staging."}),
+    returns=Returns("The approval as it is now; with enough answers the step goes on.", type=Approval),
+    statuses=(403, 409),
+    addition=True,
+    idempotency_key=True,
+)
 async def approve(call: Call[AnswerBody, None]) -> Answer:
-    """Approve."""
+    """Approves what a step waits for."""
     return await _answered(call, approves=True)
 
 
+@routes.post(
+    "/approvals/{approvalId}/reject",
+    permission=_PERMISSION,
+    body=JsonBody(media_optional=True, example={"comment": "Not on a Friday."}),
+    returns=Returns("The approval, rejected.", type=Approval),
+    statuses=(403, 409),
+    addition=True,
+    idempotency_key=True,
+)
 async def reject(call: Call[AnswerBody, None]) -> Answer:
-    """Reject."""
+    """Rejects what a step waits for: the step fails, and is not tried again."""
     return await _answered(call, approves=False)
 
 
 async def _answered(call: Call[AnswerBody, None], *, approves: bool) -> Answer:
     given = Given(approves, call.body.comment.strip())
-    return Json(_approval(await approvals.answer(call.services.desk, call.actor, call.path["approvalId"], given)))
+    return Json(_approval(await approvals.answer(call.ctx, call.path["approvalId"], given)))
 
 
 def _approval(row: ApprovalRow) -> Approval:
@@ -129,61 +158,3 @@ def _approval(row: ApprovalRow) -> Approval:
 
 def _ms(moment: datetime | None) -> int | None:
     return None if moment is None else to_ms(moment)
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/api/1/organizations/{orgId}/approvals",
-        operation_id="list_approvals",
-        handler=list_approvals,
-        summary="Lists the approvals that workflows of the organization wait for.",
-        tags=_TAGS,
-        permission="Read for the instance of each",
-        query=Paging,
-        returns=Returns(list[Approval], "Those that are pending, the oldest first; at most 10,000 at once."),
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="GET",
-        path="/api/1/instances/{id}/approvals",
-        operation_id="list_instance_approvals",
-        handler=list_instance_approvals,
-        summary="Lists the approvals that workflows of the instance wait for or have got.",
-        tags=_TAGS,
-        permission="Read",
-        query=Paging,
-        returns=Returns(list[Approval], "The approvals, the oldest first; at most 10,000 at once."),
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/approvals/{approvalId}/approve",
-        operation_id="approve",
-        handler=approve,
-        summary="Approves what a step waits for.",
-        tags=_TAGS,
-        permission=_PERMISSION,
-        body=JsonBody(AnswerBody, media_optional=True, example={"comment": "Seen in staging."}),
-        returns=Returns(Approval, "The approval as it is now; with enough answers the step goes on."),
-        statuses=(403, 409),
-        addition=True,
-        idempotency_key=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/approvals/{approvalId}/reject",
-        operation_id="reject",
-        handler=reject,
-        summary="Rejects what a step waits for: the step fails, and is not tried again.",
-        tags=_TAGS,
-        permission=_PERMISSION,
-        body=JsonBody(AnswerBody, media_optional=True, example={"comment": "Not on a Friday."}),
-        returns=Returns(Approval, "The approval, rejected."),
-        statuses=(403, 409),
-        addition=True,
-        idempotency_key=True,
-    ),
-)

@@ -9,10 +9,11 @@ from launchbay.limits import ORGANIZATION_ARCHIVE_BYTES
 from launchbay.model.archive import Archive
 from launchbay.usecases import archives
 from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Json, absolute
-from launchbay.web.routing import Endpoint, Returns
+from launchbay.web.responses import absolute
+from launchbay.web.routing import Returns, Routes
 
-_TAGS = ("Organizations",)
+routes = Routes("Organizations")
+
 _ID = "5f" * 12
 _HOLE = "service 'Default credentials service': the secret 'mail-password'"
 _ARCHIVE = {
@@ -54,55 +55,36 @@ class ImportedOrganization(msgspec.Struct):
     invitations: list[InvitedUser]
 
 
-async def export_organization(call: Call[None, None]) -> Answer:
-    """Export an organization."""
-    return Json(await archives.export_organization(call.services.desk, call.actor, call.path["orgId"]))
+@routes.get(
+    "/organizations/{orgId}/archive",
+    permission="ManageUsers for all users and ManageRoles for all roles",
+    returns=Returns("The archive. `holes` tells what is not in it.", _ARCHIVE),
+    statuses=(400, 403),
+    addition=True,
+)
+async def export_organization(call: Call[None, None]) -> Archive:
+    """Exports an organization as one document, without its secrets and its instances."""
+    return await archives.export_organization(call.ctx, call.path["orgId"])
 
 
-async def import_organization(call: Call[ArchiveImport, None]) -> Answer:
-    """Import an organization."""
+@routes.post(
+    "/archives",
+    permission="ManageUsers for all users of some organization",
+    body=JsonBody(bytes_max=ORGANIZATION_ARCHIVE_BYTES, example={"archive": _ARCHIVE, "name": "Lab", "plan": True}),
+    returns=Returns(
+        "What was made. With `plan` nothing was, and there is no id.",
+        {"id": _ID, "created": {"applications": 3}, "holes": [_HOLE], "invitations": []},
+    ),
+    statuses=(403,),
+    addition=True,
+    idempotency_key=True,
+)
+async def import_organization(call: Call[ArchiveImport, None]) -> ImportedOrganization:
+    """Makes an organization of an archive, all of it or nothing; the caller becomes its administrator."""
     body = call.body
-    made = await archives.import_organization(call.services.desk, call.actor, body.archive, body.name, plan=body.plan)
+    made = await archives.import_organization(call.ctx, body.archive, body.name, plan=body.plan)
     invitations = [
         InvitedUser(email, absolute(call, f"/invitation/{each.token}"), to_ms(each.expires_at))
         for email, each in made.invitations.items()
     ]
-    return Json(ImportedOrganization(made.id, made.created, made.holes, invitations))
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/api/1/organizations/{orgId}/archive",
-        operation_id="export_organization",
-        handler=export_organization,
-        summary="Exports an organization as one document, without its secrets and its instances.",
-        tags=_TAGS,
-        permission="ManageUsers for all users and ManageRoles for all roles",
-        returns=Returns(Archive, "The archive. `holes` tells what is not in it.", _ARCHIVE),
-        statuses=(400, 403),
-        addition=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/archives",
-        operation_id="import_organization",
-        handler=import_organization,
-        summary="Makes an organization of an archive, all of it or nothing; the caller becomes its administrator.",
-        tags=_TAGS,
-        permission="ManageUsers for all users of some organization",
-        body=JsonBody(
-            ArchiveImport,
-            bytes_max=ORGANIZATION_ARCHIVE_BYTES,
-            example={"archive": _ARCHIVE, "name": "Lab", "plan": True},
-        ),
-        returns=Returns(
-            ImportedOrganization,
-            "What was made. With `plan` nothing was, and there is no id.",
-            {"id": _ID, "created": {"applications": 3}, "holes": [_HOLE], "invitations": []},
-        ),
-        statuses=(403,),
-        addition=True,
-        idempotency_key=True,
-    ),
-)
+    return ImportedOrganization(made.id, made.created, made.holes, invitations)

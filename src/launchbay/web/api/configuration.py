@@ -7,8 +7,9 @@ import msgspec
 from launchbay.usecases import preview, reconfigure
 from launchbay.usecases.preview import Preview
 from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Empty, Json
-from launchbay.web.routing import Endpoint, Returns
+from launchbay.web.routing import Returns, Routes
+
+routes = Routes()
 
 _EXAMPLE = {"parameters": {"input.size": 3}, "submodules": {"db": {"manifestVersion": 4}}}
 _PREVIEW = {
@@ -46,58 +47,41 @@ ConfigurationBody = Annotated[
 ]
 
 
-async def reconfigure_instance(call: Call[dict[str, Any], None]) -> Answer:
-    """Accept a new configuration."""
-    await reconfigure.reconfigure(call.services.desk, call.actor, call.path["id"], call.body)
-    return Empty()
-
-
-async def preview_configuration(call: Call[dict[str, Any], None]) -> Answer:
-    """Tell what a reconfiguration would do."""
-    return Json(await preview.preview_configuration(call.services.desk, call.actor, call.path["id"], call.body))
-
-
-async def preview_launch(call: Call[dict[str, Any], None]) -> Answer:
-    """Tell what a launch would do."""
-    return Json(await preview.preview_launch(call.services.desk, call.actor, call.path["appId"], call.body))
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="PUT",
-        path="/api/1/instances/{id}/configuration",
-        operation_id="reconfigure_instance",
-        handler=reconfigure_instance,
-        summary="Gives the instance a new configuration, which takes effect some time after the answer.",
-        tags=("Instances",),
-        permission="EditInstance; CreateInstance on applications of new submodules",
-        body=JsonBody(ConfigurationBody, required=False, example=_EXAMPLE),
-        statuses=(403, 409),
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/instances/{id}/configuration/preview",
-        operation_id="preview_configuration",
-        handler=preview_configuration,
-        summary="Tells what a reconfiguration would do, and changes nothing.",
-        tags=("Instances",),
-        permission="EditInstance; CreateInstance on applications of new submodules",
-        body=JsonBody(dict[str, Any], required=False, example=_EXAMPLE),
-        returns=Returns(Preview, "What would happen.", _PREVIEW),
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/applications/{appId}/launch/preview",
-        operation_id="preview_launch",
-        handler=preview_launch,
-        summary="Tells what a launch would do, and changes nothing.",
-        tags=("Applications",),
-        permission="CreateInstance on the application, its submodules and the environment",
-        body=JsonBody(dict[str, Any], required=False, example={"parameters": {"input.size": 3}}),
-        returns=Returns(Preview, "What would happen.", _PREVIEW),
-        statuses=(403,),
-        addition=True,
-    ),
+@routes.put(
+    "/instances/{id}/configuration",
+    tags=("Instances",),
+    permission="EditInstance; CreateInstance on applications of new submodules",
+    body=JsonBody(required=False, example=_EXAMPLE),
+    statuses=(403, 409),
 )
+async def reconfigure_instance(call: Call[ConfigurationBody, None]) -> None:
+    """Gives the instance a new configuration, which takes effect some time after the answer."""
+    await reconfigure.reconfigure(call.ctx, call.path["id"], call.body)
+
+
+@routes.post(
+    "/instances/{id}/configuration/preview",
+    tags=("Instances",),
+    permission="EditInstance; CreateInstance on applications of new submodules",
+    body=JsonBody(required=False, example=_EXAMPLE),
+    returns=Returns("What would happen.", _PREVIEW),
+    statuses=(403,),
+    addition=True,
+)
+async def preview_configuration(call: Call[dict[str, Any], None]) -> Preview:
+    """Tells what a reconfiguration would do, and changes nothing."""
+    return await preview.preview_configuration(call.ctx, call.path["id"], call.body)
+
+
+@routes.post(
+    "/applications/{appId}/launch/preview",
+    tags=("Applications",),
+    permission="CreateInstance on the application, its submodules and the environment",
+    body=JsonBody(required=False, example={"parameters": {"input.size": 3}}),
+    returns=Returns("What would happen.", _PREVIEW),
+    statuses=(403,),
+    addition=True,
+)
+async def preview_launch(call: Call[dict[str, Any], None]) -> Preview:
+    """Tells what a launch would do, and changes nothing."""
+    return await preview.preview_launch(call.ctx, call.path["appId"], call.body)

@@ -13,9 +13,10 @@ from launchbay.usecases import events
 from launchbay.usecases.events import Happening
 from launchbay.web.requests import Call
 from launchbay.web.responses import EVENTS, HEARTBEAT, Answer, EventStream, JsonList, encoded_event, page, rows
-from launchbay.web.routing import Endpoint, Returns
+from launchbay.web.routing import Returns, Routes
 
-_TAGS = ("Jobs",)
+routes = Routes("Jobs")
+
 _NUMBER = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
@@ -48,12 +49,18 @@ class EventsQuery(msgspec.Struct, frozen=True):
     after: Annotated[_NUMBER | None, msgspec.Meta(description="Like the header Last-Event-ID, which wins.")] = None
 
 
+@routes.get(
+    "/instances/{id}/log",
+    permission="Read",
+    returns=Returns("The lines, the oldest first.", type=list[LogLine]),
+    statuses=(403,),
+    addition=True,
+)
 async def read_log(call: Call[None, LogQuery]) -> Answer:
-    """Read the log."""
+    """Reads the log of the instance, of one job or of one step; secrets are covered."""
     query = call.query
     found = events.log_of(
-        call.services.desk,
-        call.actor,
+        call.ctx,
         call.path["id"],
         job_id=query.job,
         step=query.step,
@@ -65,12 +72,23 @@ async def read_log(call: Call[None, LogQuery]) -> Answer:
     return JsonList(_encoded(found))
 
 
+@routes.get(
+    "/instances/{id}/events",
+    permission="Read",
+    returns=Returns(
+        "The events, until the instance is deleted. With Last-Event-ID the stream goes on after that event; else it"
+        " begins with where the instance stands. A comment every 15 s says that it is alive.",
+        media_type=EVENTS,
+    ),
+    statuses=(403,),
+    addition=True,
+)
 async def watch_instance(call: Call[None, EventsQuery]) -> Answer:
-    """Stream events."""
+    """Streams what happens to the instance as server-sent events: status, job, step, log, signal, approval."""
     last = call.headers.get("last-event-id", "")
     # What no number of ours is, such as one of another server's, cannot be gone on from: the stream begins anew.
     after = int(last) if last.isdecimal() and len(last) < 19 else call.query.after
-    return EventStream(_chunks(events.watch_instance(call.services.desk, call.actor, call.path["id"], after)))
+    return EventStream(_chunks(events.watch_instance(call.ctx, call.path["id"], after)))
 
 
 async def _chunks(stream: AsyncGenerator[list[Happening], None]) -> AsyncGenerator[bytes, None]:
@@ -93,38 +111,3 @@ def _line(row: LogRow) -> dict[str, Any]:
         "step": row.step,
         "text": row.text,
     }
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/api/1/instances/{id}/log",
-        operation_id="read_log",
-        handler=read_log,
-        summary="Reads the log of the instance, of one job or of one step; secrets are covered.",
-        tags=_TAGS,
-        permission="Read",
-        query=LogQuery,
-        returns=Returns(list[LogLine], "The lines, the oldest first."),
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="GET",
-        path="/api/1/instances/{id}/events",
-        operation_id="watch_instance",
-        handler=watch_instance,
-        summary="Streams what happens to the instance as server-sent events: status, job, step, log, signal, approval.",
-        tags=_TAGS,
-        permission="Read",
-        query=EventsQuery,
-        returns=Returns(
-            None,
-            "The events, until the instance is deleted. With Last-Event-ID the stream goes on after that event; else it"
-            " begins with where the instance stands. A comment every 15 s says that it is alive.",
-            media_type=EVENTS,
-        ),
-        statuses=(403,),
-        addition=True,
-    ),
-)

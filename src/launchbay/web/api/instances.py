@@ -10,10 +10,13 @@ from launchbay.model.instance import Waits, waiting_for
 from launchbay.model.job import JobStatus, raise_percent
 from launchbay.store.instances import InstanceSummary, JobRow, read_history
 from launchbay.usecases import instances
-from launchbay.usecases.instances import InstanceView, set_destroy_at
+from launchbay.usecases.instances import InstanceView
 from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Empty, Json, JsonList, Paging, page, rows
-from launchbay.web.routing import Endpoint, Returns
+from launchbay.web.responses import Answer, Json, JsonList, Paging, page, rows
+from launchbay.web.routing import Returns, Routes
+
+expiry_routes = Routes("Instances")
+routes = Routes("Instances")
 
 
 class DestroyAt(msgspec.Struct):
@@ -22,26 +25,16 @@ class DestroyAt(msgspec.Struct):
     destroyAt: int
 
 
-async def put_destroy_at(call: Call[DestroyAt, None]) -> Answer:
-    """Move the expiry of an instance."""
-    await set_destroy_at(call.services.desk, call.actor, call.path["id"], call.body.destroyAt)
-    return Empty()
-
-
-EXPIRY_ENDPOINTS = (
-    Endpoint(
-        method="PUT",
-        path="/api/1/instances/{id}/destroyAt",
-        operation_id="set_destroy_at",
-        handler=put_destroy_at,
-        summary="Sets when the instance is destroyed by itself; -1 lets it live on.",
-        tags=("Instances",),
-        permission="EditInstance",
-        body=JsonBody(DestroyAt, example={"destroyAt": 1_798_761_600_000}),
-        statuses=(403,),
-        addition=True,
-    ),
+@expiry_routes.put(
+    "/instances/{id}/destroyAt",
+    permission="EditInstance",
+    body=JsonBody(example={"destroyAt": 1_798_761_600_000}),
+    statuses=(403,),
+    addition=True,
 )
+async def set_destroy_at(call: Call[DestroyAt, None]) -> None:
+    """Sets when the instance is destroyed by itself; -1 lets it live on."""
+    await instances.set_destroy_at(call.ctx, call.path["id"], call.body.destroyAt)
 
 
 class StepDocument(TypedDict):
@@ -163,7 +156,6 @@ def _steps(row: JobRow) -> list[dict[str, Any]]:
     return steps
 
 
-_TAGS = ("Instances",)
 _ID = "5f" * 12
 
 
@@ -174,6 +166,9 @@ class InstanceQuery(Paging, frozen=True):
     name: Annotated[str | None, msgspec.Meta(description="Only instances of exactly this name.")] = None
 
 
+_LISTED = Returns("The instances, oldest first.", type=list[InstanceSummary])
+
+
 class ForceQuery(msgspec.Struct, frozen=True):
     """The query of a deletion."""
 
@@ -182,43 +177,60 @@ class ForceQuery(msgspec.Struct, frozen=True):
     ] = 0
 
 
+@routes.get("/environments/{envId}/instances", permission="Read", returns=_LISTED, statuses=(403,))
 async def list_environment_instances(call: Call[None, InstanceQuery]) -> Answer:
-    """List an environment's instances."""
+    """Lists the instances of an environment."""
     return await _list(call, "environments", call.path["envId"])
 
 
+@routes.get("/applications/{appId}/instances", permission="Read", returns=_LISTED, statuses=(403,))
 async def list_application_instances(call: Call[None, InstanceQuery]) -> Answer:
-    """List an application's instances."""
+    """Lists the instances of an application."""
     return await _list(call, "applications", call.path["appId"])
 
 
+@routes.get("/revisions/{revId}/instances", permission="Read", returns=_LISTED, statuses=(403,))
 async def list_revision_instances(call: Call[None, InstanceQuery]) -> Answer:
-    """List a revision's instances."""
+    """Lists the instances of a revision."""
     return await _list(call, "revisions", call.path["revId"])
 
 
+@routes.get(
+    "/instances/{id}",
+    permission="Read",
+    returns=Returns("The instance.", type=InstanceDocument),
+    statuses=(403,),
+)
 async def read_instance(call: Call[None, None]) -> Answer:
-    """Read one instance."""
-    return Json(instance_document(await instances.read_instance(call.services.desk, call.actor, call.path["id"])))
+    """Reads an instance with its workflow history."""
+    return Json(instance_document(await instances.read_instance(call.ctx, call.path["id"])))
 
 
-async def put_user_data(call: Call[dict[str, Any], None]) -> Answer:
-    """Associate user data."""
-    await instances.put_user_data(call.services.desk, call.actor, call.path["id"], call.body)
-    return Empty()
+@routes.put(
+    "/instances/{id}/userData",
+    permission="EditInstance",
+    body=JsonBody(required=True, example={"ticket": "OPS-17", "tags": ["blue"]}),
+    statuses=(403, 413),
+)
+async def put_user_data(call: Call[dict[str, Any], None]) -> None:
+    """Associates user data with the instance."""
+    await instances.put_user_data(call.ctx, call.path["id"], call.body)
 
 
-async def delete_instance(call: Call[None, ForceQuery]) -> Answer:
-    """Delete an instance."""
-    await instances.delete_instance(call.services.desk, call.actor, call.path["id"], force=call.query.force == 1)
-    return Empty()
+@routes.delete(
+    "/instances/{id}",
+    permission="DeleteInstance",
+    statuses=(403, 409),
+)
+async def delete_instance(call: Call[None, ForceQuery]) -> None:
+    """Deletes a destroyed instance; with force also an active one, which is destroyed first."""
+    await instances.delete_instance(call.ctx, call.path["id"], force=call.query.force == 1)
 
 
 async def _list(call: Call[None, InstanceQuery], kind: str, of_id: str) -> Answer:
     query = call.query
     found = instances.instances_of(
-        call.services.desk,
-        call.actor,
+        call.ctx,
         kind,
         of_id,
         status=query.status,
@@ -235,70 +247,3 @@ async def _list(call: Call[None, InstanceQuery], kind: str, of_id: str) -> Answe
 async def _encoded(chunks: AsyncIterator[list[InstanceSummary]]) -> AsyncIterator[bytes]:
     async for chunk in chunks:
         yield rows(chunk)
-
-
-def _list_endpoint(path: str, operation_id: str, handler: Any, of: str) -> Endpoint:
-    return Endpoint(
-        method="GET",
-        path=path,
-        operation_id=operation_id,
-        handler=handler,
-        summary=f"Lists the instances of {of}.",
-        tags=_TAGS,
-        permission="Read",
-        query=InstanceQuery,
-        returns=Returns(list[InstanceSummary], "The instances, oldest first."),
-        statuses=(403,),
-    )
-
-
-ENDPOINTS = (
-    _list_endpoint(
-        "/api/1/environments/{envId}/instances",
-        "list_environment_instances",
-        list_environment_instances,
-        "an environment",
-    ),
-    _list_endpoint(
-        "/api/1/applications/{appId}/instances",
-        "list_application_instances",
-        list_application_instances,
-        "an application",
-    ),
-    _list_endpoint(
-        "/api/1/revisions/{revId}/instances", "list_revision_instances", list_revision_instances, "a revision"
-    ),
-    Endpoint(
-        method="GET",
-        path="/api/1/instances/{id}",
-        operation_id="read_instance",
-        handler=read_instance,
-        summary="Reads an instance with its workflow history.",
-        tags=_TAGS,
-        permission="Read",
-        returns=Returns(InstanceDocument, "The instance."),
-        statuses=(403,),
-    ),
-    Endpoint(
-        method="PUT",
-        path="/api/1/instances/{id}/userData",
-        operation_id="put_user_data",
-        handler=put_user_data,
-        summary="Associates user data with the instance.",
-        tags=_TAGS,
-        permission="EditInstance",
-        body=JsonBody(dict[str, Any], required=True, example={"ticket": "OPS-17", "tags": ["blue"]}),
-        statuses=(403, 413),
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/api/1/instances/{id}",
-        operation_id="delete_instance",
-        handler=delete_instance,
-        summary="Deletes a destroyed instance; with force also an active one, which is destroyed first.",
-        tags=_TAGS,
-        permission="DeleteInstance",
-        query=ForceQuery,
-        statuses=(403, 409),
-    ),
-)

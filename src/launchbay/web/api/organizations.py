@@ -15,7 +15,6 @@ from launchbay.web.requests import Call, JsonBody
 from launchbay.web.responses import (
     Answer,
     Created,
-    Empty,
     Json,
     JsonList,
     NameBody,
@@ -25,86 +24,64 @@ from launchbay.web.responses import (
     next_link,
     rows,
 )
-from launchbay.web.routing import Endpoint, Returns
+from launchbay.web.routing import Returns, Routes
 
-_TAGS = ("Organizations",)
+routes = Routes("Organizations")
+audit_routes = Routes("Audit")
+host_keys_routes = Routes("Organizations")
+
 _ID = "5f" * 12
 
 
+@routes.get(
+    "/organizations",
+    permission="None: everybody sees their own organizations.",
+    returns=Returns("The organizations, by name.", [{"id": _ID, "name": "Default"}], type=list[Named]),
+)
 async def list_organizations(call: Call[None, Paging]) -> Answer:
-    """List the caller's organizations."""
-    rows = await organizations.list_organizations(call.services.desk, call.actor)
+    """Lists the organizations that the caller belongs to."""
+    rows = await organizations.list_organizations(call.ctx)
     return listed(call, [Named(row.id, row.name) for row in rows])
 
 
-async def read_organization(call: Call[None, None]) -> Answer:
-    """Read one organization."""
-    found = await organizations.read_organization(call.services.desk, call.actor, call.path["orgId"])
-    return Json(Named(found.id, found.name))
-
-
-async def create_organization(call: Call[NameBody, None]) -> Answer:
-    """Create an organization."""
-    return Json(Created(await organizations.create_organization(call.services.desk, call.actor, call.body.name)))
-
-
-async def rename_organization(call: Call[NameBody, None]) -> Answer:
-    """Rename an organization."""
-    await organizations.rename_organization(call.services.desk, call.actor, call.path["orgId"], call.body.name)
-    return Empty()
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/api/1/organizations",
-        operation_id="list_organizations",
-        handler=list_organizations,
-        summary="Lists the organizations that the caller belongs to.",
-        tags=_TAGS,
-        permission="None: everybody sees their own organizations.",
-        query=Paging,
-        returns=Returns(list[Named], "The organizations, by name.", [{"id": _ID, "name": "Default"}]),
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/organizations",
-        operation_id="create_organization",
-        handler=create_organization,
-        summary="Creates an organization with all that comes with one; the caller becomes its administrator.",
-        tags=_TAGS,
-        permission="ManageUsers for all users of some organization",
-        body=JsonBody(NameBody, example={"name": "Research"}),
-        returns=Returns(Created, "The id of the new organization.", {"id": _ID}),
-        statuses=(403,),
-        addition=True,
-        idempotency_key=True,
-    ),
-    Endpoint(
-        method="GET",
-        path="/api/1/organizations/{orgId}",
-        operation_id="read_organization",
-        handler=read_organization,
-        summary="Reads an organization.",
-        tags=_TAGS,
-        permission="None: for those who belong to it.",
-        returns=Returns(Named, "The organization.", {"id": _ID, "name": "Default"}),
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="PUT",
-        path="/api/1/organizations/{orgId}",
-        operation_id="rename_organization",
-        handler=rename_organization,
-        summary="Renames an organization.",
-        tags=_TAGS,
-        permission="ManageUsers for all users",
-        body=JsonBody(NameBody, example={"name": "Research"}),
-        statuses=(403,),
-        addition=True,
-    ),
+@routes.post(
+    "/organizations",
+    permission="ManageUsers for all users of some organization",
+    body=JsonBody(example={"name": "Research"}),
+    returns=Returns("The id of the new organization.", {"id": _ID}),
+    statuses=(403,),
+    addition=True,
+    idempotency_key=True,
 )
+async def create_organization(call: Call[NameBody, None]) -> Created:
+    """Creates an organization with all that comes with one; the caller becomes its administrator."""
+    return Created(await organizations.create_organization(call.ctx, call.body.name))
+
+
+@routes.get(
+    "/organizations/{orgId}",
+    permission="None: for those who belong to it.",
+    returns=Returns("The organization.", {"id": _ID, "name": "Default"}),
+    statuses=(403,),
+    addition=True,
+)
+async def read_organization(call: Call[None, None]) -> Named:
+    """Reads an organization."""
+    found = await organizations.read_organization(call.ctx, call.path["orgId"])
+    return Named(found.id, found.name)
+
+
+@routes.put(
+    "/organizations/{orgId}",
+    permission="ManageUsers for all users",
+    body=JsonBody(example={"name": "Research"}),
+    statuses=(403,),
+    addition=True,
+)
+async def rename_organization(call: Call[NameBody, None]) -> None:
+    """Renames an organization."""
+    await organizations.rename_organization(call.ctx, call.path["orgId"], call.body.name)
+
 
 _ID_DIGITS = 24
 _LAST_NUMBER = 2**63 - 1
@@ -151,12 +128,30 @@ class AuditEntryShape(AuditEntry):
     after: dict[str, Any] | None  # type: ignore[assignment] # a text of JSON is sent as it is stored
 
 
+_EXAMPLE = {
+    "id": f"{17:024x}",
+    "at": 1_767_225_600_000,
+    "actor": {"id": "5f" * 12, "email": "ann@example.org", "method": "basic"},
+    "address": "192.0.2.7",
+    "operation": "update_role",
+    "object": "/roles/" + "5f" * 12,
+    "before": {"name": "Developer", "permissions": "- Read: [/*]\n"},
+    "after": {"name": "Developer", "permissions": ""},
+}
+
+
+@audit_routes.get(
+    "/organizations/{orgId}/audit",
+    permission="ViewAudit",
+    returns=Returns("The entries, oldest first.", [_EXAMPLE], type=list[AuditEntryShape]),
+    statuses=(403,),
+    addition=True,
+)
 async def list_audit_entries(call: Call[None, AuditQuery]) -> Answer:
-    """List what was changed."""
+    """Lists what was changed in an organization: by whom, when, from where, before and after."""
     query = call.query
     found = audit_entries(
-        call.services.desk,
-        call.actor,
+        call.ctx,
         call.path["orgId"],
         after=min(int(query.after or "0", 16), _LAST_NUMBER),
         by=query.actor,
@@ -192,32 +187,6 @@ def _raw(text: str | None) -> msgspec.Raw | None:
     return None if text is None else msgspec.Raw(text.encode())
 
 
-_EXAMPLE = {
-    "id": f"{17:024x}",
-    "at": 1_767_225_600_000,
-    "actor": {"id": "5f" * 12, "email": "ann@example.org", "method": "basic"},
-    "address": "192.0.2.7",
-    "operation": "update_role",
-    "object": "/roles/" + "5f" * 12,
-    "before": {"name": "Developer", "permissions": "- Read: [/*]\n"},
-    "after": {"name": "Developer", "permissions": ""},
-}
-AUDIT_ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/api/1/organizations/{orgId}/audit",
-        operation_id="list_audit_entries",
-        handler=list_audit_entries,
-        summary="Lists what was changed in an organization: by whom, when, from where, before and after.",
-        tags=("Audit",),
-        permission="ViewAudit",
-        query=AuditQuery,
-        returns=Returns(list[AuditEntryShape], "The entries, oldest first.", [_EXAMPLE]),
-        statuses=(403,),
-        addition=True,
-    ),
-)
-
 _PERMISSION = "EditEnvironment for all environments of the organization"
 
 
@@ -230,46 +199,30 @@ class HostKey(msgspec.Struct):
     pinnedAt: int
 
 
+@host_keys_routes.get(
+    "/organizations/{orgId}/hostKeys",
+    permission=_PERMISSION,
+    returns=Returns("The pinned keys, by host.", type=list[HostKey]),
+    statuses=(403,),
+    addition=True,
+)
 async def list_host_keys(call: Call[None, Paging]) -> Answer:
-    """List host keys."""
-    rows = await organizations.list_host_keys(call.services.desk, call.actor, call.path["orgId"])
+    """Lists the keys that the hosts of workflows showed at their first use."""
+    rows = await organizations.list_host_keys(call.ctx, call.path["orgId"])
     return listed(call, [_host_key(row) for row in rows])
 
 
-async def forget_host_key(call: Call[None, None]) -> Answer:
-    """Forget a host key."""
-    await organizations.forget_host_key(call.services.desk, call.actor, call.path["orgId"], call.path["host"])
-    return Empty()
+@host_keys_routes.delete(
+    "/organizations/{orgId}/hostKeys/{host}",
+    permission=_PERMISSION,
+    statuses=(403,),
+    addition=True,
+)
+async def forget_host_key(call: Call[None, None]) -> None:
+    """Forgets the key of a host, such as 10.0.0.5:22: the key that it shows next is pinned."""
+    await organizations.forget_host_key(call.ctx, call.path["orgId"], call.path["host"])
 
 
 def _host_key(row: HostKeyRow) -> HostKey:
     algorithm = row.public_key.partition(" ")[0]
     return HostKey(row.host, algorithm, fingerprint(row.public_key), to_ms(row.pinned_at))
-
-
-HOST_KEYS_ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/api/1/organizations/{orgId}/hostKeys",
-        operation_id="list_host_keys",
-        handler=list_host_keys,
-        summary="Lists the keys that the hosts of workflows showed at their first use.",
-        tags=_TAGS,
-        permission=_PERMISSION,
-        query=Paging,
-        returns=Returns(list[HostKey], "The pinned keys, by host."),
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/api/1/organizations/{orgId}/hostKeys/{host}",
-        operation_id="forget_host_key",
-        handler=forget_host_key,
-        summary="Forgets the key of a host, such as 10.0.0.5:22: the key that it shows next is pinned.",
-        tags=_TAGS,
-        permission=_PERMISSION,
-        statuses=(403,),
-        addition=True,
-    ),
-)

@@ -1,5 +1,6 @@
 """Service instances, their types and zones (reference §4, Service instances; api-decisions)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -8,10 +9,11 @@ from launchbay.service_types.contract import CommandArgument, ServiceParameter, 
 from launchbay.usecases import services
 from launchbay.usecases.services import ServiceView
 from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Created, Empty, Json, Named, Paging, ServiceItem, listed
-from launchbay.web.routing import Endpoint, Returns
+from launchbay.web.responses import Answer, Created, Named, Paging, ServiceItem, listed
+from launchbay.web.routing import Returns, Routes
 
-_TAGS = ("Services",)
+routes = Routes("Services")
+
 _ID = "5f" * 12
 _POOL = "builtin:static_resource_pool"
 
@@ -98,72 +100,127 @@ class ServiceTypeShape(msgspec.Struct):
     commands: list[CommandShape]
 
 
+@routes.get(
+    "/organizations/{orgId}/services",
+    permission="Read on each service shown.",
+    returns=Returns("The services, by name.", [{"id": _ID, "name": "Hosts", "typeId": _POOL}], type=list[ServiceItem]),
+    statuses=(403,),
+    addition=True,
+)
 async def list_services(call: Call[None, Paging]) -> Answer:
-    """List services."""
-    rows = await services.list_services(call.services.desk, call.actor, call.path["orgId"])
+    """Lists the service instances of an organization."""
+    rows = await services.list_services(call.ctx, call.path["orgId"])
     return listed(call, [ServiceItem(row.id, row.name, row.type_id) for row in rows])
 
 
-async def create_service(call: Call[NewService, None]) -> Answer:
-    """Create a service."""
+@routes.post(
+    "/organizations/{orgId}/services",
+    permission="CreateService",
+    body=JsonBody(
+        example={
+            "name": "Hosts",
+            "typeId": _POOL,
+            "parameters": {"configuration.resources": {"blue": {"ip": "10.0.0.1"}}},
+        }
+    ),
+    returns=Returns("The id of the new service.", {"id": _ID}),
+    statuses=(403,),
+    addition=True,
+    idempotency_key=True,
+)
+async def create_service(call: Call[NewService, None]) -> Created:
+    """Creates a service instance."""
     body = call.body
-    return Json(
-        Created(
-            await services.create_service(
-                call.services.desk,
-                call.actor,
-                call.path["orgId"],
-                name=body.name,
-                type_id=body.typeId,
-                zone_id=body.zoneId,
-                parameters=body.parameters or {},
-            )
+    return Created(
+        await services.create_service(
+            call.ctx,
+            call.path["orgId"],
+            name=body.name,
+            type_id=body.typeId,
+            zone_id=body.zoneId,
+            parameters=body.parameters or {},
         )
     )
 
 
-async def list_service_types(call: Call[None, None]) -> Answer:
-    """List service types."""
-    types = await services.list_service_types(call.services.desk, call.actor, call.path["orgId"])
-    return Json([_type_shape(kind) for kind in types])
+@routes.get(
+    "/organizations/{orgId}/serviceTypes",
+    permission="None: everybody in the organization may know.",
+    returns=Returns("The types, by id."),
+    statuses=(403,),
+    addition=True,
+)
+async def list_service_types(call: Call[None, None]) -> list[ServiceTypeShape]:
+    """Lists the types that services can be made of, with their parameters and commands."""
+    types = await services.list_service_types(call.ctx, call.path["orgId"])
+    return [_type_shape(kind) for kind in types]
 
 
+@routes.get(
+    "/organizations/{orgId}/zones",
+    permission="None: everybody in the organization may know.",
+    returns=Returns("The zones, by name.", [{"id": _ID, "name": "Default"}], type=list[Named]),
+    statuses=(403,),
+    addition=True,
+)
 async def list_zones(call: Call[None, Paging]) -> Answer:
-    """List zones."""
-    rows = await services.list_zones(call.services.desk, call.actor, call.path["orgId"])
+    """Lists the zones that services can be in."""
+    rows = await services.list_zones(call.ctx, call.path["orgId"])
     return listed(call, [Named(row.id, row.name) for row in rows])
 
 
-async def read_service(call: Call[None, None]) -> Answer:
-    """Read a service."""
-    return Json(_document(await services.read_service(call.services.desk, call.actor, call.path["id"])))
+@routes.get(
+    "/services/{id}",
+    permission="Read",
+    returns=Returns("The service."),
+    statuses=(403,),
+)
+async def read_service(call: Call[None, None]) -> ServiceDocument:
+    """Reads a service instance; secret parameters are masked."""
+    return _document(await services.read_service(call.ctx, call.path["id"]))
 
 
-async def update_service(call: Call[ServiceChange, None]) -> Answer:
-    """Change a service."""
-    view = await services.update_service(
-        call.services.desk, call.actor, call.path["id"], call.body.name, call.body.parameters
-    )
-    return Json(_document(view))
+@routes.put(
+    "/services/{id}",
+    permission="EditService",
+    body=JsonBody(required=True, example={"name": "Hosts"}),
+    returns=Returns("The service as it is now."),
+    statuses=(403, 409),
+    field_errors=True,
+)
+async def update_service(call: Call[ServiceChange, None]) -> ServiceDocument:
+    """Changes the name and the named parameters of a service instance."""
+    view = await services.update_service(call.ctx, call.path["id"], call.body.name, call.body.parameters)
+    return _document(view)
 
 
-async def delete_service(call: Call[None, None]) -> Answer:
-    """Delete a service."""
-    await services.delete_service(call.services.desk, call.actor, call.path["id"])
-    return Empty()
+@routes.delete(
+    "/services/{id}",
+    permission="EditService",
+    statuses=(400, 403),
+    addition=True,
+)
+async def delete_service(call: Call[None, None]) -> None:
+    """Deletes a service instance; no environment offers it any longer."""
+    await services.delete_service(call.ctx, call.path["id"])
 
 
-async def run_service_command(call: Call[CommandBody, None]) -> Answer:
-    """Run a command."""
-    return Json(
-        await services.run_command(
-            call.services.desk,
-            call.actor,
-            call.path["id"],
-            call.path["commandname"],
-            call.body.arguments or {},
-            include_intermediate=call.body.includeIntermediate,
-        )
+@routes.post(
+    "/services/{id}/{commandname}",
+    permission="RunServiceCommand",
+    body=JsonBody(example={"arguments": {"holder": "build 17"}, "includeIntermediate": False}),
+    returns=Returns("The results.", [{"id": "blue", "resource": {"ip": "10.0.0.1"}}]),
+    statuses=(403, 409),
+    field_errors=True,
+)
+async def run_service_command(call: Call[CommandBody, None]) -> list[Mapping[str, Any]]:
+    """Runs a command on a service instance and returns its results, the final one last."""
+    return await services.run_command(
+        call.ctx,
+        call.path["id"],
+        call.path["commandname"],
+        call.body.arguments or {},
+        include_intermediate=call.body.includeIntermediate,
     )
 
 
@@ -207,114 +264,3 @@ def _type_shape(kind: ServiceType) -> ServiceTypeShape:
 def _parameter_shape(name: str, entry: ServiceParameter | CommandArgument) -> ParameterShape:
     secret = isinstance(entry, ServiceParameter) and entry.secret
     return ParameterShape(name, str(entry.type), entry.required, secret, entry.description)
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/api/1/organizations/{orgId}/services",
-        operation_id="list_services",
-        handler=list_services,
-        summary="Lists the service instances of an organization.",
-        tags=_TAGS,
-        permission="Read on each service shown.",
-        query=Paging,
-        returns=Returns(list[ServiceItem], "The services, by name.", [{"id": _ID, "name": "Hosts", "typeId": _POOL}]),
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/organizations/{orgId}/services",
-        operation_id="create_service",
-        handler=create_service,
-        summary="Creates a service instance.",
-        tags=_TAGS,
-        permission="CreateService",
-        body=JsonBody(
-            NewService,
-            example={
-                "name": "Hosts",
-                "typeId": _POOL,
-                "parameters": {"configuration.resources": {"blue": {"ip": "10.0.0.1"}}},
-            },
-        ),
-        returns=Returns(Created, "The id of the new service.", {"id": _ID}),
-        statuses=(403,),
-        addition=True,
-        idempotency_key=True,
-    ),
-    Endpoint(
-        method="GET",
-        path="/api/1/organizations/{orgId}/serviceTypes",
-        operation_id="list_service_types",
-        handler=list_service_types,
-        summary="Lists the types that services can be made of, with their parameters and commands.",
-        tags=_TAGS,
-        permission="None: everybody in the organization may know.",
-        returns=Returns(list[ServiceTypeShape], "The types, by id."),
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="GET",
-        path="/api/1/organizations/{orgId}/zones",
-        operation_id="list_zones",
-        handler=list_zones,
-        summary="Lists the zones that services can be in.",
-        tags=_TAGS,
-        permission="None: everybody in the organization may know.",
-        query=Paging,
-        returns=Returns(list[Named], "The zones, by name.", [{"id": _ID, "name": "Default"}]),
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="GET",
-        path="/api/1/services/{id}",
-        operation_id="read_service",
-        handler=read_service,
-        summary="Reads a service instance; secret parameters are masked.",
-        tags=_TAGS,
-        permission="Read",
-        returns=Returns(ServiceDocument, "The service."),
-        statuses=(403,),
-    ),
-    Endpoint(
-        method="PUT",
-        path="/api/1/services/{id}",
-        operation_id="update_service",
-        handler=update_service,
-        summary="Changes the name and the named parameters of a service instance.",
-        tags=_TAGS,
-        permission="EditService",
-        body=JsonBody(ServiceChange, required=True, example={"name": "Hosts"}),
-        returns=Returns(ServiceDocument, "The service as it is now."),
-        statuses=(403, 409),
-        field_errors=True,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/api/1/services/{id}",
-        operation_id="delete_service",
-        handler=delete_service,
-        summary="Deletes a service instance; no environment offers it any longer.",
-        tags=_TAGS,
-        permission="EditService",
-        statuses=(400, 403),
-        addition=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/services/{id}/{commandname}",
-        operation_id="run_service_command",
-        handler=run_service_command,
-        summary="Runs a command on a service instance and returns its results, the final one last.",
-        tags=_TAGS,
-        permission="RunServiceCommand",
-        body=JsonBody(CommandBody, example={"arguments": {"holder": "build 17"}, "includeIntermediate": False}),
-        returns=Returns(list[dict[str, Any]], "The results.", [{"id": "blue", "resource": {"ip": "10.0.0.1"}}]),
-        statuses=(403, 409),
-        field_errors=True,
-    ),
-)

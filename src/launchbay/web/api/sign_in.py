@@ -10,24 +10,26 @@ import msgspec
 
 from launchbay.auth.authentication import BasicCredentials
 from launchbay.auth.cookies import sent_cookie, session_cookie
-from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest, LaunchbayError, NotFound
 from launchbay.limits import OPENID_ATTEMPT_S, REFRESH_TOKEN_LABEL_CHARS
 from launchbay.usecases import account, sign_in
-from launchbay.usecases.context import Desk
+from launchbay.usecases.context import Context
 from launchbay.usecases.sign_in import OpenIdSignIn, open_session
 from launchbay.usecases.sign_in import sign_in as sign_in_sign_in
 from launchbay.web.html import page, require_same_origin
 from launchbay.web.requests import Call, FormBody
 from launchbay.web.responses import HTML, Answer, Html
-from launchbay.web.routing import Endpoint, Returns
+from launchbay.web.routing import Returns, Routes
+
+routes = Routes("Pages", prefix="")
+openid_routes = Routes("Pages", prefix="")
+
+_PAGE = Returns("The page.", media_type=HTML, type=str)
 
 # The two pages outside the console: a new refresh token (reference §5), and the invitation of a new user.
 #
 # Another way to sign in (`Services.sign_in_ways`) starts at its own address, proves who somebody is, and ends with
 # `show_new_token`, as the local password does here.
-
-_TAGS = ("Pages",)
 
 
 class SignInForm(msgspec.Struct):
@@ -45,50 +47,77 @@ class PasswordForm(msgspec.Struct):
     repeated: str
 
 
+@routes.get(
+    "/refreshToken",
+    public=True,
+    returns=_PAGE,
+)
 async def refresh_token_page(call: Call[None, None]) -> Answer:
-    """Show the form that signs in."""
+    """The page where people sign in to generate a refresh token."""
     return _sign_in_form(call)
 
 
+@routes.post(
+    "/refreshToken",
+    public=True,
+    body=FormBody(),
+    returns=_PAGE,
+    statuses=(401, 403, 429),
+)
 async def generate_token(call: Call[SignInForm, None]) -> Answer:
-    """Sign in and show a new token; whatever is wrong is shown above the form."""
+    """Signs in and shows a new refresh token, this once."""
     form = call.body
     try:
         require_same_origin(call)
         credentials = BasicCredentials(form.email.strip(), form.password)
-        actor = await call.services.desk.sign_in.authenticate(credentials, call.address)
-        return await show_new_token(call.services.desk, actor, form.label)
+        actor = await call.services.app.sign_in.authenticate(credentials, call.address)
+        return await show_new_token(Context(call.services.app, actor), form.label)
     except LaunchbayError as error:
         return _sign_in_form(call, error, form)
 
 
-async def show_new_token(desk: Desk, actor: Actor, label: str) -> Answer:
+async def show_new_token(ctx: Context, label: str) -> Answer:
     """Generate a token for somebody who has just signed in, and show it this once. Raises as `generate_token` does."""
-    generated = await account.generate_token(desk, actor, label)
+    generated = await account.generate_token(ctx, label)
     return page(
-        "refresh_token_shown.html", token=generated.token, email=actor.email, expires_at=generated.row.expires_at
+        "refresh_token_shown.html", token=generated.token, email=ctx.actor.email, expires_at=generated.row.expires_at
     )
 
 
+@routes.get(
+    "/invitation/{token}",
+    public=True,
+    returns=_PAGE,
+    statuses=(404,),
+    addition=True,
+)
 async def invitation_page(call: Call[None, None]) -> Answer:
-    """Show the form that sets the first password."""
+    """The page where an invited user sets the first password."""
     try:
-        user = await sign_in.read_invitation(call.services.desk, call.path["token"])
+        user = await sign_in.read_invitation(call.services.app, call.path["token"])
     except LaunchbayError as error:
         return page("notice.html", error, heading="Invitation")
     return page("invitation.html", email=user.email)
 
 
+@routes.post(
+    "/invitation/{token}",
+    public=True,
+    body=FormBody(),
+    returns=_PAGE,
+    statuses=(403, 404),
+    addition=True,
+)
 async def accept_invitation(call: Call[PasswordForm, None]) -> Answer:
-    """Set the first password."""
-    desk, token, form = call.services.desk, call.path["token"], call.body
+    """Sets the first password; the link works once."""
+    app, token, form = call.services.app, call.path["token"], call.body
     email = ""
     try:
-        email = (await sign_in.read_invitation(desk, token)).email
+        email = (await sign_in.read_invitation(app, token)).email
         require_same_origin(call)
         if form.password != form.repeated:
             raise BadRequest("The two passwords are not the same.", code="WrongPassword")
-        user = await sign_in.accept_invitation(desk, token, form.password, call.address)
+        user = await sign_in.accept_invitation(app, token, form.password, call.address)
     except NotFound as error:
         return page("notice.html", error, heading="Invitation")
     except LaunchbayError as error:
@@ -110,57 +139,6 @@ def _sign_in_form(
         ways=call.services.sign_in_ways,
     )
 
-
-_PAGE = Returns(str, "The page.", media_type=HTML)
-ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/refreshToken",
-        operation_id="refresh_token_page",
-        handler=refresh_token_page,
-        summary="The page where people sign in to generate a refresh token.",
-        tags=_TAGS,
-        public=True,
-        returns=_PAGE,
-    ),
-    Endpoint(
-        method="POST",
-        path="/refreshToken",
-        operation_id="generate_token",
-        handler=generate_token,
-        summary="Signs in and shows a new refresh token, this once.",
-        tags=_TAGS,
-        public=True,
-        body=FormBody(SignInForm),
-        returns=_PAGE,
-        statuses=(401, 403, 429),
-    ),
-    Endpoint(
-        method="GET",
-        path="/invitation/{token}",
-        operation_id="invitation_page",
-        handler=invitation_page,
-        summary="The page where an invited user sets the first password.",
-        tags=_TAGS,
-        public=True,
-        returns=_PAGE,
-        statuses=(404,),
-        addition=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/invitation/{token}",
-        operation_id="accept_invitation",
-        handler=accept_invitation,
-        summary="Sets the first password; the link works once.",
-        tags=_TAGS,
-        public=True,
-        body=FormBody(PasswordForm),
-        returns=_PAGE,
-        statuses=(403, 404),
-        addition=True,
-    ),
-)
 
 START = "/signIn/openid"
 CALLBACK = f"{START}/callback"
@@ -186,8 +164,15 @@ class CallbackQuery(msgspec.Struct, frozen=True):
     iss: str | None = None
 
 
+@openid_routes.get(
+    START,
+    public=True,
+    returns=Returns("Never: the answer is a redirect (302) to the provider.", media_type=HTML, type=str),
+    statuses=(404,),
+    addition=True,
+)
 async def begin_sign_in(call: Call[None, BeginQuery]) -> Answer:
-    """Send the browser to the provider."""
+    """Sends the browser to the OpenID Connect provider to sign in."""
     try:
         begun = await _configured(call).provider.begin()
     except LaunchbayError as error:
@@ -197,17 +182,25 @@ async def begin_sign_in(call: Call[None, BeginQuery]) -> Answer:
     return Html("", 302, (("Location", begun.url), _cookie(call, begun.cookie, OPENID_ATTEMPT_S), remembered))
 
 
+@openid_routes.get(
+    CALLBACK,
+    public=True,
+    returns=Returns("The page with the token.", media_type=HTML, type=str),
+    statuses=(401, 403, 404, 409),
+    addition=True,
+)
 async def finish_sign_in(call: Call[None, CallbackQuery]) -> Answer:
-    """Take the provider's answer, and give whom it is about a new refresh token or a session of the console."""
-    desk = call.services.desk
+    """Takes the provider's answer and shows a new refresh token, this once."""
+    app = call.services.app
     try:
         openid = _configured(call)
         brought = {name: value for name, value in msgspec.structs.asdict(call.query).items() if value is not None}
         cookies = call.headers.get("cookie", "")
         identity = await openid.provider.finish(sent_cookie(cookies, _COOKIE), brought)
-        actor = await sign_in_sign_in(desk, openid.admission, identity, call.address)
+        actor = await sign_in_sign_in(app, openid.admission, identity, call.address)
         is_for_console = sent_cookie(cookies, _TO_COOKIE) == CONSOLE
-        shown = await (_opened_console(call, actor) if is_for_console else show_new_token(desk, actor, ""))
+        ctx = Context(app, actor)
+        shown = await (_opened_console(call, ctx) if is_for_console else show_new_token(ctx, ""))
     except LaunchbayError as error:
         shown = page("notice.html", error, heading="Sign in")
     assert isinstance(shown, Html)
@@ -216,8 +209,8 @@ async def finish_sign_in(call: Call[None, CallbackQuery]) -> Answer:
     return msgspec.structs.replace(shown, headers=(*shown.headers, *over))
 
 
-async def _opened_console(call: Call[None, CallbackQuery], actor: Actor) -> Answer:
-    session = await open_session(call.services.desk, actor)
+async def _opened_console(call: Call[None, CallbackQuery], ctx: Context) -> Answer:
+    session = await open_session(ctx)
     cookie = session_cookie(session.token, session.expires_in_s, secure=call.services.base_url.startswith("https://"))
     return Html("", 303, (("Location", "/console"), ("Set-Cookie", cookie)))
 
@@ -232,33 +225,3 @@ def _cookie(call: Call[Any, Any], value: str, seconds: int, name: str = _COOKIE)
     secure = "; Secure" if call.services.base_url.startswith("https://") else ""
     # Lax: the provider's redirect comes from another site, and must bring the cookie.
     return "Set-Cookie", f"{name}={value}; Path={START}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
-
-
-OPENID_ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path=START,
-        operation_id="begin_sign_in",
-        handler=begin_sign_in,
-        summary="Sends the browser to the OpenID Connect provider to sign in.",
-        tags=_TAGS,
-        public=True,
-        query=BeginQuery,
-        returns=Returns(str, "Never: the answer is a redirect (302) to the provider.", media_type=HTML),
-        statuses=(404,),
-        addition=True,
-    ),
-    Endpoint(
-        method="GET",
-        path=CALLBACK,
-        operation_id="finish_sign_in",
-        handler=finish_sign_in,
-        summary="Takes the provider's answer and shows a new refresh token, this once.",
-        tags=_TAGS,
-        public=True,
-        query=CallbackQuery,
-        returns=Returns(str, "The page with the token.", media_type=HTML),
-        statuses=(401, 403, 404, 409),
-        addition=True,
-    ),
-)

@@ -10,10 +10,11 @@ from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.store.webhooks import DeliveryRow, WebhookRow
 from launchbay.usecases import webhooks
 from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Empty, Json, Paging, listed, page
-from launchbay.web.routing import Endpoint, Returns
+from launchbay.web.responses import Answer, Paging, listed, page
+from launchbay.web.routing import Returns, Routes
 
-_TAGS = ("Webhooks",)
+routes = Routes("Webhooks")
+
 _ID = "5f" * 12
 _PERMISSION = "ManageUsers for all users of the organization"
 _EVENTS = Annotated[list[str], msgspec.Meta(description="Of status, job, signal, approval and notification.")]
@@ -69,49 +70,78 @@ class Delivery(msgspec.Struct):
     lastError: str | None
 
 
+@routes.get(
+    "/organizations/{orgId}/webhooks",
+    permission=_PERMISSION,
+    returns=Returns("The webhooks, the oldest first.", type=list[Webhook]),
+    statuses=(403,),
+    addition=True,
+)
 async def list_webhooks(call: Call[None, Paging]) -> Answer:
-    """List webhooks."""
-    rows = await webhooks.list_webhooks(call.services.desk, call.actor, call.path["orgId"])
+    """Lists the webhooks of the organization."""
+    rows = await webhooks.list_webhooks(call.ctx, call.path["orgId"])
     return listed(call, [_webhook(row) for row in rows])
 
 
-async def create_webhook(call: Call[WebhookBody, None]) -> Answer:
-    """Create a webhook."""
+@routes.post(
+    "/organizations/{orgId}/webhooks",
+    permission=_PERMISSION,
+    body=JsonBody(example={"url": "https://build.example.org/hooks", "events": ["status", "job"]}),
+    returns=Returns("The id, and the secret where none was given.", {"id": _ID, "secret": "2k…"}),
+    statuses=(403,),
+    addition=True,
+    idempotency_key=True,
+)
+async def create_webhook(call: Call[WebhookBody, None]) -> CreatedWebhook:
+    """Creates a webhook: a URL that is told, signed, what happens to the organization's instances."""
     body = call.body
-    webhook_id, secret = await webhooks.create_webhook(
-        call.services.desk, call.actor, call.path["orgId"], body.url, body.events, body.secret
-    )
-    return Json(CreatedWebhook(webhook_id, secret))
+    webhook_id, secret = await webhooks.create_webhook(call.ctx, call.path["orgId"], body.url, body.events, body.secret)
+    return CreatedWebhook(webhook_id, secret)
 
 
-async def update_webhook(call: Call[WebhookChange, None]) -> Answer:
-    """Change a webhook."""
+@routes.put(
+    "/webhooks/{webhookId}",
+    permission=_PERMISSION,
+    body=JsonBody(example={"events": ["signal"], "enabled": True}),
+    statuses=(403,),
+    addition=True,
+)
+async def update_webhook(call: Call[WebhookChange, None]) -> None:
+    """Changes what is given of the webhook, or switches it off or on."""
     body = call.body
     await webhooks.update_webhook(
-        call.services.desk,
-        call.actor,
+        call.ctx,
         call.path["webhookId"],
         url=body.url,
         events=body.events,
         secret=body.secret,
         enabled=body.enabled,
     )
-    return Empty()
 
 
-async def delete_webhook(call: Call[None, None]) -> Answer:
-    """Delete a webhook."""
-    await webhooks.delete_webhook(call.services.desk, call.actor, call.path["webhookId"])
-    return Empty()
+@routes.delete(
+    "/webhooks/{webhookId}",
+    permission=_PERMISSION,
+    statuses=(403,),
+    addition=True,
+)
+async def delete_webhook(call: Call[None, None]) -> None:
+    """Deletes the webhook with its deliveries."""
+    await webhooks.delete_webhook(call.ctx, call.path["webhookId"])
 
 
+@routes.get(
+    "/webhooks/{webhookId}/deliveries",
+    permission=_PERMISSION,
+    returns=Returns("The deliveries of the last days, the newest first.", type=list[Delivery]),
+    statuses=(403,),
+    addition=True,
+)
 async def list_deliveries(call: Call[None, Paging]) -> Answer:
-    """List deliveries."""
+    """Lists what was sent to the webhook and what is on its way."""
     query = call.query
     limit = LIST_LIMIT_MAX if query.limit is None else query.limit
-    rows = await webhooks.list_deliveries(
-        call.services.desk, call.actor, call.path["webhookId"], after=query.after, count=limit + 1
-    )
+    rows = await webhooks.list_deliveries(call.ctx, call.path["webhookId"], after=query.after, count=limit + 1)
     return page(call, [msgspec.to_builtins(_delivery(row)) for row in rows], limit)
 
 
@@ -143,70 +173,3 @@ def _delivery(row: DeliveryRow) -> Delivery:
 
 def _ms(moment: datetime | None) -> int | None:
     return None if moment is None else to_ms(moment)
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="GET",
-        path="/api/1/organizations/{orgId}/webhooks",
-        operation_id="list_webhooks",
-        handler=list_webhooks,
-        summary="Lists the webhooks of the organization.",
-        tags=_TAGS,
-        permission=_PERMISSION,
-        query=Paging,
-        returns=Returns(list[Webhook], "The webhooks, the oldest first."),
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/organizations/{orgId}/webhooks",
-        operation_id="create_webhook",
-        handler=create_webhook,
-        summary="Creates a webhook: a URL that is told, signed, what happens to the organization's instances.",
-        tags=_TAGS,
-        permission=_PERMISSION,
-        body=JsonBody(WebhookBody, example={"url": "https://build.example.org/hooks", "events": ["status", "job"]}),
-        returns=Returns(CreatedWebhook, "The id, and the secret where none was given.", {"id": _ID, "secret": "2k…"}),
-        statuses=(403,),
-        addition=True,
-        idempotency_key=True,
-    ),
-    Endpoint(
-        method="PUT",
-        path="/api/1/webhooks/{webhookId}",
-        operation_id="update_webhook",
-        handler=update_webhook,
-        summary="Changes what is given of the webhook, or switches it off or on.",
-        tags=_TAGS,
-        permission=_PERMISSION,
-        body=JsonBody(WebhookChange, example={"events": ["signal"], "enabled": True}),
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/api/1/webhooks/{webhookId}",
-        operation_id="delete_webhook",
-        handler=delete_webhook,
-        summary="Deletes the webhook with its deliveries.",
-        tags=_TAGS,
-        permission=_PERMISSION,
-        statuses=(403,),
-        addition=True,
-    ),
-    Endpoint(
-        method="GET",
-        path="/api/1/webhooks/{webhookId}/deliveries",
-        operation_id="list_deliveries",
-        handler=list_deliveries,
-        summary="Lists what was sent to the webhook and what is on its way.",
-        tags=_TAGS,
-        permission=_PERMISSION,
-        query=Paging,
-        returns=Returns(list[Delivery], "The deliveries of the last days, the newest first."),
-        statuses=(403,),
-        addition=True,
-    ),
-)

@@ -8,9 +8,10 @@ from launchbay.clock import to_ms
 from launchbay.usecases import workflows
 from launchbay.web.requests import Call, JsonBody
 from launchbay.web.responses import Answer, Created, Empty, Json
-from launchbay.web.routing import Endpoint, Returns
+from launchbay.web.routing import Returns, Routes
 
-_TAGS = ("Workflows",)
+routes = Routes("Workflows")
+
 _ID = "5f" * 12
 
 
@@ -44,20 +45,35 @@ class Schedules(msgspec.Struct):
     schedules: list[ScheduleEntry]
 
 
-async def run_workflow(call: Call[dict[str, Any], None]) -> Answer:
-    """Run a workflow."""
-    ran_on = await workflows.run_workflow(
-        call.services.desk, call.actor, call.path["id"], call.path["workflow"], call.body
-    )
-    return Json(Created(ran_on))
+@routes.post(
+    "/instances/{id}/{workflow}",
+    permission="RunInstanceWorkflow; EditInstance for destroy",
+    body=JsonBody(required=False, media_optional=True, example={"input.size": "3"}),
+    returns=Returns("The id of the instance.", {"id": _ID}),
+    statuses=(403, 409),
+    idempotency_key=True,
+)
+async def run_workflow(call: Call[dict[str, Any], None]) -> Created:
+    """Runs a workflow on the instance."""
+    ran_on = await workflows.run_workflow(call.ctx, call.path["id"], call.path["workflow"], call.body)
+    return Created(ran_on)
 
 
+@routes.post(
+    "/instances/{id}/{workflow}/schedule",
+    permission="ScheduleInstanceWorkflow; EditInstance for destroy",
+    body=JsonBody(example={"interval": "60000", "parameters": {}}),
+    returns=Returns(
+        "The id of the schedule; the empty object when the workflow was started.", {"id": _ID}, type=Scheduled
+    ),
+    statuses=(403, 409),
+    idempotency_key=True,
+)
 async def schedule_workflow(call: Call[ScheduleBody, None]) -> Answer:
-    """Schedule a workflow."""
+    """Schedules a workflow; interval 0 runs it at once."""
     return _scheduled(
         await workflows.schedule_workflow(
-            call.services.desk,
-            call.actor,
+            call.ctx,
             call.path["id"],
             call.path["workflow"],
             call.body.interval,
@@ -66,12 +82,18 @@ async def schedule_workflow(call: Call[ScheduleBody, None]) -> Answer:
     )
 
 
+@routes.post(
+    "/instances/{id}/{workflow}/reschedule",
+    permission="ScheduleInstanceWorkflow; EditInstance for destroy",
+    body=JsonBody(example={"interval": "0"}),
+    returns=Returns("The id of the schedule; the empty object when it was cancelled.", {"id": _ID}, type=Scheduled),
+    statuses=(403,),
+)
 async def reschedule_workflow(call: Call[ScheduleBody, None]) -> Answer:
-    """Move or cancel a schedule."""
+    """Moves a schedule, named by its id or workflow; interval 0 cancels it."""
     return _scheduled(
         await workflows.reschedule_workflow(
-            call.services.desk,
-            call.actor,
+            call.ctx,
             call.path["id"],
             call.path["workflow"],
             call.body.interval,
@@ -80,71 +102,21 @@ async def reschedule_workflow(call: Call[ScheduleBody, None]) -> Answer:
     )
 
 
-async def list_schedules(call: Call[None, None]) -> Answer:
-    """List pending schedules."""
-    rows = await workflows.list_schedules(call.services.desk, call.actor, call.path["id"])
-    return Json(Schedules([ScheduleEntry(row.id, row.workflow, to_ms(row.due_at)) for row in rows]))
+@routes.get(
+    "/instances/{id}/schedules",
+    permission="Read",
+    returns=Returns(
+        "The schedules, the next one first.",
+        {"schedules": [{"id": _ID, "name": "destroy", "timestamp": 1_767_225_600_000}]},
+    ),
+    statuses=(403,),
+)
+async def list_schedules(call: Call[None, None]) -> Schedules:
+    """Lists the pending schedules of the instance."""
+    rows = await workflows.list_schedules(call.ctx, call.path["id"])
+    return Schedules([ScheduleEntry(row.id, row.workflow, to_ms(row.due_at)) for row in rows])
 
 
 def _scheduled(schedule_id: str | None) -> Answer:
     """Answer without an id when the workflow was started at once, or the schedule cancelled (reference §4)."""
     return Empty() if schedule_id is None else Json(Scheduled(schedule_id))
-
-
-ENDPOINTS = (
-    Endpoint(
-        method="POST",
-        path="/api/1/instances/{id}/{workflow}",
-        operation_id="run_workflow",
-        handler=run_workflow,
-        summary="Runs a workflow on the instance.",
-        tags=_TAGS,
-        permission="RunInstanceWorkflow; EditInstance for destroy",
-        body=JsonBody(dict[str, Any], required=False, media_optional=True, example={"input.size": "3"}),
-        returns=Returns(Created, "The id of the instance.", {"id": _ID}),
-        statuses=(403, 409),
-        idempotency_key=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/instances/{id}/{workflow}/schedule",
-        operation_id="schedule_workflow",
-        handler=schedule_workflow,
-        summary="Schedules a workflow; interval 0 runs it at once.",
-        tags=_TAGS,
-        permission="ScheduleInstanceWorkflow; EditInstance for destroy",
-        body=JsonBody(ScheduleBody, example={"interval": "60000", "parameters": {}}),
-        returns=Returns(
-            Scheduled, "The id of the schedule; the empty object when the workflow was started.", {"id": _ID}
-        ),
-        statuses=(403, 409),
-        idempotency_key=True,
-    ),
-    Endpoint(
-        method="POST",
-        path="/api/1/instances/{id}/{workflow}/reschedule",
-        operation_id="reschedule_workflow",
-        handler=reschedule_workflow,
-        summary="Moves a schedule, named by its id or workflow; interval 0 cancels it.",
-        tags=_TAGS,
-        permission="ScheduleInstanceWorkflow; EditInstance for destroy",
-        body=JsonBody(ScheduleBody, example={"interval": "0"}),
-        returns=Returns(Scheduled, "The id of the schedule; the empty object when it was cancelled.", {"id": _ID}),
-        statuses=(403,),
-    ),
-    Endpoint(
-        method="GET",
-        path="/api/1/instances/{id}/schedules",
-        operation_id="list_schedules",
-        handler=list_schedules,
-        summary="Lists the pending schedules of the instance.",
-        tags=_TAGS,
-        permission="Read",
-        returns=Returns(
-            Schedules,
-            "The schedules, the next one first.",
-            {"schedules": [{"id": _ID, "name": "destroy", "timestamp": 1_767_225_600_000}]},
-        ),
-        statuses=(403,),
-    ),
-)
