@@ -1,6 +1,7 @@
 """An instance as its page shows it, and again as its live part does after every change."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import ApprovalStatus, JobStatus, StepStatus, raise_percent
 from launchbay.store.approvals import ApprovalRow
 from launchbay.store.instances import InstanceRecord, JobRow, RelativeRow, read_history
+from launchbay.store.jobs import StepView
 from launchbay.usecases.approvals import of_instance as approvals_of
 from launchbay.usecases.browsing import masking_of, read_family, read_instance_record
 from launchbay.usecases.instances import read_instance
@@ -156,27 +158,35 @@ async def _pending(visit: Visit, record: InstanceRecord) -> list[ApprovalRow]:
 
 
 def job_steps(job: JobInDetail) -> list[StepLine]:
-    """Return the steps of a job in detail: the planned ones in their order, each followed by those inside of it."""
-    recorded = {step.path: step for step in job.view.recorded() if "/" in step.path}
+    """Return the steps of a job in detail: the planned ones in their order, each followed by those inside it.
+
+    The journal is decoded once, and each recorded step looks up the planned one around it: a job may have thousands.
+    """
     planned = job.view.planned()
+    order = {path: number for number, (path, *_) in enumerate(planned)}
+    recorded = {step.path: step for step in job.view.recorded() if "/" in step.path}
+    around: dict[str, list[StepView]] = {}
+    alone: list[StepLine] = []
+    for path, step in recorded.items():
+        outer = min(
+            (each for each in _path_and_those_around(path) if each in order), key=order.__getitem__, default=None
+        )
+        if outer is None:
+            alone.append(_recorded(job, step, 0))
+        else:
+            around.setdefault(outer, []).append(step)
     lines: list[StepLine] = []
-    seen: set[str] = set()
     for path, name, status, percent in planned:
-        inside = [other for other in recorded if other == path or _is_inside(other, path)]
         if path not in recorded:
             lines.append(StepLine(path=path, name=name, status=status, percent=percent))
-        for other in sorted(inside, key=lambda found: found != path):
-            if other not in seen:
-                seen.add(other)
-                lines.append(_recorded(job, other, 0 if other == path else 1))
-    lines += [_recorded(job, path, 0) for path in recorded if path not in seen]
-    return lines
+        steps = sorted(around.get(path, ()), key=lambda step: step.path != path)
+        lines += [_recorded(job, step, 0 if step.path == path else 1) for step in steps]
+    return lines + alone
 
 
-def _recorded(job: JobInDetail, path: str, level: int) -> StepLine:
-    step = next(each for each in job.view.recorded() if each.path == path)
+def _recorded(job: JobInDetail, step: StepView, level: int) -> StepLine:
     return StepLine(
-        path=path,
+        path=step.path,
         name=step.name,
         status=step.status,
         percent=100 if step.status == StepStatus.SUCCEEDED else step.percent,
@@ -189,8 +199,13 @@ def _recorded(job: JobInDetail, path: str, level: int) -> StepLine:
     )
 
 
-def _is_inside(path: str, outer: str) -> bool:
-    return path.startswith(outer) and path[len(outer) : len(outer) + 1] in {"/", ">", "~"}
+_INSIDE = re.compile("[/>~]")  # what comes between a step and one inside it
+
+
+def _path_and_those_around(path: str) -> Iterator[str]:
+    for cut in _INSIDE.finditer(path):
+        yield path[: cut.start()]
+    yield path
 
 
 def _job(row: JobRow, error: str) -> JobLine:
