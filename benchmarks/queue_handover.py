@@ -28,7 +28,7 @@ from launchbay.clock import SystemClock
 from launchbay.engine.queue import HEARTBEAT_S, Queue, defer
 from launchbay.engine.queue_schema import apply_schema
 from launchbay.engine.rescuer import Rescuer
-from launchbay.engine.worker import Duty, attend
+from launchbay.engine.worker import PeriodicTask, run_periodically
 
 JOBS = 10
 STALLED_S = 3.0
@@ -51,7 +51,7 @@ async def worker(conninfo: str) -> None:
                 await asyncio.sleep(600)
 
         rescue = Rescuer(queue, SystemClock(), STALLED_S)
-        rescuer = asyncio.create_task(attend(Duty("rescue", rescue.interval_s, rescue.look), stop))
+        rescuer = asyncio.create_task(run_periodically(PeriodicTask("rescue", rescue.interval_s, rescue.check), stop))
         print("ready", flush=True)
         await queue.work({"job": handler}, concurrency=2 * JOBS, name=f"worker {os.getpid()}", stop=stop)
         rescuer.cancel()

@@ -26,7 +26,7 @@ from launchbay.clock import SystemClock
 from launchbay.engine.queue import QUEUE, Queue, defer
 from launchbay.engine.queue_schema import apply_schema
 from launchbay.engine.rescuer import Rescuer
-from launchbay.engine.worker import Duty, attend
+from launchbay.engine.worker import PeriodicTask, run_periodically
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 POOL = 8
@@ -84,7 +84,7 @@ class Bench:
         """Launchbay's queue, with a rescuer beside it as in the product."""
         queue, stop = Queue(self.pool, self.conninfo), asyncio.Event()
         rescue = Rescuer(queue, SystemClock(), STALLED_S)
-        rescuer = asyncio.create_task(attend(Duty("rescue", rescue.interval_s, rescue.look), stop))
+        rescuer = asyncio.create_task(run_periodically(PeriodicTask("rescue", rescue.interval_s, rescue.check), stop))
         worker = asyncio.create_task(
             queue.work({"job": handler}, concurrency=CONCURRENCY, name="bench", stop=stop),
         )

@@ -24,11 +24,11 @@ from benchmarks.launches import application, wait_running
 from benchmarks.server import Server, running
 from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.clock import SystemClock
-from launchbay.engine.retention import PAUSE_S, Cleaner, Keeping, Retention
+from launchbay.engine.retention import PAUSE_S, Cleaner, Retention, RetentionPolicy
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import Database, conninfo
 
-KEEPING = Keeping(destroyed_days=30, history_days=30, log_days=30, audit_days=0)
+KEEPING = RetentionPolicy(destroyed_days=30, history_days=30, log_days=30, audit_days=0)
 # By the server's own duty, which would purge while the history is filled in.
 KEPT_FOR_EVER = dict.fromkeys(("retention_days", "history_retention_days", "log_retention_days"), "0")
 QUIET_S = 8.0  # of the same use, before retention begins

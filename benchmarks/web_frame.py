@@ -24,17 +24,17 @@ from typing import Any, BinaryIO
 import msgspec
 import structlog
 import uvloop
+from starlette import requests as starlette_requests
+from starlette import responses as starlette_responses
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.permissions import Actor, Method
 from launchbay.settings import Settings
 from launchbay.web.app import create_app
-from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Json
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import JSONResponse, Response
 from launchbay.web.routing import Endpoint
 from launchbay.web.server import serve
 
@@ -52,12 +52,12 @@ async def bare(_: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def _starlette_thing(_: Request) -> JSONResponse:
+async def _starlette_thing(_: starlette_requests.Request) -> starlette_responses.JSONResponse:
+    return starlette_responses.JSONResponse(VALUE)
+
+
+async def _thing(_: Request[None, None]) -> Response:
     return JSONResponse(VALUE)
-
-
-async def _thing(_: Call[None, None]) -> Answer:
-    return Json(VALUE)
 
 
 class _Authenticator:

@@ -144,7 +144,7 @@ def operations_module(document: Schema) -> str:
         "",
         "from msgspec import UNSET, UnsetType",
         "",
-        "from launchbay.client.core import JSON, Call, OperationSpec, given",
+        "from launchbay.client.core import JSON, Call, OperationSpec, omit_unset",
         "from launchbay.client.operation import event_operation, list_operation, operation",
         "from launchbay.client.streams import Event",
         f"from launchbay.client.types import {', '.join(sorted(wanted(document)))}",
@@ -196,7 +196,7 @@ def _paragraphs(operation: Operation, fields: Sequence[Argument]) -> list[str]:
 def _row(operation: Operation) -> str:
     body = operation.body()
     answer, _ = operation.answer()
-    given = {
+    fields = {
         "media_type": _media_type(body[0]) if body else "",
         "answer": _media_type(answer) if answer != JSON else "",
         "keyed": "True" if operation.keyed() else "",
@@ -204,7 +204,7 @@ def _row(operation: Operation) -> str:
         "public": "True" if operation.document.get("security") == [] else "",
     }
     known = [literal(operation.method), literal(operation.path)]
-    return f"OperationSpec({', '.join([*known, *(f'{name}={value}' for name, value in given.items() if value)])})"
+    return f"OperationSpec({', '.join([*known, *(f'{name}={value}' for name, value in fields.items() if value)])})"
 
 
 def _media_type(name: str) -> str:
@@ -226,7 +226,7 @@ def _call(
         nullable = [each.wire_name for each in fields if each.default == "UNSET"]
         pairs = "{" + ", ".join(f"{literal(each.wire_name)}: {each.name}" for each in fields) + "}"
         more = f", nullable={_tuple([literal(name) for name in nullable])}" if nullable else ""
-        arguments.append(f"body=given({pairs}{more})")
+        arguments.append(f"body=omit_unset({pairs}{more})")
     elif operation.body() is not None:
         arguments.append("body={}")
     if operation.keyed():

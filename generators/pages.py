@@ -8,7 +8,7 @@ from generators.cli_page import cli_reference
 from generators.console_gallery import console_pages
 from generators.limits_page import limits_table
 from generators.words import ROOT, Schema
-from launchbay.auth.permissions import OTHER_SPELLINGS, Permission
+from launchbay.auth.permissions import ALIASES, Permission
 from launchbay.cli.output import MEANINGS
 
 REFERENCE = Path("docs/reference")
@@ -51,7 +51,7 @@ def _permissions(document: Schema) -> Iterator[str]:
     }
     yield "| permission | operations that need it, alone or among others |"
     yield "|---|---|"
-    spellings = {permission: name for name, permission in OTHER_SPELLINGS.items()}
+    spellings = {permission: name for name, permission in ALIASES.items()}
     for permission in Permission:
         words = [name for name, text in needs.items() if permission in text.replace(",", " ").replace(";", " ").split()]
         links = ", ".join(f"[{name}](api.md#{name})" for name in words)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.processes.run import SYSTEM_PATH, least_environment
+from launchbay.processes.run import SYSTEM_PATH, minimal_environment
 
 SOURCE = Path(__file__).parents[1] / "src" / "launchbay"
 STARTS = {"Popen", "run", "call", "check_call", "check_output", "create_subprocess_exec", "create_subprocess_shell"}
@@ -17,8 +17,8 @@ INHERITS = {"processes/guard.py"}
 def test_there_is_nothing_in_it_but_what_every_program_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LAUNCHBAY_ADMIN_PASSWORD", "secret")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    assert least_environment() == {"PATH": SYSTEM_PATH, "LANG": "C.UTF-8"}
-    assert least_environment(tmp_path, SHELL="/bin/sh") == {
+    assert minimal_environment() == {"PATH": SYSTEM_PATH, "LANG": "C.UTF-8"}
+    assert minimal_environment(tmp_path, SHELL="/bin/sh") == {
         "PATH": SYSTEM_PATH,
         "LANG": "C.UTF-8",
         "HOME": str(tmp_path),

@@ -29,9 +29,9 @@ class SystemClock:
         return time.monotonic()
 
 
-def to_ms(moment: datetime) -> int:
+def to_ms(value: datetime) -> int:
     """Return milliseconds since the Unix epoch, the unit of every time in the API."""
-    return round(moment.timestamp() * 1000)
+    return round(value.timestamp() * 1000)
 
 
 def from_ms(milliseconds: int) -> datetime:

@@ -30,9 +30,9 @@ class LaunchbayError(Exception):
 
     code = "InternalError"
 
-    def __init__(self, *sentences: str, code: str | None = None) -> None:
-        super().__init__(" ".join(sentences))
-        self.sentences: tuple[str, ...] = sentences
+    def __init__(self, *messages: str, code: str | None = None) -> None:
+        super().__init__(" ".join(messages))
+        self.messages: tuple[str, ...] = messages
         if code is not None:
             self.code = code
 
@@ -98,8 +98,8 @@ class TooManyRequests(LaunchbayError):
 
     code = "TooManyRequests"
 
-    def __init__(self, *sentences: str, retry_after_s: int) -> None:
-        super().__init__(*sentences)
+    def __init__(self, *messages: str, retry_after_s: int) -> None:
+        super().__init__(*messages)
         self.retry_after_s = retry_after_s
 
 
@@ -114,8 +114,8 @@ class Unavailable(LaunchbayError):
 
     code = "Unavailable"
 
-    def __init__(self, *sentences: str, code: str | None = None, retry_after_s: int = 2) -> None:
-        super().__init__(*sentences, code=code)
+    def __init__(self, *messages: str, code: str | None = None, retry_after_s: int = 2) -> None:
+        super().__init__(*messages, code=code)
         self.retry_after_s = retry_after_s
 
 
@@ -131,23 +131,23 @@ class ExpressionError(LaunchbayError):
     code = "ExpressionError"
 
 
-class OutgoingFailed(LaunchbayError):
+class EgressFailed(LaunchbayError):
     """An outgoing HTTP exchange did not come about. `retryable` is False where another attempt cannot help."""
 
     code = "OutgoingFailed"
 
-    def __init__(self, *sentences: str, retryable: bool = True) -> None:
-        super().__init__(*sentences)
+    def __init__(self, *messages: str, retryable: bool = True) -> None:
+        super().__init__(*messages)
         self.retryable = retryable
 
 
-class AddressRefused(OutgoingFailed):
+class AddressRefused(EgressFailed):
     """The address rules forbid the target of an outgoing connection (quality.md §3)."""
 
     code = "AddressRefused"
 
-    def __init__(self, *sentences: str) -> None:
-        super().__init__(*sentences, retryable=False)
+    def __init__(self, *messages: str) -> None:
+        super().__init__(*messages, retryable=False)
 
 
 class ActionFailed(LaunchbayError):
@@ -155,8 +155,8 @@ class ActionFailed(LaunchbayError):
 
     code = "ActionFailed"
 
-    def __init__(self, *sentences: str, retryable: bool = True) -> None:
-        super().__init__(*sentences)
+    def __init__(self, *messages: str, retryable: bool = True) -> None:
+        super().__init__(*messages)
         self.retryable = retryable
 
 

@@ -35,8 +35,8 @@ HEADER_BYTES = 32 * KIB
 HEADER_LINES = 100
 HEADER_READ_S = 10.0
 BODY_READ_S = 30.0
-ANSWER_STALL_S = 30.0  # a client that takes less than ANSWER_STALL_BYTES of a waiting answer meanwhile is cut off
-ANSWER_STALL_BYTES = 32 * KIB
+RESPONSE_STALL_S = 30.0  # a client that takes less than ANSWER_STALL_BYTES of a waiting answer meanwhile is cut off
+RESPONSE_STALL_BYTES = 32 * KIB
 LINGER_S = 2.0  # between a refusal and the end of the connection, so that the refusal is read
 KEEP_ALIVE_IDLE_S = 75
 PIPELINED_REQUESTS = 64  # waiting on one connection
@@ -61,15 +61,15 @@ JOB_OUTPUTS_SHOWN_BYTES = 1 * MIB  # of all steps of one job together
 EVENT_STREAMS_PER_USER = 20  # open at the same time, in one process
 EVENT_STREAMS = 1_000  # of one process
 EVENTS_CHUNK = 500  # that one look brings
-EVENT_LOOK_PAUSE_S = 0.05  # between two looks of a stream, however often it is notified
+EVENT_POLL_PAUSE_S = 0.05  # between two looks of a stream, however often it is notified
 EVENT_HEARTBEAT_S = 15.0
-EVENTS_KEPT_DAYS = 7
+EVENT_RETENTION_DAYS = 7
 
 # Organizations whose waiting work a process remembers to have counted.
-BACKLOGS_KNOWN = 10_000
+QUOTAS_CACHED = 10_000
 
 # History that is thrown away by age.
-JOBS_KEPT = 100  # the last ones of an instance stay, however old they are
+JOBS_RETAINED = 100  # the last ones of an instance stay, however old they are
 
 # Running workflows.
 STEP_RETRIES_MAX = 100
@@ -90,7 +90,7 @@ SERVICE_LAUNCH_S = 600.0  # a launch that needs signals of a service whose own l
 WAIT_LONGEST_S = 7 * 24 * 3600.0
 
 WAITING_JOBS = 10_000  # of one worker, beside those that work: they wait for people or for time to pass
-SLOT_LENT_FROM_S = 1.0  # a shorter pause is not worth it
+SLOT_RELEASED_FROM_S = 1.0  # a shorter pause is not worth it
 
 # Approvals.
 APPROVAL_TEXT_CHARS = 4_000
@@ -103,13 +103,13 @@ APPROVALS_PENDING = 10_000  # of one organization
 # Programs that actions start on this server.
 PROGRAM_S = 3_600.0  # without a timeout of its own
 PROGRAM_LONGEST_S = 24 * 3_600.0
-PROGRAM_KEPT_BYTES = 64 * KIB  # of the end of each of its streams
+PROGRAM_OUTPUT_BYTES = 64 * KIB  # of the end of each of its streams
 PROGRAM_EVENT_CHARS = 4 * MIB  # of one event that Ansible tells, a line of JSON
-KEPT_DOCUMENT_BYTES = 16 * MIB  # that a step keeps beyond its job, such as the state of OpenTofu
-KEPT_MODULE_BYTES = 4 * MIB  # of it, for a module
+STEP_DOCUMENT_BYTES = 16 * MIB  # that a step keeps beyond its job, such as the state of OpenTofu
+TOFU_MODULE_BYTES = 4 * MIB  # of it, for a module
 TOFU_GRACE_S = 30.0  # to bring what is under way to an end, so that the state tells of it
-KEPT_NAME_CHARS = 100
-TAKE_DOWN_S = 3_600.0  # for what one such document tells of
+DOCUMENT_NAME_CHARS = 100
+TEARDOWN_S = 3_600.0  # for what one such document tells of
 ARCHIVE_FETCH_S = 300.0
 ARCHIVE_BYTES = 32 * MIB
 ARCHIVE_UNPACKED_BYTES = 256 * MIB
@@ -129,22 +129,22 @@ MAIL_TEXT_CHARS = 1 * MIB
 NOTIFICATION_BYTES = 64 * KIB  # that webhooks are told by one step
 
 # Outgoing HTTP of actions.
-OUTGOING_BODY_BYTES = 8 * MIB
-OUTGOING_TIMEOUT_S = 60.0
-OUTGOING_TIMEOUT_LONGEST_S = 3600.0
-OUTGOING_REDIRECTS = 5
-OUTGOING_CONNECT_S = 10.0  # for one address of a host
-OUTGOING_ADDRESSES = 16  # addresses of one host that are tried
-OUTGOING_CONNECTIONS = 200  # at the same time, of one process
-OUTGOING_URL_CHARS = 8_192
+EGRESS_BODY_BYTES = 8 * MIB
+EGRESS_TIMEOUT_S = 60.0
+EGRESS_TIMEOUT_LONGEST_S = 3600.0
+EGRESS_REDIRECTS = 5
+EGRESS_CONNECT_S = 10.0  # for one address of a host
+EGRESS_ADDRESSES = 16  # addresses of one host that are tried
+EGRESS_CONNECTIONS = 200  # at the same time, of one process
+EGRESS_URL_CHARS = 8_192
 
 # Webhooks.
 WEBHOOKS_PER_ORGANIZATION = 50
 WEBHOOK_URL_CHARS = 2_048
-WEBHOOK_SECRET_LEAST_BYTES = 16
+WEBHOOK_SECRET_MIN_BYTES = 16
 WEBHOOK_SECRET_BYTES = 1_024
 WEBHOOK_TIMEOUT_S = 10.0  # for one attempt
-WEBHOOK_ANSWER_BYTES = 64 * KIB
+WEBHOOK_RESPONSE_BYTES = 64 * KIB
 WEBHOOKS_AT_ONCE = 40  # requests under way, in one process
 WEBHOOK_AT_ONCE = 4  # of them to one webhook
 WEBHOOK_RETRY_FIRST_S = 5.0
@@ -167,7 +167,7 @@ RELEASE_S = 600.0  # for all machines of an instance at its end, beside the time
 
 # Commands on machines.
 COMMAND_S = 24 * 3_600.0  # for one command on one machine, where the manifest says nothing
-COMMAND_KEPT_BYTES = 256 * KIB  # of stdout and stderr each, for the result; the middle of more is left out
+COMMAND_RESULT_BYTES = 256 * KIB  # of stdout and stderr each, for the result; the middle of more is left out
 COMMAND_OUTPUT_BYTES = 1024 * MIB  # that one command may write; it is ended beyond, for its machine's disk
 COMMAND_SHOWN_AT_ONCE_BYTES = 256 * KIB  # of output between two looks at it; the rest of more is passed over
 COMMAND_STOP_S = 5.0  # between asking a command to end and ending it
@@ -191,12 +191,12 @@ STEP_LOG_BYTES = 4 * MIB  # the same
 # Clouds and containers.
 CLOUD_CALLS = 8  # under way at the same time, in one process
 CLOUD_CALL_S = 30.0  # for one answer
-CLOUD_ANSWER_BYTES = 32 * MIB
+CLOUD_RESPONSE_BYTES = 32 * MIB
 CLOUD_START_S = 600.0  # until a machine runs and lets us in, where no policy says otherwise
 CLOUD_START_LONGEST_S = 3_600.0
 ENGINE_CALLS = 8  # for the containers of one step, at the same time
 ENGINE_CALL_S = 60.0  # for one answer of a container engine
-ENGINE_ANSWER_BYTES = 32 * MIB
+ENGINE_RESPONSE_BYTES = 32 * MIB
 SWEEP_S = 900.0  # for one round of the sweep of strays
 SWEEP_RELEASE_S = 40.0  # for one machine; its instance takes no job meanwhile
 
@@ -209,7 +209,7 @@ POOL_RESOURCES = 1_000  # of one static pool
 POOL_WAITING = 200  # holders that wait for a resource of one pool
 POOL_WAIT_LONGEST_S = 300
 VAULT_ENTRIES = 1_000  # key pairs and secrets of one vault
-SECRET_LEAST_CHARS = 6
+SECRET_MIN_CHARS = 6
 SECRET_BYTES = 64 * KIB  # of one named secret
 PRIVATE_KEY_BYTES = 16 * KIB
 COMMAND_REPORTS = 1_000  # intermediate results that one command's answer holds; the newest are kept
@@ -224,7 +224,7 @@ PASSWORD_VERIFICATIONS_WAITING = 64
 VERIFIED_CREDENTIALS = 10_000
 VERIFIED_CREDENTIALS_S = 300.0
 THROTTLED_KEYS = 20_000
-GRANTS_KEPT = 10_000  # parsed grants, one per user and organization
+GRANTS_CACHED = 10_000  # parsed grants, one per user and organization
 SESSION_TOKEN_BYTES = 4 * KIB
 SESSIONS_VERIFIED = 10_000
 REFRESH_TOKENS_SUSPICIOUS = 5  # more than this in an hour is a security event
@@ -240,9 +240,9 @@ AUDIT_DOCUMENT_BYTES = 64 * KIB  # of what was before or after; beyond it, a fin
 # Sign-in through an OpenID Connect provider.
 OPENID_ATTEMPT_S = 600
 OPENID_TIMEOUT_S = 10.0  # for one question to the provider
-OPENID_ANSWER_BYTES = 256 * KIB
+OPENID_RESPONSE_BYTES = 256 * KIB
 OPENID_METADATA_S = 3_600.0  # that its metadata and keys are kept
-OPENID_KEYS_AGAIN_S = 60.0  # between two looks for a key that is not known
+OPENID_KEYS_REFRESH_S = 60.0  # between two looks for a key that is not known
 OPENID_LEEWAY_S = 60  # between its clock and ours
 OPENID_SUBJECT_CHARS = 255
 

@@ -18,7 +18,7 @@ from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.manifest.scaling import component_at
 from launchbay.manifest.v1 import inner_name
 from launchbay.model.environment import EnvironmentView
-from launchbay.model.instance import InstanceEvent, InstanceStatus, move, sources
+from launchbay.model.instance import InstanceEvent, InstanceStatus, sources, transition
 from launchbay.model.job import JobStatus, Plan, step_path, workflow_path
 from launchbay.model.types import Type
 from launchbay.model.values import CoercionError, coerce, coerce_text
@@ -211,13 +211,13 @@ async def accept(
         name=plan.workflow,
         owner_id=owner_id,
         prior_status=plan.prior_status,
-        status=move(InstanceStatus(plan.prior_status), accepting_event(plan)),
+        status=transition(InstanceStatus(plan.prior_status), accepting_event(plan)),
         **job_columns(plan, manifest),
     )
     return None if queued is None else job_id
 
 
-def traced(plan: Plan) -> Plan:
+def with_trace(plan: Plan) -> Plan:
     """Return the plan with the trace that the running code belongs to."""
     parent = trace_parent.get()
     return msgspec.structs.replace(plan, trace=parent) if parent else plan
@@ -227,12 +227,12 @@ def job_columns(plan: Plan, manifest: CompiledManifest) -> dict[str, Any]:
     """Return the columns of a new job that follow from its plan."""
     return {
         "job_status": JobStatus.EXECUTING.value,
-        "plan": traced(plan).to_text(),
+        "plan": with_trace(plan).to_text(),
         "steps": msgspec.json.encode(planned_steps(manifest, plan)).decode(),
     }
 
 
-def view_of(environment: Environment) -> EnvironmentView:
+def environment_view(environment: Environment) -> EnvironmentView:
     """Return what the environment offers now, to be kept with the instance."""
     offered = msgspec.json.decode(environment.properties)
     return EnvironmentView(
@@ -242,7 +242,7 @@ def view_of(environment: Environment) -> EnvironmentView:
     )
 
 
-KEPT = 256  # a compiled manifest of 500 lines takes about 1 MB
+CACHED_MANIFESTS = 256  # a compiled manifest of 500 lines takes about 1 MB
 INLINE_CHARS = 16 * KIB  # takes a few milliseconds
 T = TypeVar("T")
 
@@ -250,9 +250,9 @@ T = TypeVar("T")
 class CompiledManifests:
     """The most recently used compiled manifests of a process."""
 
-    def __init__(self, compile_manifest: Callable[[bytes], CompiledManifest], kept: int = KEPT) -> None:
+    def __init__(self, compile_manifest: Callable[[bytes], CompiledManifest], capacity: int = CACHED_MANIFESTS) -> None:
         self._compile = compile_manifest
-        self._kept = kept
+        self._capacity = capacity
         self._by_version: OrderedDict[tuple[str, int], CompiledManifest] = OrderedDict()
 
     async def get(self, connection: Connection, application_id: str, version: int) -> CompiledManifest:
@@ -264,16 +264,16 @@ class CompiledManifests:
         key = (application_id, version)
         compiled = self._by_version.get(key)
         if compiled is None:
-            content = await applications.content(connection, application_id=application_id, version=version)
+            content = await applications.get_manifest(connection, application_id=application_id, version=version)
             if content is None:
                 raise Conflict("The application was deleted at the same moment.")
-            compiled = self._by_version[key] = await unhurried(self._compile, content)
-            if len(self._by_version) > self._kept:
+            compiled = self._by_version[key] = await off_loop_if_large(self._compile, content)
+            if len(self._by_version) > self._capacity:
                 self._by_version.popitem(last=False)
         self._by_version.move_to_end(key)
         return compiled
 
 
-async def unhurried(read: Callable[[bytes], T], text: str) -> T:
+async def off_loop_if_large(read: Callable[[bytes], T], text: str) -> T:
     """Return what `read` makes of a manifest text; a long one is read in a thread, so that nobody else waits for it."""
     return read(text.encode()) if len(text) <= INLINE_CHARS else await asyncio.to_thread(read, text.encode())

@@ -34,7 +34,7 @@ async def world(database: Database, tmp_path: Path) -> World:
     sessions = SessionTokens(keys, clock, "launchbay", 3600)
     basic = BasicAuthentication(database, Passwords(), SignInThrottle(clock), clock)
     async with database.connection() as connection:
-        ann = await users.by_id(connection, id=await make_user(connection, password_hash=PARAMETERS.hash("pw")))
+        ann = await users.get(connection, id=await make_user(connection, password_hash=PARAMETERS.hash("pw")))
     assert ann is not None
     return World(Authenticator(basic, sessions), "Bearer " + (await sessions.issue(ann)).token)
 

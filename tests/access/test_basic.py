@@ -43,7 +43,7 @@ class World:
         self.clock = HandClock()
         self.passwords = CountingPasswords()
         self.basic = BasicAuthentication(database, self.passwords, SignInThrottle(self.clock), self.clock)
-        self.lookups = Lookups(self.basic.forget)
+        self.lookups = Lookups(self.basic.invalidate)
 
     async def sign_in(self, password: str = PASSWORD, address: str = HOME, email: str = EMAIL) -> Actor:
         return await self.basic.authenticate(BasicCredentials(email, password), address)
@@ -51,7 +51,7 @@ class World:
     async def use(self, actor: Actor) -> str:
         """Make a request as this caller."""
         async with self.database.connection() as connection:
-            return (await self.lookups.on(connection, actor).caller()).id
+            return (await self.lookups.bind(connection, actor).caller()).id
 
     async def set_password(self, password: str) -> None:
         async with self.database.connection() as connection:
@@ -93,7 +93,7 @@ async def test_unknown_disabled_and_passwordless_accounts_are_refused_alike_afte
     for email in ("unknown@example.org", "invited@example.org", "disabled@example.org", EMAIL):
         with pytest.raises(NotAuthenticated) as caught:
             await world.sign_in("wrong" if email == EMAIL else PASSWORD, email=email)
-        answers.add(caught.value.sentences)
+        answers.add(caught.value.messages)
     assert len(answers) == 1
     assert world.passwords.verified == 4
 
@@ -154,7 +154,7 @@ async def test_a_hash_of_older_parameters_is_renewed_at_sign_in_and_ends_no_sess
         await users.set_password(connection, id=world.ann, password_hash=old)
     actor = await world.sign_in()
     async with world.database.connection() as connection:
-        row = await users.credentials(connection, email=EMAIL)
+        row = await users.get_credentials(connection, email=EMAIL)
     assert row is not None
     assert row.password_hash is not None
     assert row.password_hash.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
@@ -214,4 +214,4 @@ async def test_a_database_that_is_away_counts_no_attempt_and_keeps_no_task(world
     for number in range(20):
         with pytest.raises(Unavailable):
             await world.sign_in(f"any {number}")
-    assert not world.basic._under_way
+    assert not world.basic._in_flight

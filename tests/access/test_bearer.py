@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from launchbay.auth.lookup import Lookups
 from launchbay.auth.permissions import Method
-from launchbay.auth.secret_key import SealBroken, SecretKey, read_secret_key
+from launchbay.auth.secret_key import SecretKey, UnsealFailed, read_secret_key
 from launchbay.auth.tokens import KeyRing, SessionTokens
 from launchbay.errors import NotAuthenticated
 from launchbay.ids import new_id
@@ -66,7 +66,7 @@ class World:
 async def world(database: Database, tmp_path: Path) -> World:
     async with database.connection() as connection:
         ann_id = await make_user(connection)
-        ann = await users.by_id(connection, id=ann_id)
+        ann = await users.get(connection, id=ann_id)
     assert ann is not None
     return World(database, ann, read_secret_key(tmp_path / "secret.key"), HandClock())
 
@@ -78,7 +78,7 @@ async def test_a_session_token_names_its_caller(world: World) -> None:
     assert (actor.method, actor.stamp, actor.address) == (Method.BEARER, None, "198.51.100.7")
     assert session.expires_in_s == LIFETIME_S
     async with world.database.connection() as connection:
-        assert (await Lookups(print).on(connection, actor).caller()) == world.ann
+        assert (await Lookups(print).bind(connection, actor).caller()) == world.ann
 
 
 async def test_a_session_token_says_who_and_how_long_and_nothing_about_permissions(world: World) -> None:
@@ -189,12 +189,12 @@ async def test_unknown_key_ids_cause_one_query_in_five_seconds_whoever_sends_the
 async def test_keys_are_sealed_in_the_database_and_another_secret_key_does_not_open_them(world: World) -> None:
     await world.token()
     stranger = World(world.database, world.ann, SecretKey(b"x" * 32), world.clock)
-    with pytest.raises(SealBroken):
+    with pytest.raises(UnsealFailed):
         await stranger.token()
 
 
 async def test_everything_that_only_looks_like_a_session_token_is_refused(world: World) -> None:
-    forger = Forger(await world.token(), (await world.keys.signing()).key)
+    forger = Forger(await world.token(), (await world.keys.signing_key()).key)
     assert await world.accepts(forger.good), "the good token is good"
     assert await world.accepts(forger.signed(forger.header)), "what the forgeries are made from is good too"
     forged = forger.headers() | forger.keys() | forger.claim_sets() | forger.shapes()

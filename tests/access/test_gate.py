@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.auth import permissions
-from launchbay.auth.gate import EVERYTHING, NOTHING, Entry, Grants, RoleGrants, decide, explain, read_role_text
+from launchbay.auth.gate import ALL_GRANTS, NO_GRANTS, Entry, Grants, RoleGrants, decide, explain, read_role_text
 from launchbay.auth.permissions import Permission, Resource, parse_pattern
 
 
@@ -65,9 +65,9 @@ def test_one_permission_does_not_stand_for_another() -> None:
 
 @pytest.mark.parametrize("permission", Permission)
 def test_the_administrator_may_do_everything_and_nobody_nothing(permission: Permission) -> None:
-    everything = Grants((RoleGrants("Administrator", EVERYTHING),))
+    everything = Grants((RoleGrants("Administrator", ALL_GRANTS),))
     assert decide(everything, permission, (SHOP, PROD)).allowed
-    assert not decide(NOTHING, permission, (SHOP, PROD)).allowed
+    assert not decide(NO_GRANTS, permission, (SHOP, PROD)).allowed
 
 
 def test_explain_names_the_pattern_that_decided() -> None:
@@ -83,7 +83,7 @@ def test_explain_says_what_is_missing() -> None:
     assert f"{first} /environments/prod" in sentence
     assert "role 'role 2' has 'CreateInstance: [/applications/y]', which does not cover /applications/shop" in sentence
     assert explain(grants, Permission.READ, (SHOP,))[1] == "No role held names Read. Roles held: 'role 1', 'role 2'."
-    assert "Roles held: none" in explain(NOTHING, Permission.READ, (SHOP,))[1]
+    assert "Roles held: none" in explain(NO_GRANTS, Permission.READ, (SHOP,))[1]
 
 
 def test_an_explanation_stays_short_however_many_entries_there_are() -> None:

@@ -31,7 +31,7 @@ class World:
         self.lookups = Lookups(self.forgotten.append)
 
     def on(self, connection: Connection, stamp: int | None = None) -> Lookup:
-        return self.lookups.on(connection, actor_for(self.ann, stamp))
+        return self.lookups.bind(connection, actor_for(self.ann, stamp))
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ async def test_an_object_of_a_foreign_organization_is_refused_as_not_allowed(wor
     async with world.database.transaction() as connection:
         await give_role(connection, world.home.id, world.ann, READ_ALL)
         # Not even an assignment there counts, without membership.
-        await users.assign(connection, role_ids=[world.foreign.administrator_role], user_id=world.ann)
+        await users.assign_role(connection, role_ids=[world.foreign.administrator_role], user_id=world.ann)
         with pytest.raises(NotAllowed):
             await get(world.on(connection), noun, world.foreign)
 
@@ -129,7 +129,7 @@ async def test_a_changed_role_counts_for_the_next_request_and_costs_one_query_on
     async with counting(world.database) as connection:
         await world.on(connection).application(world.home.application, READ)
         async with world.database.connection() as other:
-            await users.update(other, id=role, name="role", permissions="- Read: [/services/*]")
+            await users.update_role(other, id=role, name="role", permissions="- Read: [/services/*]")
         before = connection.counts["statements"]
         with pytest.raises(NotAllowed):
             await world.on(connection).application(world.home.application, READ)
@@ -146,11 +146,11 @@ async def test_what_is_taken_away_is_gone_with_the_next_request(world: World, ch
     async with world.database.connection() as connection:
         await world.on(connection).instance(world.home.instance, READ)
         if change == "revoke":
-            await users.roles_revoke(connection, role_ids=[role], user_id=world.ann)
+            await users.revoke_role(connection, role_ids=[role], user_id=world.ann)
         elif change == "leave":
             await users.leave_organization(connection, organization_id=world.home.id, user_id=world.ann)
         else:
-            await users.roles_delete(connection, id=role)
+            await users.delete_role(connection, id=role)
         with pytest.raises(NotAllowed):
             await world.on(connection).instance(world.home.instance, READ)
 
@@ -171,7 +171,7 @@ async def test_grants_seen_in_a_transaction_that_fails_are_given_to_nobody_later
 
     async def failing() -> None:
         async with world.database.transaction() as connection:
-            await users.update(connection, id=role, name="role", permissions=READ_ALL)
+            await users.update_role(connection, id=role, name="role", permissions=READ_ALL)
             await world.on(connection).application(world.home.application, READ)
             raise ZeroDivisionError
 
@@ -179,7 +179,7 @@ async def test_grants_seen_in_a_transaction_that_fails_are_given_to_nobody_later
         await failing()
     async with world.database.connection() as connection:
         # Another change: with a counted stamp it would now reach the number that the failed transaction had.
-        await users.update(connection, id=role, name="role", permissions="- Read: [/services/*]")
+        await users.update_role(connection, id=role, name="role", permissions="- Read: [/services/*]")
         with pytest.raises(NotAllowed):
             await world.on(connection).application(world.home.application, READ)
 
@@ -208,7 +208,7 @@ async def test_a_deleted_user_is_no_caller_any_more(world: World) -> None:
 
 async def test_a_new_password_ends_what_was_verified_under_the_old_one(world: World) -> None:
     async with world.database.connection() as connection:
-        row = await users.credentials(connection, email="ann@example.org")
+        row = await users.get_credentials(connection, email="ann@example.org")
         assert row is not None
         assert (await world.on(connection, row.access_stamp).caller()).id == world.ann
         await users.set_password(connection, id=world.ann, password_hash="another")
@@ -221,7 +221,7 @@ async def test_a_new_password_ends_what_was_verified_under_the_old_one(world: Wo
 async def test_a_renewed_hash_ends_nothing(world: World) -> None:
     async with world.database.connection() as connection:
         await users.set_password(connection, id=world.ann, password_hash="old")
-        row = await users.credentials(connection, email="ann@example.org")
+        row = await users.get_credentials(connection, email="ann@example.org")
         assert row is not None
         assert await users.renew_hash(connection, id=world.ann, password_hash="new", old_hash="old") == 1
         await world.on(connection, row.access_stamp).caller()
@@ -231,7 +231,7 @@ async def test_a_renewed_hash_ends_nothing(world: World) -> None:
 async def test_an_administrator_may_do_everything_although_the_stored_text_says_nothing(world: World) -> None:
     async with world.database.connection() as connection:
         await connection.execute("UPDATE roles SET permissions = ''")
-        await users.assign(connection, role_ids=[world.home.administrator_role], user_id=world.ann)
+        await users.assign_role(connection, role_ids=[world.home.administrator_role], user_id=world.ann)
         for permission in Permission:
             await world.on(connection).instance(world.home.instance, permission, workflow="destroy")
 

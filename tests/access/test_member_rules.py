@@ -1,6 +1,6 @@
 import pytest
 
-from launchbay.auth.gate import EVERYTHING, NOTHING, Grants, RoleGrants, can_evict, can_manage_roles, read_role_text
+from launchbay.auth.gate import ALL_GRANTS, NO_GRANTS, Grants, RoleGrants, can_evict, can_manage_roles, read_role_text
 from launchbay.store.users import leaves_no_administrator
 
 
@@ -8,14 +8,14 @@ def holding(text: str) -> Grants:
     return Grants((RoleGrants("role", read_role_text(text)),))
 
 
-ADMINISTRATOR = Grants((RoleGrants("Administrator", EVERYTHING),))
+ADMINISTRATOR = Grants((RoleGrants("Administrator", ALL_GRANTS),))
 
 
 @pytest.mark.parametrize(
     ("grants", "manages", "evicts"),
     [
         (ADMINISTRATOR, True, True),
-        (NOTHING, False, False),
+        (NO_GRANTS, False, False),
         (holding("- ManageRoles: [/users/*]"), True, False),
         (holding("- ManageUsers: [/users/*]"), False, True),
         (holding("- ManageUsers: [/users/bob]\n- ManageRoles: [/users/eve]"), False, True),

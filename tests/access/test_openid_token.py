@@ -8,9 +8,9 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 
-from launchbay.auth.openid import ProviderMetadata, verified_claims
+from launchbay.auth.openid import ProviderMetadata, verify_claims
 from launchbay.egress.addresses import Allowlist
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.errors import NotAuthenticated, Unavailable
 from tests.clocks import HandClock
 from tests.outgoing.loopback import LoopbackServer, answer, loopback_server
@@ -29,11 +29,11 @@ class Bench:
         self.server = server
         self.issuer = server.url("").rstrip("/")
         self.clock = HandClock()
-        self.metadata = ProviderMetadata(self.issuer, OutgoingHttp(Allowlist.parse("127.0.0.1")), self.clock)
-        self.tell()
+        self.metadata = ProviderMetadata(self.issuer, EgressClient(Allowlist.parse("127.0.0.1")), self.clock)
+        self.notify()
         self.sign_with(KEY, CURVE)
 
-    def tell(self, **changes: Any) -> None:
+    def notify(self, **changes: Any) -> None:
         """Let the provider say this of itself."""
         document = {
             "issuer": self.issuer,
@@ -67,7 +67,7 @@ class Bench:
         return jwt.encode(header, present, key, algorithms=[algorithm])
 
     async def claims(self, token: object) -> dict[str, Any]:
-        return await verified_claims(token, self.metadata, CLIENT, NONCE, self.clock)
+        return await verify_claims(token, self.metadata, CLIENT, NONCE, self.clock)
 
     def key_requests(self) -> int:
         return len([received for received in self.server.received if received.target == "/keys"])
@@ -185,7 +185,7 @@ async def test_a_key_that_the_provider_withdraws_is_forgotten(bench: Bench) -> N
     ids=str,
 )
 async def test_a_provider_that_tells_nonsense_is_not_used(bench: Bench, changes: dict[str, Any]) -> None:
-    bench.tell(**changes)
+    bench.notify(**changes)
     with pytest.raises(Unavailable):
         await bench.metadata.endpoints()
 

@@ -39,9 +39,9 @@ async def test_a_stored_text_that_is_no_hash_matches_nothing() -> None:
 async def test_a_hash_of_other_parameters_is_outdated_but_verifies() -> None:
     passwords = Passwords()
     old = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("pw")
-    assert passwords.outdated(old)
+    assert passwords.needs_rehash(old)
     assert await passwords.verify(old, "pw")
-    assert not passwords.outdated(await passwords.hash("pw"))
+    assert not passwords.needs_rehash(await passwords.hash("pw"))
 
 
 @pytest.mark.anyio

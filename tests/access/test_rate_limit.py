@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.auth.throttle import Buckets, RateLimits
+from launchbay.auth.throttle import RateLimits, TokenBuckets
 from launchbay.errors import TooManyRequests
 from tests.clocks import HandClock
 
@@ -16,7 +16,7 @@ from tests.clocks import HandClock
 )
 def test_in_no_span_of_time_is_more_given_than_rate_and_burst(per_s: int, burst: int, pauses: list[float]) -> None:
     clock = HandClock()
-    buckets = Buckets(per_s, burst, clock)
+    buckets = TokenBuckets(per_s, burst, clock)
     given_at = []
     for pause in pauses:
         clock.advance(pause)
@@ -30,7 +30,7 @@ def test_in_no_span_of_time_is_more_given_than_rate_and_burst(per_s: int, burst:
 @given(st.integers(1, 50), st.integers(1, 30), st.integers(1, 100))
 def test_who_keeps_to_the_rate_is_never_refused(per_s: int, burst: int, count: int) -> None:
     clock = HandClock()
-    buckets = Buckets(per_s, burst, clock)
+    buckets = TokenBuckets(per_s, burst, clock)
     for _ in range(count):
         assert buckets.take("k") == 0
         clock.advance(1 / per_s + 1e-9)
@@ -39,7 +39,7 @@ def test_who_keeps_to_the_rate_is_never_refused(per_s: int, burst: int, count: i
 @given(st.integers(1, 50), st.integers(1, 30))
 def test_the_wait_that_is_told_is_enough_and_not_too_long(per_s: int, burst: int) -> None:
     clock = HandClock()
-    buckets = Buckets(per_s, burst, clock)
+    buckets = TokenBuckets(per_s, burst, clock)
     for _ in range(burst):
         assert buckets.take("k") == 0
     wait_s = buckets.take("k")
@@ -49,14 +49,14 @@ def test_the_wait_that_is_told_is_enough_and_not_too_long(per_s: int, burst: int
 
 
 def test_keys_have_nothing_to_do_with_each_other() -> None:
-    buckets = Buckets(1, 1, HandClock())
+    buckets = TokenBuckets(1, 1, HandClock())
     assert buckets.take("a") == 0
     assert buckets.take("b") == 0
     assert buckets.take("a") > 0
 
 
 def test_memory_is_bounded_and_keeps_those_that_were_used_last() -> None:
-    buckets = Buckets(1, 1, HandClock(), capacity=10)
+    buckets = TokenBuckets(1, 1, HandClock(), capacity=10)
     for number in range(1000):
         buckets.take(str(number))
     assert len(buckets) == 10
@@ -65,7 +65,7 @@ def test_memory_is_bounded_and_keeps_those_that_were_used_last() -> None:
 
 
 def test_zero_is_no_limit_and_remembers_nobody() -> None:
-    buckets = Buckets(0, 0, HandClock())
+    buckets = TokenBuckets(0, 0, HandClock())
     assert all(buckets.take("k") == 0 for _ in range(1000))
     assert len(buckets) == 0
 

@@ -4,7 +4,7 @@ import pytest
 
 from launchbay.auth.audit import LoggedSecurityEvents, SecurityEvent, SecurityEventKind
 from launchbay.auth.throttle import AddressThrottle
-from launchbay.auth.tokens import Blocked, Generated, RefreshTokens, Verdict, verdict
+from launchbay.auth.tokens import GeneratedToken, GenerationBlocked, RefreshTokens, Verdict, judge_rate
 from launchbay.errors import NotAuthenticated, NotFound, TooManyRequests
 from launchbay.store import users
 from launchbay.store import users as stored
@@ -25,13 +25,13 @@ class World:
     def report(self, event: SecurityEvent) -> None:
         self.events.append(event)
 
-    async def generate(self, user_id: str | None = None) -> Generated | Blocked:
+    async def generate(self, user_id: str | None = None) -> GeneratedToken | GenerationBlocked:
         async with self.database.transaction() as connection:
             return await self.tokens.generate(connection, user_id or self.ann, "build server")
 
-    async def token(self) -> Generated:
+    async def token(self) -> GeneratedToken:
         generated = await self.generate()
-        assert isinstance(generated, Generated)
+        assert isinstance(generated, GeneratedToken)
         return generated
 
     async def redeem(self, token: str, address: str = HOME) -> str:
@@ -81,12 +81,12 @@ async def test_the_list_shows_what_can_be_used_newest_first_and_when_it_was_used
     first, second = await world.token(), await world.token()
     await world.redeem(first.token)
     async with world.database.connection() as connection:
-        shown = await world.tokens.of_user(connection, world.ann)
+        shown = await world.tokens.list_by_user(connection, world.ann)
         assert {row.id for row in shown} == {first.row.id, second.row.id}
         assert {row.id: row.last_used_at is not None for row in shown} == {first.row.id: True, second.row.id: False}
         assert {row.label for row in shown} == {"build server"}
         await world.tokens.revoke(connection, world.ann, first.row.id)
-        assert [row.id for row in await world.tokens.of_user(connection, world.ann)] == [second.row.id]
+        assert [row.id for row in await world.tokens.list_by_user(connection, world.ann)] == [second.row.id]
 
 
 async def test_a_revoked_token_is_refused_and_others_go_on(world: World) -> None:
@@ -114,9 +114,9 @@ async def test_an_expired_token_is_refused_and_deleted_a_day_later(world: World)
     await world.run("UPDATE refresh_tokens SET expires_at = now()")
     assert await world.refuses(token)
     async with world.database.connection() as connection:
-        assert await stored.forget_expired(connection, count=9) == 0
+        assert await stored.delete_expired_refresh_tokens(connection, count=9) == 0
         await world.run("UPDATE refresh_tokens SET expires_at = now() - interval '25 hours'")
-        assert await stored.forget_expired(connection, count=9) == 1
+        assert await stored.delete_expired_refresh_tokens(connection, count=9) == 1
 
 
 async def test_a_disabled_user_redeems_and_generates_nothing(world: World) -> None:
@@ -164,19 +164,19 @@ async def test_good_tokens_never_slow_an_address_down(world: World) -> None:
     ],
 )
 def test_the_sixth_token_of_an_hour_is_an_event_and_the_eleventh_is_refused(recent: int, expected: Verdict) -> None:
-    assert verdict(recent) is expected
+    assert judge_rate(recent) is expected
 
 
 async def test_ten_tokens_an_hour_then_a_block_of_a_quarter_of_an_hour(world: World) -> None:
     made = [await world.generate() for _ in range(10)]
-    assert all(isinstance(generated, Generated) for generated in made)
+    assert all(isinstance(generated, GeneratedToken) for generated in made)
     assert [event.kind for event in world.events] == [SecurityEventKind.MANY_REFRESH_TOKENS] * 5
     refused = await world.generate()
-    assert isinstance(refused, Blocked)
+    assert isinstance(refused, GenerationBlocked)
     assert refused.error().retry_after_s == 900
     assert world.events[-1].kind is SecurityEventKind.REFRESH_TOKENS_BLOCKED
     again = await world.generate()
-    assert isinstance(again, Blocked)
+    assert isinstance(again, GenerationBlocked)
     assert 890 < again.retry_after_s <= 900
     assert len(world.events) == 6, "a blocked user who goes on asking is not reported again and again"
 
@@ -188,7 +188,7 @@ async def test_a_block_is_of_one_user_and_does_not_touch_the_tokens_they_have(wo
     assert await world.redeem(token) == world.ann
     async with world.database.connection() as connection:
         bob = await make_user(connection, "bob@example.org")
-    assert isinstance(await world.generate(bob), Generated)
+    assert isinstance(await world.generate(bob), GeneratedToken)
 
 
 async def test_after_the_block_counting_starts_afresh(world: World) -> None:
@@ -197,7 +197,7 @@ async def test_after_the_block_counting_starts_afresh(world: World) -> None:
     await world.run("UPDATE refresh_tokens SET created_at = created_at - interval '16 minutes'")
     await world.run("UPDATE users SET tokens_blocked_until = tokens_blocked_until - interval '16 minutes'")
     made = [await world.generate() for _ in range(11)]
-    assert [isinstance(generated, Generated) for generated in made] == [True] * 10 + [False]
+    assert [isinstance(generated, GeneratedToken) for generated in made] == [True] * 10 + [False]
 
 
 async def test_tokens_older_than_an_hour_count_no_more_but_revoked_ones_do(world: World) -> None:
@@ -215,7 +215,7 @@ async def test_tokens_older_than_an_hour_count_no_more_but_revoked_ones_do(world
 
 async def test_simultaneous_requests_are_counted_one_after_the_other(world: World) -> None:
     made = await asyncio.gather(*(world.generate() for _ in range(20)))
-    assert sum(isinstance(generated, Generated) for generated in made) == 10
+    assert sum(isinstance(generated, GeneratedToken) for generated in made) == 10
 
 
 def test_logged_events_hold_what_happened(capsys: pytest.CaptureFixture[str]) -> None:

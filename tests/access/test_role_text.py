@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.auth.gate import ADMINISTRATOR_TEXT, EVERYTHING, GUEST_TEXT, Entry, read_role_text
+from launchbay.auth.gate import ADMINISTRATOR_TEXT, ALL_GRANTS, GUEST_TEXT, Entry, read_role_text
 from launchbay.auth.permissions import Pattern, Permission
 from launchbay.errors import BadRequest
 from launchbay.limits import ROLE_PATTERNS, ROLE_TEXT_BYTES
@@ -42,7 +42,7 @@ def test_environment_edit_is_another_spelling_of_edit_environment() -> None:
 
 
 def test_the_texts_of_the_built_in_roles_say_what_those_roles_allow() -> None:
-    assert read_role_text(ADMINISTRATOR_TEXT) == EVERYTHING
+    assert read_role_text(ADMINISTRATOR_TEXT) == ALL_GRANTS
     assert read_role_text(GUEST_TEXT) == (entry(Permission.READ, "/*"),)
 
 
@@ -86,7 +86,7 @@ def test_what_is_wrong_is_refused_with_line_and_column(text: str, message: str) 
 def test_all_errors_in_meaning_are_told_at_once() -> None:
     with pytest.raises(BadRequest) as caught:
         read_role_text("- Fly: []\n- Swim: [x]")
-    assert [sentence[:17] for sentence in caught.value.sentences] == [
+    assert [sentence[:17] for sentence in caught.value.messages] == [
         "Line 1, column 3:",
         "Line 2, column 3:",
         "Line 2, column 10",
@@ -96,8 +96,8 @@ def test_all_errors_in_meaning_are_told_at_once() -> None:
 def test_a_hundred_errors_are_counted_not_listed() -> None:
     with pytest.raises(BadRequest) as caught:
         read_role_text("- Fly: []\n" * 100)
-    assert len(caught.value.sentences) == 21
-    assert caught.value.sentences[-1] == "There are 80 more errors like these."
+    assert len(caught.value.messages) == 21
+    assert caught.value.messages[-1] == "There are 80 more errors like these."
 
 
 def test_a_text_beyond_its_bounds_is_refused() -> None:
@@ -122,7 +122,7 @@ def test_any_text_is_either_read_or_refused_cleanly(text: str) -> None:
     try:
         entries = read_role_text(text)
     except BadRequest as error:
-        first = error.sentences[0]
+        first = error.messages[0]
     else:
         first = "Line 0"
         assert all(isinstance(found, Entry) for found in entries)

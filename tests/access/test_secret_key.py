@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from launchbay.auth.secret_key import KeyFile, SealBroken, SecretKey, read_secret_key
+from launchbay.auth.secret_key import KeyFile, SecretKey, UnsealFailed, read_secret_key
 from launchbay.errors import CannotStart
 
 KEY = SecretKey(b"k" * 32)
@@ -25,9 +25,9 @@ def test_the_same_bytes_never_look_the_same_and_never_show() -> None:
 
 def test_another_purpose_or_key_opens_nothing() -> None:
     sealed = KEY.seal(b"private", "key 1")
-    with pytest.raises(SealBroken, match="key 2"):
+    with pytest.raises(UnsealFailed, match="key 2"):
         KEY.open(sealed, "key 2")
-    with pytest.raises(SealBroken, match="the key file that was in use"):
+    with pytest.raises(UnsealFailed, match="the key file that was in use"):
         SecretKey(b"o" * 32).open(sealed, "key 1")
 
 
@@ -36,9 +36,9 @@ def test_every_changed_byte_and_every_cut_is_noticed() -> None:
     for index in range(len(sealed)):
         changed = bytearray(sealed)
         changed[index] ^= 1
-        with pytest.raises(SealBroken):
+        with pytest.raises(UnsealFailed):
             KEY.open(bytes(changed), "key 1")
-        with pytest.raises(SealBroken):
+        with pytest.raises(UnsealFailed):
             KEY.open(sealed[:index], "key 1")
 
 
@@ -91,9 +91,9 @@ def test_a_directory_in_place_of_the_file_stops_the_start(tmp_path: Path) -> Non
 
 
 def test_the_same_bytes_can_be_sealed_alike_for_one_purpose() -> None:
-    sealed = KEY.seal_alike(b"private", "p")
-    assert sealed == KEY.seal_alike(b"private", "p")
-    assert len({sealed, KEY.seal_alike(b"privatf", "p"), KEY.seal_alike(b"private", "q")}) == 3
+    sealed = KEY.seal_deterministic(b"private", "p")
+    assert sealed == KEY.seal_deterministic(b"private", "p")
+    assert len({sealed, KEY.seal_deterministic(b"privatf", "p"), KEY.seal_deterministic(b"private", "q")}) == 3
     assert KEY.open(sealed, "p") == b"private"
 
 

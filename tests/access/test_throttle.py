@@ -23,7 +23,7 @@ def attempts_until_refused(throttle: SignInThrottle, account: str, address: str,
 def test_the_first_wrong_attempts_are_free_then_each_waits_twice_as_long_up_to_a_quarter_of_an_hour() -> None:
     clock = HandClock()
     throttle = SignInThrottle(clock)
-    assert attempts_until_refused(throttle, ANN, ATTACKER) == PER_ACCOUNT_AND_ADDRESS.free
+    assert attempts_until_refused(throttle, ANN, ATTACKER) == PER_ACCOUNT_AND_ADDRESS.free_attempts
     waits = []
     for _ in range(13):
         with pytest.raises(TooManyRequests) as caught:
@@ -60,7 +60,7 @@ def test_an_hour_of_silence_starts_afresh() -> None:
     throttle = SignInThrottle(clock)
     attempts_until_refused(throttle, ANN, ATTACKER)
     clock.advance(3601)
-    assert attempts_until_refused(throttle, ANN, ATTACKER) == PER_ACCOUNT_AND_ADDRESS.free
+    assert attempts_until_refused(throttle, ANN, ATTACKER) == PER_ACCOUNT_AND_ADDRESS.free_attempts
 
 
 def test_an_attacker_elsewhere_does_not_lock_the_owner_out() -> None:
@@ -75,14 +75,14 @@ def test_success_ends_the_count_of_its_own_account_and_address_only() -> None:
         throttle.begin(ANN, HOME)
     attempts_until_refused(throttle, ANN, ATTACKER)
     throttle.succeeded(ANN, HOME)
-    assert attempts_until_refused(throttle, ANN, HOME) == PER_ACCOUNT_AND_ADDRESS.free
+    assert attempts_until_refused(throttle, ANN, HOME) == PER_ACCOUNT_AND_ADDRESS.free_attempts
     with pytest.raises(TooManyRequests):
         throttle.begin(ANN, ATTACKER)
 
 
 def test_one_machine_that_tries_many_accounts_is_slowed_and_its_own_success_does_not_help_it() -> None:
     throttle = SignInThrottle(HandClock())
-    for number in range(PER_ADDRESS.free - 1):
+    for number in range(PER_ADDRESS.free_attempts - 1):
         throttle.begin(f"user{number}@example.org", ATTACKER)
     throttle.begin("attacker@example.org", ATTACKER)
     throttle.succeeded("attacker@example.org", ATTACKER)
@@ -101,7 +101,7 @@ def test_what_could_not_be_decided_does_not_count() -> None:
     for _ in range(500):
         throttle.begin(ANN, HOME)
         throttle.undecided(ANN, HOME)
-    assert attempts_until_refused(throttle, ANN, HOME) == PER_ACCOUNT_AND_ADDRESS.free
+    assert attempts_until_refused(throttle, ANN, HOME) == PER_ACCOUNT_AND_ADDRESS.free_attempts
 
 
 def test_the_spelling_of_the_account_earns_no_free_attempts() -> None:

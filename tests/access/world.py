@@ -43,7 +43,7 @@ async def make_organization(connection: Connection, name: str = "Acme") -> Organ
     """
     for statement in statements.split(";"):
         await connection.execute(statement.encode(), values)
-    await users.roles_insert(
+    await users.insert_role(
         connection,
         id=made.administrator_role,
         organization_id=made.id,
@@ -66,10 +66,10 @@ async def make_user(
 
 async def give_role(connection: Connection, organization_id: str, user_id: str, text: str, name: str = "role") -> str:
     role_id = new_id()
-    await users.roles_insert(
+    await users.insert_role(
         connection, id=role_id, organization_id=organization_id, name=name, permissions=text, kind="custom"
     )
-    await users.assign(connection, role_ids=[role_id], user_id=user_id)
+    await users.assign_role(connection, role_ids=[role_id], user_id=user_id)
     return role_id
 
 

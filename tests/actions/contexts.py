@@ -17,12 +17,12 @@ from launchbay.actions.contract import (
     idempotency_key,
 )
 from launchbay.egress.addresses import Allowlist
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed
 from launchbay.model.job import Question, Verdict
 from launchbay.model.machine import CommandResult, ImageRun
-from launchbay.model.redaction import Masking
+from launchbay.model.redaction import Redactor
 from launchbay.processes.run import Programs
 
 LOOPBACK = Allowlist.parse("127.0.0.1, ::1")
@@ -69,7 +69,7 @@ class KeptInMemory:
         self.writes.append(data)
         return version + 1
 
-    async def forget(self, name: str) -> None:
+    async def delete(self, name: str) -> None:
         self.documents.pop(name, None)
 
 
@@ -84,7 +84,7 @@ class RecordingContext:
     started_at: datetime = START
     clock: SteppedClock = field(default_factory=SteppedClock)
     signals: SignalsView = field(default_factory=Signals)
-    outgoing: OutgoingHttp = field(default_factory=lambda: OutgoingHttp(LOOPBACK, ssl_context=TLS))
+    egress: EgressClient = field(default_factory=lambda: EgressClient(LOOPBACK, ssl_context=TLS))
     results: Mapping[str, Any] | ActionFailed = field(default_factory=dict)
     lines: list[tuple[str, str]] = field(default_factory=list)
     percents: list[int] = field(default_factory=list)
@@ -109,11 +109,11 @@ class RecordingContext:
     def idempotency_key(self) -> str:
         return idempotency_key(self.job_id, self.step_path)
 
-    def learn(self, value: Any) -> None:
+    def register_secret(self, value: Any) -> None:
         self.learned.append(value)
 
-    def covered(self, text: str) -> str:
-        return Masking().text(text)
+    def redact(self, text: str) -> str:
+        return Redactor().text(text)
 
     def log(self, level: LogLevel, text: str) -> None:
         self.lines.append((level, text))
@@ -131,8 +131,8 @@ class RecordingContext:
             raise ActionFailed("There is no mail server.", retryable=False)
         return self.mail_server
 
-    async def tell_webhooks(self, told: Mapping[str, Any]) -> int:
-        self.told.append(told)
+    async def notify_webhooks(self, notification: Mapping[str, Any]) -> int:
+        self.told.append(notification)
         return 1
 
     async def run_image(self, run: ImageRun) -> CommandResult:

@@ -15,10 +15,10 @@ from launchbay.actions.ansible import Ansible, AnsibleEvents
 from launchbay.actions.contract import ActionCall
 from launchbay.errors import ActionFailed
 from launchbay.machines.ssh import Ssh
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
+from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.processes.run import Programs
 from tests.actions.contexts import RecordingContext, run
-from tests.machines.errands import errand
+from tests.machines.errands import context
 from tests.machines.hosts import LOGIN, Hosts, needs_sshd
 from tests.machines.provided import parts
 from tests.outgoing.loopback import answer, loopback_server
@@ -55,12 +55,12 @@ class SshMachines:
     def own(self) -> Sequence[Machine]:
         return self.machines
 
-    def to_reach(self, roles: Sequence[str] | None) -> Sequence[Machine]:
+    def targets(self, roles: Sequence[str] | None) -> Sequence[Machine]:
         self.asked.append(roles)
         return [machine for machine in self.machines if roles is None or machine.role in roles]
 
-    async def way_in(self, machine: Machine) -> WayIn:
-        return await self.ssh.way_in(errand(), machine)
+    async def ssh_access(self, machine: Machine) -> SshAccess:
+        return await self.ssh.ssh_access(context(), machine)
 
     async def provision(self, role: str, count: int, spec: MachineSpec) -> Sequence[Machine]:
         return []
@@ -72,7 +72,7 @@ class SshMachines:
         return None
 
     async def run(self, machine: Machine, command: RemoteCommand) -> CommandResult:
-        return await self.ssh.run(errand(), machine, command)
+        return await self.ssh.run(context(), machine, command)
 
     async def converge(self, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         return {}
@@ -268,7 +268,7 @@ def test_lines_that_are_no_events_are_words_of_the_program() -> None:
     events = AnsibleEvents(lines.append, lambda _: None)
 
     for line in ("", "\x1b[35m[WARNING]: old\x1b[0m", "[1, 2]", '{"event": 3}', '{"event": "x", "event_data": []}'):
-        events.take(line)
+        events.handle_line(line)
 
     assert lines == ["[WARNING]: old", "[1, 2]", '{"event": 3}']
 
@@ -346,7 +346,7 @@ class TestOnMachines:
 
     async def test_a_host_that_shows_another_key_is_not_let_near(self, hosts: Hosts, tmp_path: Path) -> None:
         context = self.context(hosts, tmp_path)
-        await context.machines.way_in(context.machines.machines[0])
+        await context.machines.ssh_access(context.machines.machines[0])
         hosts[0].new_host_key()
 
         error = await refusal(context, roles="web", playbook=play({"ansible.builtin.ping": {}}))

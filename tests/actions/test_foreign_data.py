@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay import limits
-from launchbay.actions.output import parsed_json, storable_text
+from launchbay.actions.output import decode_output, parse_json_output
 
 ANY_TEXT = st.text(st.characters())  # lone surrogates and NUL too
 JSON_DATA = st.recursive(
@@ -35,7 +35,7 @@ def texts_of(value: Any) -> list[str]:
     st.sampled_from(["utf-8", "latin-1", "utf-16", "utf-7", "hex", "idna", "punycode", "nonsense", "", "a\x00b"]),
 )
 def test_any_bytes_in_any_charset_become_a_text_that_can_be_kept(data: bytes, charset: str) -> None:
-    text = storable_text(data, charset)
+    text = decode_output(data, charset)
 
     assert "\x00" not in text
     assert text.encode("utf-8").decode("utf-8") == text
@@ -43,12 +43,12 @@ def test_any_bytes_in_any_charset_become_a_text_that_can_be_kept(data: bytes, ch
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\x00")))
 def test_a_sound_text_stays_as_it_is(text: str) -> None:
-    assert storable_text(text.encode()) == text
+    assert decode_output(text.encode()) == text
 
 
 @given(JSON_DATA)
 def test_parsed_json_can_be_kept(value: Any) -> None:
-    parsed = parsed_json(json.dumps(value))
+    parsed = parse_json_output(json.dumps(value))
 
     assert all("\x00" not in text and text.encode("utf-8") for text in texts_of(parsed) if text)
 
@@ -59,7 +59,7 @@ def test_parsed_json_can_be_kept(value: Any) -> None:
     )
 )
 def test_sound_json_is_parsed_unchanged(value: Any) -> None:
-    assert parsed_json(json.dumps(value)) == value
+    assert parse_json_output(json.dumps(value)) == value
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_sound_json_is_parsed_unchanged(value: Any) -> None:
 )
 def test_what_is_no_json_or_too_deep_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        parsed_json(text)
+        parse_json_output(text)
 
 
 def test_the_deepest_json_that_may_be_kept_is_parsed() -> None:
-    parsed_json(nested(limits.JSON_DEPTH))
+    parse_json_output(nested(limits.JSON_DEPTH))

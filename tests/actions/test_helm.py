@@ -14,7 +14,7 @@ import pytest
 
 from launchbay.actions.contract import ActionCall
 from launchbay.actions.helm import Helm, fetch_chart
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from launchbay.processes.run import Programs
 from tests.actions.contexts import RecordingContext, run
@@ -83,8 +83,8 @@ async def test_a_release_is_installed_upgraded_and_taken_down(program: Path, cha
     assert "hunter22" not in str(context.lines)
     assert ("info", "W1120 warning of the client") in context.lines
     assert list(Path(tempfile.gettempdir()).iterdir()) == []
-    await HELM.take_down(ActionCall({}, context), "prod.shop")
-    await HELM.take_down(ActionCall({}, context), "prod.shop")  # a recovery may do it again
+    await HELM.teardown(ActionCall({}, context), "prod.shop")
+    await HELM.teardown(ActionCall({}, context), "prod.shop")  # a recovery may do it again
     assert releases(program) == {}
     assert context.documents.documents == {}
 
@@ -141,7 +141,7 @@ async def test_a_failure_is_told_and_the_release_is_known_all_the_same(program: 
     assert "UPGRADE FAILED: no room" in str(error)
     assert "hunter22" not in str(error)
     assert list(context.documents.documents) == ["default.shop"]
-    await HELM.take_down(ActionCall({}, context), "default.shop")
+    await HELM.teardown(ActionCall({}, context), "default.shop")
     assert context.documents.documents == {}
 
 
@@ -226,7 +226,7 @@ async def test_a_wrong_parameter_is_named(
 
 async def test_a_cluster_that_the_address_rules_forbid_is_not_dialled(program: Path, charts: LoopbackServer) -> None:
     context = here()
-    context.outgoing = OutgoingHttp()
+    context.egress = EgressClient()
     metadata = {**CLUSTER, "server": "https://169.254.169.254"}
 
     with pytest.raises(ActionFailed):

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from launchbay.actions.contract import ActionCall
-from launchbay.actions.kubernetes import KubernetesApply, NeverReady, waits_for
-from launchbay.egress.http import OutgoingHttp
+from launchbay.actions.kubernetes import CannotBecomeReady, KubernetesApply, unready_reason
+from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from tests.actions.contexts import RecordingContext, run
 from tests.actions.kube_server import TOKEN, KubeServer, kube_server
@@ -111,7 +111,7 @@ async def test_what_is_missing_may_stay_and_still_goes_at_the_end(cluster: KubeS
     await run(APPLY, context, cluster=access(cluster), documents=[config_map("a")], prune=False)
 
     assert cluster.names() == ["a", "b"]
-    await APPLY.take_down(ActionCall({}, context), "default")
+    await APPLY.teardown(ActionCall({}, context), "default")
     assert cluster.names() == []
 
 
@@ -133,8 +133,8 @@ async def test_everything_is_taken_down_in_reverse_and_waited_for(cluster: KubeS
     cluster.lingering = 2
     cluster.calls.clear()
 
-    await APPLY.take_down(ActionCall({}, context), "default")
-    await APPLY.take_down(ActionCall({}, context), "default")  # a recovery may do it again
+    await APPLY.teardown(ActionCall({}, context), "default")
+    await APPLY.teardown(ActionCall({}, context), "default")  # a recovery may do it again
 
     assert [path.rpartition("/")[2] for method, path in cluster.calls if method == "DELETE"] == [
         "settings",
@@ -154,7 +154,7 @@ async def test_what_was_applied_before_a_failure_is_known(cluster: KubeServer) -
     assert error.retryable
     assert "ConfigMap default/b cannot be applied: the cluster answered 500: etcdserver" in str(error)
     cluster.failing.clear()
-    await APPLY.take_down(ActionCall({}, context), "default")
+    await APPLY.teardown(ActionCall({}, context), "default")
     assert cluster.names() == []
 
 
@@ -280,7 +280,7 @@ async def test_a_kubeconfig_that_asks_for_too_much_is_refused(
 
 
 async def test_a_cluster_that_the_address_rules_forbid_is_not_asked(cluster: KubeServer) -> None:
-    context = RecordingContext(outgoing=OutgoingHttp())
+    context = RecordingContext(egress=EgressClient())
 
     error = await refusal(context, cluster=access(cluster), documents=config_map("a"))
 
@@ -346,7 +346,7 @@ async def test_a_wrong_parameter_is_named(parameters: dict[str, Any], named: str
 def test_an_object_is_ready_when_its_controller_says_so(kind: str, status: dict[str, Any], waits: bool) -> None:
     found = {"kind": kind, "metadata": {"generation": 1}, "spec": {"replicas": 1}, "status": status}
 
-    assert (waits_for(found) is not None) is waits
+    assert (unready_reason(found) is not None) is waits
 
 
 @pytest.mark.parametrize(
@@ -364,5 +364,5 @@ def test_an_object_is_ready_when_its_controller_says_so(kind: str, status: dict[
     ],
 )
 def test_an_object_that_has_failed_is_not_waited_for(kind: str, status: dict[str, Any]) -> None:
-    with pytest.raises(NeverReady, match="gave up"):
-        waits_for({"kind": kind, "metadata": {"generation": 1}, "status": status})
+    with pytest.raises(CannotBecomeReady, match="gave up"):
+        unready_reason({"kind": kind, "metadata": {"generation": 1}, "status": status})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.actions.notify import Notify
-from launchbay.egress.mail import checked_address
+from launchbay.egress.mail import validate_address
 from launchbay.errors import ActionFailed
 from tests.actions.contexts import RecordingContext, run
 from tests.actions.postbox import Postbox, made_certificate, postbox
@@ -148,7 +148,7 @@ async def test_nothing_that_would_begin_another_header_is_sent(box: Postbox, nam
 @given(st.text(max_size=60))
 def test_what_passes_for_an_address_is_one_and_nothing_else(text: str) -> None:
     try:
-        address = checked_address(text)
+        address = validate_address(text)
     except ValueError:
         return
     assert address.count("@") >= 1

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launchbay.actions.contract import ActionCall
-from launchbay.actions.opentofu import KeptModule, OpenTofu, StateKeeper, read_module
+from launchbay.actions.opentofu import OpenTofu, StateSaver, StoredModule, read_module
 from launchbay.errors import ActionFailed
 from launchbay.processes.run import Programs
 from tests.actions.contexts import KeptInMemory, RecordingContext, run
@@ -124,8 +124,8 @@ async def test_what_is_kept_is_taken_down_with_all_that_it_needs(tmp_path: Path)
     await run(TOFU, context, module=module, name="shop", environment={"TF_VAR_place": str(file)})
     assert file.exists()
 
-    await TOFU.take_down(ActionCall({}, replace(context, lines=[])), "shop")
-    await TOFU.take_down(ActionCall({}, context), "shop")  # a recovery may do it again
+    await TOFU.teardown(ActionCall({}, replace(context, lines=[])), "shop")
+    await TOFU.teardown(ActionCall({}, context), "shop")  # a recovery may do it again
 
     assert not file.exists()
     assert context.documents.documents == {}
@@ -149,7 +149,7 @@ async def test_what_a_failed_apply_has_made_is_in_the_state(tmp_path: Path) -> N
     assert "exit status 3" in str(error)
     assert error.retryable
     assert len(state_of(context)["resources"]) == 2
-    await TOFU.take_down(ActionCall({}, context), "default")
+    await TOFU.teardown(ActionCall({}, context), "default")
     assert not file.exists()
 
 
@@ -244,7 +244,7 @@ async def test_the_state_is_kept_while_the_program_works(tmp_path: Path) -> None
 async def test_a_look_that_is_still_writing_does_not_stand_in_the_way_of_the_last_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launchbay.actions.opentofu.LOOK_S", 0.001)
+    monkeypatch.setattr("launchbay.actions.opentofu.POLL_S", 0.001)
     begun = asyncio.Event()
 
     class Slow(KeptInMemory):
@@ -255,7 +255,7 @@ async def test_a_look_that_is_still_writing_does_not_stand_in_the_way_of_the_las
             return await super().write(name, data, version)
 
     documents, state = Slow(), tmp_path / "state"
-    async with StateKeeper(documents, "default", KeptModule(b""), 0).following(state):
+    async with StateSaver(documents, "default", StoredModule(b""), 0).saving_changes(state):
         state.write_text('{"serial": 1}')
         await begun.wait()
         state.write_text('{"serial": 2}')

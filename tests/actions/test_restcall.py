@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from launchbay import limits
 from launchbay.actions.restcall import RestCall
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from tests.actions.contexts import RecordingContext, run
 from tests.outgoing.loopback import LoopbackServer, Received, answer, loopback_server, redirect
@@ -165,7 +165,7 @@ async def test_header_values_may_be_numbers_and_booleans() -> None:
         ({"method": ["GET"]}, "'method' is wrong"),
         ({"method": "GE T"}, "no HTTP method"),
         ({"timeout": "soon"}, "'timeout' is wrong"),
-        ({"timeout": limits.OUTGOING_TIMEOUT_LONGEST_S + 1}, "'timeout' is wrong"),
+        ({"timeout": limits.EGRESS_TIMEOUT_LONGEST_S + 1}, "'timeout' is wrong"),
         ({"headers": ["X: 1"]}, "'headers' is wrong"),
         ({"headers": {"X": ["1"]}}, r"'headers\.X' is wrong"),
         ({"headers": {"X": "s3cret\n"}}, "header 'x'"),
@@ -249,7 +249,7 @@ async def test_expected_statuses_take_the_place_of_2xx(expected: Any, status: in
 
 async def test_a_forbidden_address_fails_the_step_with_the_remedy() -> None:
     async with loopback_server() as server:
-        context = RecordingContext(outgoing=OutgoingHttp())
+        context = RecordingContext(egress=EgressClient())
 
         with pytest.raises(ActionFailed, match=r"127\.0\.0\.1 is refused.*OUTGOING_ALLOW") as failed:
             await run(RestCall(), context, command=server.url())

@@ -10,8 +10,8 @@ from launchbay.actions.builtin import (
     GetEnvironmentProperties,
     GetInstanceContext,
     GetSignals,
+    NoOp,
     WaitPeers,
-    WithoutEffect,
 )
 from launchbay.actions.contract import idempotency_key
 from launchbay.errors import ActionFailed
@@ -133,7 +133,7 @@ async def test_the_instance_context_has_the_instances_id() -> None:
 
 
 @pytest.mark.parametrize("action", LOGGING_ACTIONS, ids=lambda action: action.name)
-async def test_the_logging_family_does_nothing_and_says_so(action: WithoutEffect) -> None:
+async def test_the_logging_family_does_nothing_and_says_so(action: NoOp) -> None:
     context = RecordingContext()
 
     assert await run(action, context, path="/var/log/x") == {}

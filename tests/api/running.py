@@ -15,14 +15,14 @@ from typing import Any
 import httpx
 from argon2 import PasswordHasher
 
-from launchbay.app.build import Parts, started
+from launchbay.app.build import App, lifespan
 from launchbay.auth.authentication import Passwords
 from launchbay.clock import Clock
 from launchbay.ids import is_id, new_id
 from launchbay.settings import Settings
 from launchbay.store import users
 from launchbay.store.database import Database
-from launchbay.usecases.organizations import first_start_create_organization
+from launchbay.usecases.organizations import create_first_organization
 from launchbay.web.server import serve
 
 EMAIL = "admin@launchbay.local"
@@ -107,7 +107,7 @@ class Api(Caller):
     document = await api.settled(instance)
     """
 
-    parts: Parts
+    parts: App
     settings: Settings
     passwords: Passwords
     client: httpx.AsyncClient
@@ -137,7 +137,7 @@ class Api(Caller):
             await users.join_organization(connection, organization_id=organization, user_id=user_id)
             if permissions:
                 role_id, text = new_id(), "".join(f"- {entry}\n" for entry in permissions)
-                await users.roles_insert(
+                await users.insert_role(
                     connection,
                     id=role_id,
                     organization_id=organization,
@@ -145,7 +145,7 @@ class Api(Caller):
                     permissions=text,
                     kind="custom",
                 )
-                await users.assign(connection, role_ids=[role_id], user_id=user_id)
+                await users.assign_role(connection, role_ids=[role_id], user_id=user_id)
         return self.caller(basic(email, password))
 
     async def outsider(self) -> tuple[Caller, str, str]:
@@ -155,7 +155,7 @@ class Api(Caller):
         async with self.database.transaction() as connection:
             hashed = await self.passwords.hash(password)
             await users.insert(connection, id=user_id, email=email, name="Outsider", password_hash=hashed)
-            organization = await first_start_create_organization(connection, fresh_name("organization"), user_id)
+            organization = await create_first_organization(connection, fresh_name("organization"), user_id)
             environment = await self._default_environment(connection, organization)
         return self.caller(basic(email, password)), organization, environment
 
@@ -259,7 +259,7 @@ async def running_api(
             "port": 0,
             **settings,
         }
-        async with started(Settings(**chosen), clock, QUICK_HASHES) as parts:
+        async with lifespan(Settings(**chosen), clock, QUICK_HASHES) as parts:
             stop = asyncio.Event()
             working = asyncio.create_task(parts.engine.run(stop) if engine else stop.wait())
             passwords = Passwords(QUICK_HASHES)
@@ -289,7 +289,7 @@ async def served(api: Api) -> AsyncIterator[int]:
     await serving
 
 
-def _client(parts: Parts, authorization: str | None) -> httpx.AsyncClient:
+def _client(parts: App, authorization: str | None) -> httpx.AsyncClient:
     headers = {} if authorization is None else {"Authorization": authorization}
     transport = httpx.ASGITransport(parts.app)
     return httpx.AsyncClient(transport=transport, base_url="http://launchbay/api/1/", headers=headers, timeout=30)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from launchbay.usecases.context import Backlog
+from launchbay.usecases.context import QueueQuota
 from tests.api.running import Api, accepted, refused, running_api
 from tests.clocks import HandClock
 from tests.databases import Databases
@@ -58,13 +58,13 @@ async def test_work_is_taken_again_when_jobs_have_started(api: Api, monkeypatch:
     async def backlog(_: object, **__: object) -> int:
         return waiting
 
-    monkeypatch.setattr("launchbay.store.jobs.backlog", backlog)
-    bound = Backlog(5, clock)
+    monkeypatch.setattr("launchbay.store.jobs.count_waiting", backlog)
+    bound = QueueQuota(5, clock)
     async with api.database.connection() as connection:
         with pytest.raises(Exception, match="5 or more"):
-            await bound.refuse_beyond(connection, "a")
+            await bound.check_quota(connection, "a")
         waiting = 4
         with pytest.raises(Exception, match="5 or more"):  # counted less than a second ago
-            await bound.refuse_beyond(connection, "a")
+            await bound.check_quota(connection, "a")
         clock.advance(1.0)
-        await bound.refuse_beyond(connection, "a")
+        await bound.check_quota(connection, "a")

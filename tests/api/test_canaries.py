@@ -18,7 +18,7 @@ import httpx
 import psycopg
 import pytest
 
-from launchbay.console.app import PAGES
+from launchbay.console.app import ROUTES
 from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.responses import EVENTS
 from tests.api.canaries import Canaries, Planted, Planter
@@ -188,7 +188,7 @@ async def test_none_is_on_a_page_of_the_console(world: World) -> None:
         signed_in = await browser.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
         assert signed_in.status_code == 303, signed_in.text
         found = {}
-        for page in PAGES:
+        for page in ROUTES:
             words = {name: NOUNS.get(name) or page.path.split("/")[2] for name in re.findall(r"{(\w+)}", page.path)}
             if page.method == "GET" and set(words.values()) <= set(world.planted.objects) and page.path not in STREAMS:
                 path = page.path.format(**{name: world.planted.objects[noun] for name, noun in words.items()})

@@ -102,7 +102,7 @@ async def test_success_is_200_with_exactly_the_keys_and_the_content_type_of_the_
 
 
 def test_the_paths_are_those_of_the_reference() -> None:
-    table = {row.operation_id: (row.method, row.path.removeprefix("/api/1/"), row.addition) for row in ENDPOINTS}
+    table = {row.operation_id: (row.method, row.path.removeprefix("/api/1/"), row.extension) for row in ENDPOINTS}
     assert {operation: table[operation] for operation in ANSWERS} == {
         "list_organizations": ("GET", "organizations", False),
         "list_applications": ("GET", "organizations/{orgId}/applications", False),

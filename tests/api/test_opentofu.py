@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launchbay.auth.secret_key import read_secret_key
-from launchbay.store.instances import kept_document_purpose
+from launchbay.store.instances import document_purpose
 from tests.actions.test_opentofu import MODULE, needs_tofu
 from tests.api.running import Api, accepted, running_api
 from tests.databases import Databases
@@ -70,7 +70,7 @@ async def test_what_a_launch_made_goes_with_the_instance_although_no_workflow_de
     assert b"terraform_data" not in sealed
     assert str(file).encode() not in sealed
     key = read_secret_key(Path(api.settings.secret_key_file or api.settings.data_dir / "secret.key"))
-    assert str(file).encode() in key.open(sealed, kept_document_purpose(document_id))
+    assert str(file).encode() in key.open(sealed, document_purpose(document_id))
 
     document = await api.run(instance, "destroy")
 

@@ -10,9 +10,10 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from launchbay.usecases.sign_in import SignInLink
 from launchbay.web.api.sign_in import routes
 from launchbay.web.app import create_app
-from launchbay.web.requests import Services, SignInWay
+from launchbay.web.requests import ApiDeps
 from tests.api.pages import Page, browser, get, send
 from tests.api.people import PASSWORD, person
 from tests.api.running import Api, accepted, refused
@@ -164,9 +165,9 @@ async def test_an_endless_form_is_413(visitor: httpx.AsyncClient) -> None:
 
 
 async def test_the_page_offers_every_way_to_sign_in_that_is_set_up(api: Api) -> None:
-    ways = (SignInWay("Company account", "signIn/company"),)
-    reached = {field.name: None for field in dataclasses.fields(Services)}
-    services = Services(**{**reached, "base_url": "", "sign_in_ways": ways})  # type: ignore[arg-type] # only the ways
+    ways = (SignInLink("Company account", "signIn/company"),)
+    reached = {field.name: None for field in dataclasses.fields(ApiDeps)}
+    services = ApiDeps(**{**reached, "base_url": "", "sign_in_ways": ways})  # type: ignore[arg-type] # only the ways
     app = create_app(routes, None, services)  # type: ignore[arg-type] # every page is public
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://launchbay") as client:
         page = Page(await client.get("/refreshToken"))

@@ -7,13 +7,19 @@ import pytest
 
 from launchbay.model.types import STRING, PinType, parse_pin_type
 from launchbay.service_types import registry
-from launchbay.service_types.contract import Passive, ServiceCall, ServiceCommand, ServiceParameter, command_pins
+from launchbay.service_types.contract import (
+    PassiveServiceType,
+    ServiceCall,
+    ServiceCommand,
+    ServiceParameter,
+    command_pins,
+)
 from tests.api.offered import environment, launched, refusal
 from tests.api.running import Api, accepted, fresh_name, refused, running_api
 from tests.databases import Databases
 
 
-class Beacon(Passive):
+class Beacon(PassiveServiceType):
     """Publishes where it stands, and counts how often it was lit and with which keys."""
 
     id = "test:beacon"

@@ -128,7 +128,7 @@ class Behalf:
     policies: Mapping[str, Any] = field(default_factory=dict)
     learned: list[str] = field(default_factory=list)
 
-    def learn(self, secret: str) -> None:
+    def register_secret(self, secret: str) -> None:
         self.learned.append(secret)
 
 
@@ -136,11 +136,11 @@ async def given(api: Api, name: str, *, organization: str = "", policy: str = ""
     """Return the public half of the private key that a machine would get, after a look at the public one."""
     keys = KeyPairs(api.database, read_secret_key(api.settings.data_dir / FILE_NAME))
     policies = {POLICY: policy} if policy else {}
-    errand = Behalf(organization or api.organization, api.environment, policies)
-    private = await keys.private_key(errand, name)
-    assert errand.learned == [private]
+    context = Behalf(organization or api.organization, api.environment, policies)
+    private = await keys.private_key(context, name)
+    assert context.learned == [private]
     public = key_pairs.read(private, "x").public
-    assert (await keys.public_key(errand, name)).split()[:2] == public.split()[:2]
+    assert (await keys.public_key(context, name)).split()[:2] == public.split()[:2]
     return public.split()[1]
 
 

@@ -13,7 +13,7 @@ from launchbay.actions import registry
 from launchbay.actions.contract import ActionCall
 from launchbay.actions.restcall import _SHOWN_BODY_CHARS
 from launchbay.errors import ActionFailed
-from launchbay.model.redaction import Disguises
+from launchbay.model.redaction import SecretEncodings
 from tests.api.running import Api, accepted, fresh_name, running_api, served
 from tests.api.streams import stream
 from tests.api.vaults import made_vault, told
@@ -116,7 +116,7 @@ async def receiver() -> AsyncIterator[LoopbackServer]:
 
 def assert_covered(*shown: Any) -> None:
     """Check that nothing has the secret in it, in any disguise."""
-    disguises = Disguises([SECRET])
+    disguises = SecretEncodings([SECRET])
     for text in (json.dumps(each, ensure_ascii=False) if not isinstance(each, str) else each for each in shown):
         assert [text[max(0, start - 40) : stop + 9] for start, stop in disguises.spans(text)] == []
 

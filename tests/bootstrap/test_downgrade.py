@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from launchbay.app.build import started
+from launchbay.app.build import lifespan
 from launchbay.auth.secret_key import read_secret_key
 from launchbay.cli.main import main
 from launchbay.errors import CannotStart
@@ -45,7 +45,7 @@ def launchbay_process(*arguments: str) -> tuple[int, str, str]:
 
 def test_a_process_of_an_older_version_starts_no_part(newer_url: str, tmp_path: Path) -> None:
     async def start() -> None:
-        async with started(Settings(database_url=newer_url, data_dir=tmp_path)):
+        async with lifespan(Settings(database_url=newer_url, data_dir=tmp_path)):
             raise AssertionError("It started.")
 
     with pytest.raises(CannotStart, match="has schema 9999"):

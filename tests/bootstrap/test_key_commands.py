@@ -79,11 +79,11 @@ async def test_everything_is_sealed_with_the_new_key_while_the_server_works(api:
     account = {"configuration.provider": "aws-ec2", "configuration.identity": "A", "configuration.credential": "secret"}
     parameters = {"name": "Cloud", "typeId": "builtin:cloud_account", "parameters": account}
     accepted(await api.post(f"organizations/{api.organization}/services", parameters))
-    old = read_secret_key(file_of(api).path).mark
+    old = read_secret_key(file_of(api).path).current_prefix
     assert await sealed_marks(api) == {old}
 
     output = await rotate(api)
-    new = read_secret_key(file_of(api).path).mark
+    new = read_secret_key(file_of(api).path).current_prefix
     assert new != old
     assert "values anew" in output
     assert await sealed_marks(api) == {new}
@@ -109,9 +109,9 @@ async def test_what_a_server_with_the_former_key_sealed_meanwhile_is_sealed_anew
         for row in await column.rows(connection, id="", part="", mark=b"-----", count=99):
             sealed = SecretKey(former).seal(key.open(row.sealed, purpose(row.id, row.part)), purpose(row.id, row.part))
             assert await column.put(connection, id=row.id, part=row.part, sealed=sealed, before=row.sealed)
-    assert await sealed_marks(api) == {SecretKey(former).mark}
+    assert await sealed_marks(api) == {SecretKey(former).current_prefix}
     await rotate(api, "--finish")
-    assert await sealed_marks(api) == {read_secret_key(file_of(api).path).mark}
+    assert await sealed_marks(api) == {read_secret_key(file_of(api).path).current_prefix}
     await use_all(api, instance)
 
 

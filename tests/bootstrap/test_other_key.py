@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from launchbay.app.build import check_secret_key, started
+from launchbay.app.build import check_secret_key, lifespan
 from launchbay.cli.main import main
 from launchbay.errors import CannotStart
 from launchbay.settings import Settings
@@ -19,7 +19,7 @@ def look(url: str, directory: Path) -> None:
 
     async def run() -> None:
         settings = Settings(database_url=url, data_dir=directory, admin_password="one for tests")
-        async with started(settings) as parts:
+        async with lifespan(settings) as parts:
             await check_secret_key(parts, settings)
 
     asyncio.run(run())

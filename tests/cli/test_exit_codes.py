@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.cli.output import ExitCode, Missing, code_of
+from launchbay.cli.output import ExitCode, ObjectNotFound, exit_code_of
 from launchbay.client import (
     ApiError,
     BadRequest,
@@ -50,7 +50,7 @@ def refused(kind: type[ApiError], status: int) -> ApiError:
         (refused(NotAuthenticated, 401), ExitCode.NOT_AUTHENTICATED),
         (refused(NotAllowed, 403), ExitCode.NOT_ALLOWED),
         (refused(NotFound, 404), ExitCode.NOT_FOUND),
-        (Missing("x"), ExitCode.NOT_FOUND),
+        (ObjectNotFound("x"), ExitCode.NOT_FOUND),
         (refused(Conflict, 409), ExitCode.CONFLICT),
         (refused(TooManyRequests, 429), ExitCode.UNAVAILABLE),
         (refused(ServerFailed, 503), ExitCode.UNAVAILABLE),
@@ -63,7 +63,7 @@ def refused(kind: type[ApiError], status: int) -> ApiError:
     ids=lambda value: value.name if isinstance(value, ExitCode) else type(value).__name__,
 )
 def test_every_error_of_the_client_has_a_code(error: ClientError, code: ExitCode) -> None:
-    assert code_of(error) == code
+    assert exit_code_of(error) == code
 
 
 def test_somebody_without_a_role_gets_5_and_hears_what_explains_it(cli: Shell) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.cli.inputs import document, duration_ms, mapping, moment_ms, text_or_file
+from launchbay.cli.inputs import document, mapping, parse_duration_ms, parse_time_ms, text_or_file
 
 
 @pytest.mark.parametrize(
@@ -24,26 +24,26 @@ from launchbay.cli.inputs import document, duration_ms, mapping, moment_ms, text
     ],
 )
 def test_durations(text: str, ms: int) -> None:
-    assert duration_ms(text) == ms
+    assert parse_duration_ms(text) == ms
 
 
 @given(st.integers(0, 99), st.integers(0, 59), st.integers(0, 59))
 def test_parts_of_durations_add_up(hours: int, minutes: int, seconds: int) -> None:
-    assert duration_ms(f"{hours}h{minutes}m{seconds}s") == ((hours * 60 + minutes) * 60 + seconds) * 1000
+    assert parse_duration_ms(f"{hours}h{minutes}m{seconds}s") == ((hours * 60 + minutes) * 60 + seconds) * 1000
 
 
 @pytest.mark.parametrize("text", ["", "soon", "1.5h", "h", "1h 30", "-5s", "10y"])
 def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(click.UsageError, match="1h30m"):
-        duration_ms(text)
+        parse_duration_ms(text)
 
 
 def test_moments() -> None:
-    assert moment_ms("2026-01-01T00:00:00+00:00") == 1_767_225_600_000
-    assert abs(moment_ms("+1h") - (time.time() * 1000 + 3_600_000)) < 60_000
-    assert moment_ms("never") == -1
+    assert parse_time_ms("2026-01-01T00:00:00+00:00") == 1_767_225_600_000
+    assert abs(parse_time_ms("+1h") - (time.time() * 1000 + 3_600_000)) < 60_000
+    assert parse_time_ms("never") == -1
     with pytest.raises(click.UsageError, match=r"\+2h"):
-        moment_ms("tomorrow")
+        parse_time_ms("tomorrow")
 
 
 def test_maps_are_made_of_pairs_json_and_files(tmp_path: Path) -> None:

@@ -5,14 +5,14 @@ import re
 import httpx
 import pytest
 
-from launchbay.console.app import PAGES
-from launchbay.console.request import Page
+from launchbay.console.app import ROUTES
+from launchbay.console.request import PageRoute
 from tests.api.pages import browser
 from tests.api.people import fresh_email
 from tests.api.running import Api, accepted, fresh_name
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-OWN = [page for page in PAGES if not page.public]
+OWN = [page for page in ROUTES if not page.public]
 # Pages about the caller alone: there is nothing in them that could belong to somebody else.
 _PERSONAL = {
     "/console",
@@ -26,7 +26,7 @@ _PERSONAL = {
 _EXPLANATION = "/console/organizations/{id}/explanation"
 
 
-def name_of(page: Page) -> str:
+def name_of(page: PageRoute) -> str:
     return f"{page.method} {page.path}"
 
 
@@ -54,7 +54,7 @@ async def objects(api: Api) -> dict[str, str]:
     }
 
 
-def filled(page: Page, known: dict[str, str]) -> str:
+def filled(page: PageRoute, known: dict[str, str]) -> str:
     """Return the path of a page of somebody's objects."""
     kind = page.path.split("/")[2] if page.path.count("/") > 1 else ""
     path = page.path.replace("{id}", known.get(kind, "5f" * 12)).replace("{user}", known["{user}"])
@@ -62,7 +62,7 @@ def filled(page: Page, known: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("page", OWN, ids=name_of)
-async def test_nobody_gets_a_page_without_signing_in(api: Api, page: Page) -> None:
+async def test_nobody_gets_a_page_without_signing_in(api: Api, page: PageRoute) -> None:
     path = re.sub(r"\{\w+\}", "5f" * 12, page.path)
     async with browser(api) as client:
         answer = await client.request(page.method, path, headers=FORM if page.method == "POST" else {})
@@ -71,7 +71,7 @@ async def test_nobody_gets_a_page_without_signing_in(api: Api, page: Page) -> No
 
 
 @pytest.mark.parametrize("page", [page for page in OWN if page.method == "POST"], ids=name_of)
-async def test_no_form_is_taken_without_its_token(api: Api, visitor: httpx.AsyncClient, page: Page) -> None:
+async def test_no_form_is_taken_without_its_token(api: Api, visitor: httpx.AsyncClient, page: PageRoute) -> None:
     known = await objects(api)
     for token in ("", "00" * 16):
         answer = await visitor.post(filled(page, known), data={"formToken": token, "name": "Taken"})
@@ -80,7 +80,7 @@ async def test_no_form_is_taken_without_its_token(api: Api, visitor: httpx.Async
 
 
 @pytest.mark.parametrize("page", [page for page in OWN if page.path not in {*_PERSONAL, _EXPLANATION}], ids=name_of)
-async def test_an_administrator_of_another_organization_gets_nothing(api: Api, page: Page) -> None:
+async def test_an_administrator_of_another_organization_gets_nothing(api: Api, page: PageRoute) -> None:
     known = await objects(api)
     email = fresh_email()
     _, organization, _ = await api.outsider()

@@ -6,8 +6,8 @@ import re
 import httpx
 import pytest
 
-from launchbay.console.app import PAGES
-from launchbay.console.request import Page
+from launchbay.console.app import ROUTES
+from launchbay.console.request import PageRoute
 from tests.api.pages import browser
 from tests.api.people import PASSWORD, person
 from tests.api.running import EMAIL, Api, accepted, fresh_name
@@ -68,10 +68,10 @@ SENT: dict[str, dict[str, str]] = {
 _PERSONAL = re.compile(r"/console/(account|tokens|sessions|manifests|signOut|theme|signIn)")
 # Forms that this world has no occasion for; were they shown, they would have to be accepted all the same.
 _NO_OCCASION = {"/console/applications/{id}/source/refresh", "/console/environments/{id}/default"}
-POSTS = [page for page in PAGES if page.method == "POST" and not _PERSONAL.match(page.path)]
+POSTS = [page for page in ROUTES if page.method == "POST" and not _PERSONAL.match(page.path)]
 GETS = [
     page
-    for page in PAGES
+    for page in ROUTES
     if page.method == "GET" and not page.public and not page.path.endswith(("events", "explanation"))
 ]
 
@@ -122,7 +122,7 @@ async def _world(api: Api) -> dict[str, str]:
     }
 
 
-def _filled(page: Page, world: dict[str, str]) -> str:
+def _filled(page: PageRoute, world: dict[str, str]) -> str:
     if "{job}" in page.path:
         kind = page.path.rpartition("/")[2]
         return world["cancel"] if kind == "{job}" else f"{world[kind]}/{kind}"
@@ -131,7 +131,7 @@ def _filled(page: Page, world: dict[str, str]) -> str:
     return re.sub(r"\{\w+\}", lambda found: world[found[0]], path)
 
 
-def _fields(page: Page, world: dict[str, str]) -> dict[str, str]:
+def _fields(page: PageRoute, world: dict[str, str]) -> dict[str, str]:
     given = {"{fresh}": fresh_name("thing").replace(" ", "-"), **world}
     return {
         name: re.sub(r"\{\w+\}", lambda found: given[found[0]], text) for name, text in SENT.get(page.path, {}).items()

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.console.fields import Field, filled, launch_fields, texts, values, with_errors, workflow_fields
+from launchbay.console.fields import (
+    Field,
+    fill_fields,
+    launch_fields,
+    string_values,
+    values,
+    with_errors,
+    workflow_fields,
+)
 from launchbay.console.forms import Form
 from launchbay.model.types import BOOL, INT, OBJECT, STRING, Type
 from tests.manifest.compiling import compiled
@@ -57,12 +65,12 @@ def test_a_secret_that_was_given_is_kept_where_its_field_is_left_empty() -> None
     given = {"input.password": "hidden", "input.title": "t"}
     fields = launch_fields(compiled(MANIFEST), given)
     assert by_name(fields)["input.password"].value == ""
-    sent = filled(fields, form(input__title="t"), "p:")
+    sent = fill_fields(fields, form(input__title="t"), "p:")
     assert values(sent, given) == given
 
 
 def test_a_required_field_without_a_value_and_one_that_does_not_fit_say_so() -> None:
-    sent = by_name(filled(launch_fields(compiled(MANIFEST)), form(input__size="three"), "p:"))
+    sent = by_name(fill_fields(launch_fields(compiled(MANIFEST)), form(input__size="three"), "p:"))
     assert "no default" in sent["input.title"].error
     assert "Expected" in sent["input.size"].error
     assert "three" not in sent["input.size"].error
@@ -87,12 +95,12 @@ def test_a_sentence_goes_to_the_field_that_it_names() -> None:
     [(INT, " 7 ", 7), (BOOL, "true", True), (OBJECT, '{"a": [1]}', {"a": [1]}), (STRING, "x", "x")],
 )
 def test_what_was_typed_becomes_a_value_of_the_type(declared: Type, text: str, value: object) -> None:
-    fields = filled([Field(name="n", label="n", declared=declared)], form(n=text), "p:")
+    fields = fill_fields([Field(name="n", label="n", declared=declared)], form(n=text), "p:")
     assert values(fields) == {"n": value}
 
 
 @given(st.text(), st.sampled_from([INT, BOOL, OBJECT, STRING, None]))
 def test_whatever_is_typed_is_a_value_an_error_or_nothing(text: str, declared: Type | None) -> None:
-    [field] = filled([Field(name="n", label="n", declared=declared)], form(n=text), "p:")
+    [field] = fill_fields([Field(name="n", label="n", declared=declared)], form(n=text), "p:")
     assert (field.name in values([field])) == (field.value != "" and not field.error)
-    assert set(texts([field])) <= {"n"}
+    assert set(string_values([field])) <= {"n"}

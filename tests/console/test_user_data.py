@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.console.forms import kept
-from launchbay.console.rendering import covered
+from launchbay.console.forms import restore_hidden
+from launchbay.console.rendering import redact
 
 NAMES = st.sampled_from(["a", "b", "password", "api_key", "tokenId"])
 LEAVES = st.none() | st.booleans() | st.integers() | st.text() | st.just("https://u:secret@example.org")
@@ -15,21 +15,21 @@ DATA = st.dictionaries(NAMES, st.recursive(LEAVES, lambda inner: st.lists(inner)
 
 @given(DATA)
 def test_what_comes_back_as_it_was_shown_stays(data: dict[str, Any]) -> None:
-    assert kept(covered(data), data) == data
+    assert restore_hidden(redact(data), data) == data
 
 
 @given(DATA, DATA)
 def test_whatever_is_sent_is_what_is_kept_but_for_covers(data: dict[str, Any], sent: dict[str, Any]) -> None:
-    assert covered(kept(sent, data)) == covered(sent)
+    assert redact(restore_hidden(sent, data)) == redact(sent)
 
 
 def test_a_secret_stays_while_something_beside_it_is_changed() -> None:
     before = {"owner": "Ada", "ci": {"password": "hidden", "run": 1}}
-    assert kept({"owner": "Bo", "ci": {"password": "********", "run": 2}}, before) == {
+    assert restore_hidden({"owner": "Bo", "ci": {"password": "********", "run": 2}}, before) == {
         "owner": "Bo",
         "ci": {"password": "hidden", "run": 2},
     }
 
 
 def test_a_secret_that_was_written_anew_is_the_new_one() -> None:
-    assert kept({"password": "newer"}, {"password": "old"}) == {"password": "newer"}
+    assert restore_hidden({"password": "newer"}, {"password": "old"}) == {"password": "newer"}

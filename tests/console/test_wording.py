@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.console.rendering import shown_value, span, until, web_address
-from launchbay.console.request import Notice, notice_cookie, own_path, read_notice
+from launchbay.console.rendering import display_value, format_duration, format_remaining, web_address
+from launchbay.console.request import Flash, flash_cookie, read_flash, safe_path
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", ["https://example.org/a?b=c", "http://127.0.0.1:8080", "HTTPS://EXAMPLE.ORG"])
 def test_web_addresses_are_links(text: str) -> None:
-    assert f'href="{text}"' in shown_value(text)
+    assert f'href="{text}"' in display_value(text)
 
 
 NO_LINKS = [
@@ -35,7 +35,7 @@ NO_LINKS = [
 @pytest.mark.parametrize("value", NO_LINKS)
 def test_nothing_else_is_a_link(value: object) -> None:
     assert web_address(value) is None
-    assert "href" not in shown_value(value)
+    assert "href" not in display_value(value)
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.text()
@@ -45,7 +45,7 @@ OUR_TAGS = ("<code>", "</code>", '<pre class="value" tabindex="0">', "</pre>", '
 
 @given(JSON)
 def test_no_value_brings_a_tag_of_its_own(value: object) -> None:
-    inner = shown_value(value)
+    inner = display_value(value)
     for tag in OUR_TAGS:
         inner = inner.replace(tag, "")
     if web_address(value) is None:
@@ -57,22 +57,22 @@ def test_no_value_brings_a_tag_of_its_own(value: object) -> None:
     [(None, ""), (0, "0.0 s"), (1_500, "1.5 s"), (59_900, "60 s"), (3_600_000, "1 h"), (93_784_000, "1 d 2 h")],
 )
 def test_spans_have_their_two_largest_units(milliseconds: int | None, words: str) -> None:
-    assert span(milliseconds) == words
+    assert format_duration(milliseconds) == words
 
 
 def test_times_are_told_from_now() -> None:
-    assert until(NOW + timedelta(minutes=90), NOW) == "in 1 h 30 min"
-    assert until(NOW - timedelta(minutes=3), NOW) == "3 min ago"
+    assert format_remaining(NOW + timedelta(minutes=90), NOW) == "in 1 h 30 min"
+    assert format_remaining(NOW - timedelta(minutes=3), NOW) == "3 min ago"
 
 
 @pytest.mark.parametrize("path", ["/console", "/console/instances/x?a=b", "/console?x=1"])
 def test_a_page_of_the_console_may_follow_a_sign_in(path: str) -> None:
-    assert own_path(path) == path
+    assert safe_path(path) == path
 
 
 @given(st.text())
 def test_nothing_else_follows_a_sign_in(path: str) -> None:
-    assert own_path(path) == "/console" or path.startswith("/console")
+    assert safe_path(path) == "/console" or path.startswith("/console")
 
 
 FOREIGN = [
@@ -86,14 +86,14 @@ FOREIGN = [
 
 @pytest.mark.parametrize("path", FOREIGN)
 def test_foreign_addresses_do_not_follow_a_sign_in(path: str) -> None:
-    assert own_path(path) == "/console"
+    assert safe_path(path) == "/console"
 
 
 def test_a_notice_is_for_its_session_alone() -> None:
-    cookie = notice_cookie("one", Notice("Done."), secure=True)
+    cookie = flash_cookie("one", Flash("Done."), secure=True)
     value = cookie.partition("=")[2].partition(";")[0]
-    assert read_notice("one", value) == Notice("Done.")
-    assert read_notice("two", value) is None
-    assert read_notice("one", value[:-1] + "x") is None
+    assert read_flash("one", value) == Flash("Done.")
+    assert read_flash("two", value) is None
+    assert read_flash("one", value[:-1] + "x") is None
     assert "Secure" in cookie
     assert "HttpOnly" in cookie

@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from generators.console_gallery import FOLDER, GALLERY, SCHEMES, WIDTHS, Shown, file_name
-from launchbay.console.app import PAGES
+from launchbay.console.app import ROUTES
 from tests.docs.pages import DOCS
 
 # What leads elsewhere at once, and what is a part of a page.
@@ -15,7 +15,7 @@ _MOST_BYTES = 6_000_000
 
 
 def test_every_page_of_the_console_is_in_the_gallery() -> None:
-    pages = {page.path for page in PAGES if page.method == "GET"} - _NO_PAGES
+    pages = {page.path for page in ROUTES if page.method == "GET"} - _NO_PAGES
     assert {shown.path for shown in GALLERY} == pages | _BESIDE
 
 

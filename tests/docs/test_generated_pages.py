@@ -7,7 +7,7 @@ import pytest
 
 from generators.words import ROOT
 from launchbay import limits
-from launchbay.auth.permissions import OTHER_SPELLINGS, Permission
+from launchbay.auth.permissions import ALIASES, Permission
 from launchbay.cli.main import SECTIONS
 from launchbay.cli.output import MEANINGS, ExitCode
 from launchbay.cli.verbs import nouns
@@ -49,7 +49,7 @@ def test_every_limit_is_on_its_page_with_its_value() -> None:
 
 def test_every_permission_is_on_its_page_in_all_spellings() -> None:
     page = text("permissions.md")
-    assert [each for each in [*Permission, *OTHER_SPELLINGS] if f"`{each}`" not in page] == []
+    assert [each for each in [*Permission, *ALIASES] if f"`{each}`" not in page] == []
 
 
 def test_every_exit_code_is_on_its_page_and_has_a_meaning() -> None:

@@ -59,7 +59,7 @@ class PostgresServer:
         """Start PostgreSQL and wait until it answers, be it only to reading."""
         account, programs = cluster.account_for(self.data), cluster.binaries()
         if account is not None:
-            cluster.open_way(account, [programs / "postgres", self.data])
+            cluster.make_traversable(account, [programs / "postgres", self.data])
         own = {"listen_addresses": f"'{self.address}'", "wal_keep_size": "64MB", "wal_receiver_timeout": "5s"}
         cluster.write_settings(self.data, account, {**own, **settings})
         sockets = cluster.socket_dir(self.data, account)

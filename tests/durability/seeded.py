@@ -17,8 +17,8 @@ from launchbay.cli.main import main
 from launchbay.engine.journal import PostgresJournal
 from launchbay.machines import remote_commands
 from launchbay.machines.clouds.driver import Node
-from launchbay.machines.clouds.provider import Making
-from launchbay.model.job import StepStatus, move_step
+from launchbay.machines.clouds.provider import NodeLaunch
+from launchbay.model.job import StepStatus, transition_step
 from launchbay.store import database, instances, jobs, schedules
 from launchbay.store.database import Connection
 from launchbay.store.statements import Value, load
@@ -78,7 +78,7 @@ def next_step_before_the_record() -> None:
     async def start(self: Any, path: str, name: str, attempt: int, at: datetime) -> None:
         row = self._row(path, name)
         row.is_record = True
-        row.status = move_step(row.status, StepStatus.EXECUTING)
+        row.status = transition_step(row.status, StepStatus.EXECUTING)
         row.attempt = attempt
         row.started_at = at
         self._put(path, row)
@@ -131,7 +131,7 @@ def forget_before_firing() -> None:
 
     async def take_and_drop(connection: Connection, /, **given: Any) -> Any:
         due = await take_due(connection, **given)
-        await schedules.remove(connection, schedule_ids=[row.id for row in due])
+        await schedules.delete(connection, schedule_ids=[row.id for row in due])
         await _commit_in_the_middle(connection)
         return due
 
@@ -158,8 +158,8 @@ async def _commit_in_the_middle(connection: Connection) -> None:
 def no_adoption() -> None:
     """Begin a remote command anew after a crash, as if nothing was known of the one that was begun."""
 
-    def key(errand: Any, machine: Any, purpose: str = "") -> str:
-        return f"{remote_commands.job_prefix(errand)}{os.getpid()}-{errand.tag[:16]}{purpose}"
+    def key(context: Any, machine: Any, purpose: str = "") -> str:
+        return f"{remote_commands.job_prefix(context)}{os.getpid()}-{context.tag[:16]}{purpose}"
 
     patch.object(remote_commands, "run_key", key).start()
 
@@ -167,10 +167,10 @@ def no_adoption() -> None:
 def no_take_over() -> None:
     """Make the machines of a step anew after a crash, as if nobody had looked for those that it made."""
 
-    async def standing(self: Making) -> list[Node]:
+    async def standing(self: NodeLaunch) -> list[Node]:
         return []
 
-    patch.object(Making, "standing", standing).start()
+    patch.object(NodeLaunch, "standing", standing).start()
 
 
 DEFECTS: dict[str, Callable[[], None]] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.store.schema import OLDEST_BESIDE as OLDEST_SCHEMA
+from launchbay.store.schema import OLDEST_COMPATIBLE as OLDEST_SCHEMA
 from tests.databases import migrate_to
 from tests.durability.campaign import Campaign
 from tests.durability.load import Load

@@ -16,7 +16,7 @@ import msgspec
 import psycopg
 
 from launchbay.actions.registry import BUILT_IN, Registry
-from launchbay.app.build import started
+from launchbay.app.build import lifespan
 from launchbay.engine.worker import Engine
 from launchbay.ids import new_id
 from launchbay.manifest.compiler import compile_manifest
@@ -92,7 +92,7 @@ class Bay:
             "destroy_timeout_s": self.destroy_timeout_s,
             **settings,
         }
-        async with started(Settings(database_url=self.url, data_dir=self.directory, **given)) as parts:
+        async with lifespan(Settings(database_url=self.url, data_dir=self.directory, **given)) as parts:
             yield parts.engine
 
     async def engine(self) -> Engine:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from launchbay.errors import ActionFailed
 from launchbay.ids import new_id
-from launchbay.machines.contract import Errand, Found, Marks
+from launchbay.machines.contract import ProviderContext, TaggedMachine, Tags
 from launchbay.model.machine import Machine
-from tests.machines.errands import errand
+from tests.machines.errands import context
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=1)
 
@@ -19,7 +19,7 @@ class Yard:
     """Implements `Sweepable`. A machine in `stuck` cannot be taken down; one in `gone` has just gone."""
 
     name: str = "yard"
-    standing: dict[str, Found] = field(default_factory=dict)
+    standing: dict[str, TaggedMachine] = field(default_factory=dict)
     stuck: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
     looks: int = 0
@@ -29,20 +29,20 @@ class Yard:
         self.open.set()
 
     def add(self, instance_id: str, *, organization_id: str = "", made_at: datetime | None = LONG_AGO) -> Machine:
-        asked = errand(instance_id=instance_id, organization_id=organization_id or new_id())
+        asked = context(instance_id=instance_id, organization_id=organization_id or new_id())
         machine = Machine(id=new_id(), role="web", provider=self.name, number=1, public_ip="192.0.2.1")
-        self.standing[machine.id] = Found(machine, Marks.of("here", asked, "web", 1), made_at)
+        self.standing[machine.id] = TaggedMachine(machine, Tags.of("here", asked, "web", 1), made_at)
         return machine
 
-    async def found(self, errand: Errand) -> AsyncIterator[Found]:
+    async def list_tagged(self, context: ProviderContext) -> AsyncIterator[TaggedMachine]:
         self.looks += 1
         for each in list(self.standing.values()):
             yield each
 
-    async def stands(self, errand: Errand, machine: Machine) -> bool:
+    async def exists(self, context: ProviderContext, machine: Machine) -> bool:
         return machine.id in self.standing and machine.id not in self.gone
 
-    async def release(self, errand: Errand, machine: Machine) -> None:
+    async def release(self, context: ProviderContext, machine: Machine) -> None:
         await self.open.wait()
         if machine.id in self.stuck:
             raise ActionFailed("the yard keeps it.")

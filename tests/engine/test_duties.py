@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from launchbay.engine.worker import Duty, attend
+from launchbay.engine.worker import PeriodicTask, run_periodically
 from launchbay.errors import Unavailable
 
 
 async def attended(round_: Callable[[], Awaitable[object]], for_s: float, interval_s: float = 0.01) -> float:
     """Attend a duty for a time and return how long its end took."""
     stop = asyncio.Event()
-    attending = asyncio.create_task(attend(Duty("test", interval_s, round_), stop))
+    attending = asyncio.create_task(run_periodically(PeriodicTask("test", interval_s, round_), stop))
     await asyncio.sleep(for_s)
     stop.set()
     begun = asyncio.get_running_loop().time()

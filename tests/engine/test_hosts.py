@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from launchbay.auth.secret_key import KEY_BYTES, SecretKey
-from launchbay.engine.machine_ledger import EnvironmentPools, PinnedHosts
+from launchbay.engine.machine_ledger import EnvironmentPools, PostgresHostKeys
 from launchbay.errors import ActionFailed
 from launchbay.ids import new_id
-from launchbay.machines.contract import Errand
+from launchbay.machines.contract import ProviderContext
 from launchbay.store.database import Database
-from tests.machines.errands import errand
+from tests.machines.errands import context
 
 
 class World:
@@ -51,8 +51,8 @@ class World:
         )
         return service
 
-    def errand(self, **more: Any) -> Errand:
-        return errand(organization_id=self.organization, environment_id=self.environment, **more)
+    def context(self, **more: Any) -> ProviderContext:
+        return context(organization_id=self.organization, environment_id=self.environment, **more)
 
     async def _run(self, statement: str, *values: str) -> None:
         async with self.database.transaction() as connection:
@@ -65,12 +65,12 @@ async def world(database: Database) -> World:
 
 
 async def test_the_first_key_of_a_host_stays_until_it_is_forgotten(database: Database, world: World) -> None:
-    hosts, asked = PinnedHosts(database), world.errand()
+    hosts, asked = PostgresHostKeys(database), world.context()
     assert await hosts.pinned(asked, "10.0.0.5:22") is None
     assert await hosts.pin(asked, "10.0.0.5:22", "ssh-ed25519 AAAA") == "ssh-ed25519 AAAA"
     assert await hosts.pin(asked, "10.0.0.5:22", "ssh-ed25519 BBBB") == "ssh-ed25519 AAAA"
     other = await World(database).made()
-    assert await hosts.pinned(other.errand(), "10.0.0.5:22") is None
+    assert await hosts.pinned(other.context(), "10.0.0.5:22") is None
     await hosts.forget(asked, "10.0.0.5:22")
     assert await hosts.pinned(asked, "10.0.0.5:22") is None
 
@@ -78,16 +78,16 @@ async def test_the_first_key_of_a_host_stays_until_it_is_forgotten(database: Dat
 async def test_hosts_of_a_pool_are_taken_once_and_given_back(database: Database, world: World) -> None:
     pools = EnvironmentPools(database, SecretKey(secrets.token_bytes(KEY_BYTES)))
     with pytest.raises(ActionFailed, match="no pool to take hosts from; it offers none"):
-        await pools.take(world.errand(), 1)
+        await pools.acquire(world.context(), 1)
     await world.pool("racks", {"a": "10.0.0.1", "b": {"address": "10.0.0.2"}, "c": None})
-    taken = await pools.take(world.errand(tag="first"), 2)
-    assert await pools.take(world.errand(tag="first"), 2) == taken
-    assert await pools.taken(world.errand()) == taken
-    assert await pools.taken(world.errand(instance_id="5f00000000000000000000ff")) == {}
+    taken = await pools.acquire(world.context(tag="first"), 2)
+    assert await pools.acquire(world.context(tag="first"), 2) == taken
+    assert await pools.acquired(world.context()) == taken
+    assert await pools.acquired(world.context(instance_id="5f00000000000000000000ff")) == {}
     for machine_id in taken:
-        await pools.give_back(world.errand(), machine_id)
-        await pools.give_back(world.errand(), machine_id)
-    assert await pools.taken(world.errand()) == {}
+        await pools.release(world.context(), machine_id)
+        await pools.release(world.context(), machine_id)
+    assert await pools.acquired(world.context()) == {}
 
 
 async def test_a_pool_with_too_few_hosts_gives_none(
@@ -97,9 +97,9 @@ async def test_a_pool_with_too_few_hosts_gives_none(
     pools = EnvironmentPools(database, SecretKey(secrets.token_bytes(KEY_BYTES)))
     await world.pool("racks", ["10.0.0.1"])
     with pytest.raises(ActionFailed, match="The pool 'racks' gave 1 of 2 hosts") as error:
-        await pools.take(world.errand(), 2)
+        await pools.acquire(world.context(), 2)
     assert error.value.retryable
-    assert await pools.taken(world.errand()) == {}
+    assert await pools.acquired(world.context()) == {}
 
 
 async def test_of_several_pools_the_policy_names_one(database: Database, world: World) -> None:
@@ -107,6 +107,6 @@ async def test_of_several_pools_the_policy_names_one(database: Database, world: 
     await world.pool("one", ["10.0.0.1"])
     await world.pool("two", ["10.0.0.2"])
     with pytest.raises(ActionFailed, match="several pools to take hosts from: 'one', 'two'"):
-        await pools.take(world.errand(), 1)
-    [taken] = (await pools.take(world.errand(policies={"machines.pool": "two"}), 1)).values()
+        await pools.acquire(world.context(), 1)
+    [taken] = (await pools.acquire(world.context(policies={"machines.pool": "two"}), 1)).values()
     assert taken.id == "10.0.0.2"

@@ -65,7 +65,7 @@ async def test_a_claim_that_was_overtaken_is_told_and_writes_nothing(bay: Bay) -
     with pytest.raises(Fenced):
         await old.start("p/c", "c", 1, AT)
     with pytest.raises(Fenced):
-        await old.settle()
+        await old.drain()
     await old.close()
     assert await bay.steps(job) == {}
     assert await bay.rows("SELECT id FROM log_lines WHERE job_id = %s", job) == []
@@ -207,9 +207,9 @@ async def test_a_step_that_is_computed_again_is_shown_as_before(bay: Bay) -> Non
     again.fail("p/b", "b", "in the end", 1)
     await again.close()
     assert await bay.steps(job) == {"p/a": ("Succeeded", 100), "p/b": ("Failed", 70)}
-    assert again.brief([["p/a", "a", "Requested", 0], ["p/b", "b", "Requested", 0], ["p/c", "c", "Requested", 0]]) == (
-        '[["p/a","a","Succeeded",100],["p/b","b","Failed",70],["p/c","c","Requested",0]]'
-    )
+    assert again.summary(
+        [["p/a", "a", "Requested", 0], ["p/b", "b", "Requested", 0], ["p/c", "c", "Requested", 0]]
+    ) == ('[["p/a","a","Succeeded",100],["p/b","b","Failed",70],["p/c","c","Requested",0]]')
 
 
 async def test_percentages_and_log_lines_share_their_writes(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from launchbay import limits
-from launchbay.engine.journal import LogBounds
+from launchbay.engine.journal import LogQuota
 from tests.engine.bay import Bay
 from tests.engine.test_journal import held_job, journal
 
@@ -14,37 +14,37 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(limits, f"LOG_{name}", value)
 
 
-def written(bounds: LogBounds, path: str, count: int, level: str = "info", text: str = "x") -> list[tuple[str, str]]:
-    lines = (bounds.admitted(path, level, text) for _ in range(count))
+def written(bounds: LogQuota, path: str, count: int, level: str = "info", text: str = "x") -> list[tuple[str, str]]:
+    lines = (bounds.admit(path, level, text) for _ in range(count))
     return [line for line in lines if line is not None]
 
 
 def test_a_step_that_goes_on_and_on_is_cut_and_told_so_once() -> None:
-    *lines, told = written(LogBounds(), "a", 100)
+    *lines, told = written(LogQuota(), "a", 100)
     assert lines == [("info", "x")] * 5
     assert told[0] == "warning"
     assert "step" in told[1]
 
 
 def test_long_lines_count_by_their_length() -> None:
-    assert len(written(LogBounds(), "a", 100, text="x" * 400)) == 3 + 1
+    assert len(written(LogQuota(), "a", 100, text="x" * 400)) == 3 + 1
 
 
 def test_what_one_step_writes_takes_nothing_from_another() -> None:
-    bounds = LogBounds()
+    bounds = LogQuota()
     written(bounds, "a", 100)
     assert ("info", "x") in written(bounds, "b", 1)
 
 
 def test_errors_are_written_still_but_not_without_end() -> None:
-    bounds = LogBounds()
+    bounds = LogQuota()
     written(bounds, "a", 100)
     assert len(written(bounds, "a", 10_000, level="error")) < 200
-    assert ("error", "why") in written(LogBounds(), "a", 1, level="error", text="why")
+    assert ("error", "why") in written(LogQuota(), "a", 1, level="error", text="why")
 
 
 def test_a_job_of_many_steps_is_cut_too() -> None:
-    bounds = LogBounds()
+    bounds = LogQuota()
     lines = [line for number in range(50) for line in written(bounds, f"s{number}", 3)]
     assert lines.count(("info", "x")) == 12
     assert [text for level, text in lines if level == "warning"] == [lines[-1][1]]

@@ -241,14 +241,14 @@ asyncio.run(main())
     rescuer = Rescuer(Queue(database.pool, database.url), SystemClock(), stalled_after_s=STALLED_AFTER_S)
     async with working(database, runs):
         for _ in range(10):  # the lease is over after eight looks
-            await rescuer.look()
+            await rescuer.check()
             await asyncio.sleep(rescuer.interval_s)
         assert runs.started.empty()
         process.kill()
         await process.wait()
         killed = time.monotonic()
         while runs.started.empty():
-            await rescuer.look()
+            await rescuer.check()
             await asyncio.sleep(rescuer.interval_s)
         assert await runs.next() == "a"
         assert 0.8 * STALLED_AFTER_S < time.monotonic() - killed < STALLED_AFTER_S + 1.5

@@ -23,7 +23,7 @@ class Watch:
         """Look at the usual interval for so long."""
         for _ in range(round(seconds / self.rescuer.interval_s)):
             self.clock.advance(self.rescuer.interval_s)
-            await self.rescuer.look()
+            await self.rescuer.check()
 
     async def beat(self) -> None:
         """Let every worker in the table beat."""
@@ -85,11 +85,11 @@ async def test_time_in_which_nobody_could_look_is_not_silence(watch: Watch) -> N
 
 async def test_a_beat_between_the_look_and_the_rescue_saves_the_worker(watch: Watch, database: Database) -> None:
     queue = Queue(database.pool, database.url)
-    seen = await queue.beats()
+    seen = await queue.heartbeats()
     await watch.beat()
     await queue.rescue(seen)
     assert await watch.workers() == 1
-    await queue.rescue(await queue.beats())
+    await queue.rescue(await queue.heartbeats())
     assert await watch.workers() == 0
 
 

@@ -6,15 +6,15 @@ from launchbay import limits
 from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.clock import SystemClock
 from launchbay.engine import retention
-from launchbay.engine.retention import Keeping, Retention
+from launchbay.engine.retention import Retention, RetentionPolicy
 from tests.engine.bay import Bay
 
 KEY = SecretKey(bytes(KEY_BYTES))
 MANIFEST = "launch: {steps: []}\nact: {steps: []}"
 
 
-def keeping(**days: float) -> Keeping:
-    return Keeping(**{"destroyed_days": 0, "history_days": 0, "log_days": 0, "audit_days": 0, **days})
+def keeping(**days: float) -> RetentionPolicy:
+    return RetentionPolicy(**{"destroyed_days": 0, "history_days": 0, "log_days": 0, "audit_days": 0, **days})
 
 
 async def purge(bay: Bay, **days: float) -> int:

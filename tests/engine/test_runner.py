@@ -94,10 +94,10 @@ async def test_a_worker_that_lost_its_job_stops_it_without_writing(bay: Bay, eng
     losing = engine.runner
     old = asyncio.create_task(losing.run_job(job))
     await bay.until("SELECT count(*) = 2 FROM steps WHERE job_id = %s", job)
-    await losing.look_after()
+    await losing.drop_lost_jobs()
     assert not old.done(), "it still holds the job"
     await bay.change("UPDATE jobs SET fence = fence + 1 WHERE id = %s", job)
-    await losing.look_after()
+    await losing.drop_lost_jobs()
     await asyncio.wait_for(old, 2)
     assert bay.world.events == ["second begins"]
     assert await bay.one("SELECT status FROM jobs WHERE id = %s", job) == "Executing"

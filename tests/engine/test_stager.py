@@ -74,7 +74,7 @@ async def test_what_was_forgotten_in_a_crash_is_recalled(bay: Bay, engine: Engin
     await bay.change("UPDATE schedules SET blocked = true")
     await fire(engine)
     assert await names(bay, instance) == []
-    await engine.stager.recall_forgotten()
+    await engine.stager.unblock_forgotten()
     await fire(engine)
     assert await names(bay, instance) == ["act.other"]
 
@@ -135,7 +135,7 @@ async def test_a_signal_that_is_told_while_an_older_one_is_fired_is_not_taken_fo
         assert await schedules.lock_target(connection, instance_id=consumer, due_at=due.due_at, schedule_id=due.id)
         telling = asyncio.create_task(bay.change(tell, consumer))
         await asyncio.sleep(0.2)
-        await schedules.remove(connection, schedule_ids=[due.id])
+        await schedules.delete(connection, schedule_ids=[due.id])
     await telling
     assert await bay.one("SELECT count(*) FROM schedules WHERE instance_id = %s", consumer) == 1
 

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from launchbay.app.build import started
+from launchbay.app.build import lifespan
 from launchbay.errors import Conflict
 from launchbay.model.job import PLAN_VERSION, Plan, read_plan
 from launchbay.settings import Settings
@@ -61,7 +61,7 @@ class Stored:
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
         """Let today's engine work."""
-        async with started(self._settings) as parts:
+        async with lifespan(self._settings) as parts:
             stop = asyncio.Event()
             working = asyncio.create_task(parts.engine.run(stop))
             try:

@@ -10,7 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool
 
-from launchbay.engine.queue import QUEUE, Pulse
+from launchbay.engine.queue import QUEUE, Heartbeat
 from launchbay.store.database import Database, conninfo
 from tests.engine.queue_workers import POLL_S, Runs, cut_connections, empty, put, working
 
@@ -122,7 +122,9 @@ async def test_a_first_host_that_takes_connections_and_says_nothing_is_passed_ov
 
     port = silent.sockets[0].getsockname()[1]
     two = {**real, "host": f"127.0.0.1,{real['host']}", "port": f"{port},{real['port']}"}
-    pulse = Pulse(conninfo(make_conninfo("", **two)), channel="any", beat=beat, hear=hear, interval_s=0.1)
+    pulse = Heartbeat(
+        conninfo(make_conninfo("", **two)), channel="any", on_heartbeat=beat, on_notification=hear, interval_s=0.1
+    )
     beating = asyncio.create_task(pulse.run())
     async with asyncio.timeout(20):
         assert await beats.get() == await beats.get(), "it stays"

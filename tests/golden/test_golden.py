@@ -21,7 +21,7 @@ from prometheus_client import Counter, Gauge, Histogram
 import launchbay
 from launchbay.auth.permissions import Permission
 from launchbay.cli.main import main
-from launchbay.console.app import PAGES
+from launchbay.console.app import ROUTES
 from launchbay.settings import Settings
 from launchbay.telemetry import metrics
 from launchbay.web.endpoints import ENDPOINTS
@@ -45,7 +45,7 @@ def endpoints() -> str:
     return "\n".join(
         f"{row.method} {row.path} · {row.operation_id} · {row.permission or 'public'}"
         f" · {' '.join(str(status) for status in row.all_statuses() if status < 400)}"
-        f" · {'addition' if row.addition else 'reference'}"
+        f" · {'addition' if row.extension else 'reference'}"
         for row in ENDPOINTS
     )
 
@@ -68,7 +68,7 @@ def _contexts(context: click.Context) -> Iterator[click.Context]:
 
 def console_pages() -> str:
     """Return method and path of each page and of what its forms are sent to."""
-    return "\n".join(f"{page.method} {page.path}" for page in PAGES)
+    return "\n".join(f"{page.method} {page.path}" for page in ROUTES)
 
 
 def metric_names() -> str:

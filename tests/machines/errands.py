@@ -1,9 +1,9 @@
-"""Errands for providers, with a log that a test can read."""
+"""Contexts for providers, with a log that a test can read."""
 
 from dataclasses import replace
 from typing import Any
 
-from launchbay.machines.contract import Errand
+from launchbay.machines.contract import ProviderContext
 from launchbay.model.machine import Machine
 
 
@@ -14,8 +14,8 @@ class Log(list[str]):
         self.append(text)
 
 
-def errand(log: Log | None = None, **more: Any) -> Errand:
-    found = Errand(
+def context(log: Log | None = None, **more: Any) -> ProviderContext:
+    found = ProviderContext(
         organization_id="5f0000000000000000000002",
         environment_id="5f0000000000000000000003",
         instance_id="5f0000000000000000000001",

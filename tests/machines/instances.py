@@ -13,7 +13,7 @@ PACKAGE = "tests"
 
 def dry(text: str, *answers: Answer, policies: dict[str, Any] | None = None, **more: Any) -> Instance:
     """An instance on dry-run machines whose addresses begin with 192.0.2.1."""
-    provider = DryRun(Answers(tuple(answers)), place=lambda _: 0)
+    provider = DryRun(Answers(tuple(answers)), network_offset=lambda _: 0)
     view = EnvironmentView(policies=policies or {})
     return instance(text, machines=Providers([(PACKAGE, provider)], provider.name), environment=view, **more)
 

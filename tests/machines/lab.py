@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.contract import Errand
+from launchbay.machines.contract import ProviderContext
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
 
 
@@ -30,12 +30,12 @@ class Lab:
     _busy: int = 0
 
     async def provision(
-        self, errand: Errand, role: str, numbers: Sequence[int], spec: MachineSpec
+        self, context: ProviderContext, role: str, numbers: Sequence[int], spec: MachineSpec
     ) -> Sequence[Machine]:
         self._refuse("provision", role)
-        self.tags.append(errand.tag)
+        self.tags.append(context.tag)
         self.specs.append(spec)
-        found = [machine for tag, _, machine in self.standing.values() if tag == errand.tag]
+        found = [machine for tag, _, machine in self.standing.values() if tag == context.tag]
         for number in numbers[len(found) :]:
             await asyncio.sleep(self.slow_s)
             machine = Machine(
@@ -48,28 +48,28 @@ class Lab:
                 login=spec.login,
             )
             self.made += 1
-            self.standing[machine.id] = (errand.tag, errand.instance_id, machine)
+            self.standing[machine.id] = (context.tag, context.instance_id, machine)
             found.append(machine)
         return found
 
     async def adopt(
-        self, errand: Errand, role: str, addresses: Mapping[int, str], spec: MachineSpec
+        self, context: ProviderContext, role: str, addresses: Mapping[int, str], spec: MachineSpec
     ) -> Sequence[Machine]:
         return [
             Machine(id=address, role=role, provider=self.name, number=number, public_ip=address, adopted=True)
             for number, address in addresses.items()
         ]
 
-    async def release(self, errand: Errand, machine: Machine) -> None:
+    async def release(self, context: ProviderContext, machine: Machine) -> None:
         await asyncio.sleep(0)
         self._refuse("release", machine.host)
         assert not machine.adopted
         self.standing.pop(machine.id, None)
 
-    async def strays(self, errand: Errand) -> Sequence[Machine]:
-        return [machine for _, instance_id, machine in self.standing.values() if instance_id == errand.instance_id]
+    async def orphans(self, context: ProviderContext) -> Sequence[Machine]:
+        return [machine for _, instance_id, machine in self.standing.values() if instance_id == context.instance_id]
 
-    async def run(self, errand: Errand, machine: Machine, command: RemoteCommand) -> CommandResult:
+    async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
         self._busy += 1
         self.most_at_once = max(self.most_at_once, self._busy)
         await asyncio.sleep(0.001)
@@ -78,20 +78,20 @@ class Lab:
         self.ran.append((machine.host, command.line))
         return self.results.get(machine.host, CommandResult(f"{machine.host}\n", "", 0))
 
-    async def stop(self, errand: Errand, machine: Machine) -> None:
+    async def stop(self, context: ProviderContext, machine: Machine) -> None:
         self.ran.append((machine.host, "stop"))
 
-    async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
+    async def converge(self, context: ProviderContext, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         self.ran.append((machine.host, ",".join(chef.run_list)))
         return {**chef.attributes, "host": machine.host}
 
-    async def put_file(self, errand: Errand, machine: Machine, name: str, content: bytes) -> None:
+    async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
         self.ran.append((machine.host, f"put {name}"))
 
-    async def get_file(self, errand: Errand, machine: Machine, name: str) -> bytes:
+    async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
         return f"{name} of {machine.host}".encode()
 
-    def stand_in(self, errand: Errand, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def simulate(self, context: ProviderContext, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return None
 
     def _refuse(self, what: str, host: str) -> None:

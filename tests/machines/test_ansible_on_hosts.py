@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launchbay.machines.clouds.provider import CloudMachines
-from launchbay.machines.contract import GivesWayIn
+from launchbay.machines.contract import ProvidesSshAccess
 from launchbay.machines.static import StaticMachines
 from launchbay.processes.run import Programs
 from tests.machines.hosts import Hosts, needs_sshd
@@ -51,5 +51,5 @@ async def test_machines_that_are_not_reached_by_ssh_are_told(tmp_path: Path) -> 
 
 
 def test_the_providers_whose_machines_are_reached_by_ssh_give_the_way_in() -> None:
-    assert issubclass(StaticMachines, GivesWayIn)
-    assert issubclass(CloudMachines, GivesWayIn)
+    assert issubclass(StaticMachines, ProvidesSshAccess)
+    assert issubclass(CloudMachines, ProvidesSshAccess)

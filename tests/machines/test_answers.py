@@ -55,7 +55,7 @@ def test_without_a_file_there_are_no_answers() -> None:
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(CannotStart, match=r"answers\.yml: ") as refused:
         read_answers_file(written(tmp_path, text))
-    assert said in " ".join(refused.value.sentences)
+    assert said in " ".join(refused.value.messages)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.contract import Errand
+from launchbay.machines.contract import ProviderContext
 from launchbay.machines.ssh import Ssh
 from launchbay.model.machine import ChefRun, Machine
 from tests.machines.chefs import Shelf, served_shelf, with_chef
-from tests.machines.errands import Log, errand
+from tests.machines.errands import Log, context
 from tests.machines.hosts import ISOLATED, LOGIN, Hosts, needs_sshd
 from tests.machines.provided import parts
 from tests.machines.test_cookbooks import archive
@@ -49,8 +49,8 @@ def on(hosts: Hosts, number: int = 0) -> Machine:
     )
 
 
-def asked(tag: str, **more: Any) -> Errand:
-    return errand(tag=tag, job_id="5f00000000000000000000cc", **more)
+def asked(tag: str, **more: Any) -> ProviderContext:
+    return context(tag=tag, job_id="5f00000000000000000000cc", **more)
 
 
 @pytest.mark.parametrize("sudo", [False, True])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from launchbay.egress.addresses import Allowlist
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from launchbay.machines.local import LocalMachines
 from launchbay.machines.registry import Providers
@@ -15,16 +15,16 @@ from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.machine import ChefRun, Machine, MachineSpec, RemoteCommand
 from launchbay.planning import plan_destroy, plan_launch
-from tests.machines.errands import errand
+from tests.machines.errands import context
 from tests.machines.hosts import Hosts
 from tests.machines.instances import PACKAGE, workflow
 from tests.machines.provided import parts
 from tests.runtime.running import SUCCEEDED, Instance, instance
 
-ENVIRONMENT = errand().environment_id
+ENVIRONMENT = context().environment_id
 LAUNCH = plan_launch({}, InstanceStatus.REQUESTED)
 DESTROY = plan_destroy(InstanceStatus.RUNNING)
-OUTGOING = OutgoingHttp(Allowlist())
+OUTGOING = EgressClient(Allowlist())
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def local(tmp_path: Path) -> LocalMachines:
 
 
 async def made(local: LocalMachines, **more: Any) -> Machine:
-    [machine] = await local.provision(errand(**more), "web", [1], MachineSpec())
+    [machine] = await local.provision(context(**more), "web", [1], MachineSpec())
     return machine
 
 
@@ -68,7 +68,7 @@ async def test_commands_have_nothing_of_the_servers_environment(
 ) -> None:
     monkeypatch.setenv("LAUNCHBAY_ADMIN_PASSWORD", "hidden")
     machine = await made(local)
-    result = await local.run(errand(), machine, RemoteCommand(line="env | cut -d= -f1 | sort | tr '\\n' ' '"))
+    result = await local.run(context(), machine, RemoteCommand(line="env | cut -d= -f1 | sort | tr '\\n' ' '"))
     assert set(result.stdout.split()) <= {"HOME", "LANG", "PATH", "PWD", "SHELL", "SHLVL", "OLDPWD", "_"}
     assert {"HOME", "PATH"} <= set(result.stdout.split())
 
@@ -76,7 +76,7 @@ async def test_commands_have_nothing_of_the_servers_environment(
 async def test_a_cancelled_command_dies_with_its_children(local: LocalMachines, tmp_path: Path) -> None:
     machine, mark = await made(local), tmp_path / "mark"
     line = f"(trap '' TERM; sleep 300 & echo $! >> {mark}; wait) & echo $! >> {mark}; wait"
-    task = asyncio.create_task(local.run(errand(), machine, RemoteCommand(line=line)))
+    task = asyncio.create_task(local.run(context(), machine, RemoteCommand(line=line)))
     async with asyncio.timeout(30):
         while not mark.exists() or len(mark.read_text().split()) < 2:
             await asyncio.sleep(0.02)
@@ -88,7 +88,7 @@ async def test_a_cancelled_command_dies_with_its_children(local: LocalMachines, 
 
 async def test_release_ends_what_still_runs(local: LocalMachines, tmp_path: Path) -> None:
     machine, mark = await made(local), tmp_path / "mark"
-    step = errand(goes_on=lambda: True)
+    step = context(goes_on=lambda: True)
     task = asyncio.create_task(local.run(step, machine, RemoteCommand(line=f"echo $$ > {mark}; sleep 300")))
     async with asyncio.timeout(30):
         while not mark.exists() or not mark.read_text().strip():
@@ -97,10 +97,10 @@ async def test_release_ends_what_still_runs(local: LocalMachines, tmp_path: Path
     with pytest.raises(asyncio.CancelledError):
         await task
     assert _runs(mark.read_text().strip())
-    await local.release(errand(), machine)
+    await local.release(context(), machine)
     assert not _runs(mark.read_text().strip())
-    await local.release(errand(), machine)
-    assert await local.strays(errand()) == []
+    await local.release(context(), machine)
+    assert await local.orphans(context()) == []
 
 
 async def test_only_environments_that_the_operator_named_may(tmp_path: Path) -> None:
@@ -108,41 +108,41 @@ async def test_only_environments_that_the_operator_named_may(tmp_path: Path) -> 
     for allowed in ([], ["5f00000000000000000000ff"]):
         with pytest.raises(ActionFailed, match="not allowed in this environment"):
             await made(LocalMachines(given, allowed))
-    for allowed in (["*"], [errand().organization_id], [ENVIRONMENT]):
+    for allowed in (["*"], [context().organization_id], [ENVIRONMENT]):
         machine = await made(LocalMachines(given, allowed))
     with pytest.raises(ActionFailed, match="not allowed in this environment"):
         await made(LocalMachines(given, ["*"]), policies={"machines.local": False})
     with pytest.raises(ActionFailed, match="not allowed in this environment"):
-        await LocalMachines(given, []).run(errand(), machine, RemoteCommand(line="true"))
+        await LocalMachines(given, []).run(context(), machine, RemoteCommand(line="true"))
 
 
 async def test_an_interrupted_provision_makes_no_second_directory(local: LocalMachines) -> None:
     assert (await made(local)).id == (await made(local)).id
-    assert len(await local.strays(errand())) == 1
+    assert len(await local.orphans(context())) == 1
 
 
 async def test_files_stay_inside_of_the_directory(local: LocalMachines, tmp_path: Path) -> None:
     machine = await made(local)
-    await local.put_file(errand(), machine, "a", b"one")
-    assert await local.get_file(errand(), machine, "a") == b"one"
-    await local.run(errand(), machine, RemoteCommand(line="ln -s / out"))
+    await local.put_file(context(), machine, "a", b"one")
+    assert await local.get_file(context(), machine, "a") == b"one"
+    await local.run(context(), machine, RemoteCommand(line="ln -s / out"))
     for name in ("../x", "/etc/passwd", "out/etc/passwd", "."):
         with pytest.raises(ActionFailed, match="not in the directory"):
-            await local.get_file(errand(), machine, name)
+            await local.get_file(context(), machine, name)
         with pytest.raises(ActionFailed, match="not in the directory"):
-            await local.put_file(errand(), machine, name, b"")
+            await local.put_file(context(), machine, name, b"")
     with pytest.raises(ActionFailed, match="nothing cannot be used: No such file"):
-        await local.get_file(errand(), machine, "nothing")
+        await local.get_file(context(), machine, "nothing")
 
 
 async def test_there_is_no_superuser_and_nothing_to_adopt(local: LocalMachines) -> None:
     machine = await made(local)
     with pytest.raises(ActionFailed, match="no superuser"):
-        await local.run(errand(), machine, RemoteCommand(line="id", sudo=True))
+        await local.run(context(), machine, RemoteCommand(line="id", sudo=True))
     with pytest.raises(ActionFailed, match="no superuser"):
-        await local.converge(errand(), machine, ChefRun(run_list=["x"]))
+        await local.converge(context(), machine, ChefRun(run_list=["x"]))
     with pytest.raises(ActionFailed, match=r"127\.0\.0\.1 is none"):
-        await local.adopt(errand(), "web", {1: "127.0.0.1"}, MachineSpec())
+        await local.adopt(context(), "web", {1: "127.0.0.1"}, MachineSpec())
 
 
 def _runs(pid: str) -> bool:

@@ -6,28 +6,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay import limits
-from launchbay.machines.remote_commands import Kept, Lines
-from tests.machines.errands import errand
+from launchbay.machines.remote_commands import LineSplitter, OutputBuffer
+from tests.machines.errands import context
 
 
 def lines_of(*pieces: bytes) -> list[str]:
     found: list[str] = []
-    lines = Lines("stdout", lambda _, line: found.append(line), errand().covering())
+    lines = LineSplitter("stdout", lambda _, line: found.append(line), context().redaction_stream())
     for piece in pieces:
         lines(piece)
-    lines.end()
+    lines.close()
     return found
 
 
 def test_a_line_is_handed_over_when_it_is_whole() -> None:
     found: list[str] = []
-    lines = Lines("stderr", lambda stream, line: found.append(f"{stream} {line}"), errand().covering())
+    lines = LineSplitter("stderr", lambda stream, line: found.append(f"{stream} {line}"), context().redaction_stream())
     lines(b"one\ntw")
     assert found == ["stderr one"]
     lines(b"o\nthree")
     assert found == ["stderr one", "stderr two"]
-    lines.end()
-    lines.end()
+    lines.close()
+    lines.close()
     assert found == ["stderr one", "stderr two", "stderr three"]
 
 
@@ -51,7 +51,7 @@ def test_it_does_not_matter_where_the_pieces_are_cut(text: str, cuts: list[int])
 
 @given(st.lists(st.binary(max_size=50)), st.integers(0, 100))
 def test_no_more_is_kept_than_may_be(pieces: list[bytes], most: int) -> None:
-    kept = Kept(most)
+    kept = OutputBuffer(most)
     for piece in pieces:
         kept(piece)
     assert kept.data == b"".join(pieces)[:most]

@@ -11,10 +11,10 @@ import pytest
 
 from launchbay import limits
 from launchbay.errors import ActionFailed, AddressRefused
-from launchbay.machines.contract import Errand
+from launchbay.machines.contract import ProviderContext
 from launchbay.machines.ssh import Ssh
 from launchbay.model.machine import Machine, RemoteCommand
-from tests.machines.errands import Log, errand
+from tests.machines.errands import Log, context
 from tests.machines.hosts import LOGIN, Host, Hosts, needs_sshd, needs_sudo
 from tests.machines.provided import Pins, parts
 
@@ -38,9 +38,9 @@ def on(host: Host, login: str = LOGIN) -> Machine:
     )
 
 
-def asked(request: pytest.FixtureRequest | str, log: Log | None = None, **more: object) -> Errand:
-    """An errand of a step that no other test has."""
-    return errand(log, tag=str(request), job_id="5f00000000000000000000aa", **more)
+def asked(request: pytest.FixtureRequest | str, log: Log | None = None, **more: object) -> ProviderContext:
+    """A context of a step that no other test has."""
+    return context(log, tag=str(request), job_id="5f00000000000000000000aa", **more)
 
 
 async def test_a_command_gives_its_output_and_exit_code(ssh: Ssh, hosts: Hosts) -> None:
@@ -224,16 +224,16 @@ async def test_files_are_put_and_got(ssh: Ssh, hosts: Hosts) -> None:
 async def test_the_first_host_key_is_pinned_and_another_one_is_refused(hosts: Hosts, tmp_path: Path) -> None:
     provided = parts(hosts, tmp_path)
     ssh, host = Ssh(provided), hosts[1]
-    await ssh.answers(asked("pin"), on(host))
+    await ssh.wait_until_reachable(asked("pin"), on(host))
     host.new_host_key()
     with pytest.raises(ActionFailed, match=r"The host key of .* has changed: it shows SHA256:.*, and SHA256:") as error:
-        await ssh.answers(asked("pin"), on(host), within_s=60)
+        await ssh.wait_until_reachable(asked("pin"), on(host), within_s=60)
     assert not error.value.retryable
     shown = str(error.value).partition("it shows ")[2].partition(",")[0]
     accepting = asked("pin", policies={"machines.host-keys": f"other:22=SHA256:x,{host.static_ip}={shown}"})
-    await ssh.answers(accepting, on(host))
+    await ssh.wait_until_reachable(accepting, on(host))
     await ssh.forget(asked("pin"), on(host))
-    await ssh.answers(asked("pin"), on(host))
+    await ssh.wait_until_reachable(asked("pin"), on(host))
     assert isinstance(provided.host_keys, Pins)
     assert [host for _, host in provided.host_keys.pins] == [f"{host.address}:{host.port}"]
 
@@ -241,12 +241,12 @@ async def test_the_first_host_key_is_pinned_and_another_one_is_refused(hosts: Ho
 async def test_an_address_that_the_rules_forbid_is_not_dialled(hosts: Hosts, tmp_path: Path) -> None:
     ssh = Ssh(parts(hosts, tmp_path, allowed="127.0.1.77"))
     with pytest.raises(AddressRefused, match=r"127\.0\.1\.1 is refused: it is a loopback address"):
-        await ssh.answers(asked("refused"), on(hosts[0]))
+        await ssh.wait_until_reachable(asked("refused"), on(hosts[0]))
 
 
 async def test_who_is_not_let_in_is_told_what_to_check(ssh: Ssh, hosts: Hosts) -> None:
     with pytest.raises(ActionFailed, match=r"does not let 'nobody-here' in with the environment's key pair\. Check"):
-        await ssh.answers(asked("login"), on(hosts[0], "nobody-here"))
+        await ssh.wait_until_reachable(asked("login"), on(hosts[0], "nobody-here"))
 
 
 class Wire:

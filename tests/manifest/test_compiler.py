@@ -46,7 +46,7 @@ def test_compiling_raises_all_errors_and_no_warnings() -> None:
     with pytest.raises(InvalidManifest) as caught:
         compile_manifest(text, known_actions=ACTIONS)
     assert [finding["code"] for finding in caught.value.findings] == ["UnknownComponent", "UnknownComponentType"]
-    assert caught.value.sentences[0].startswith("Line 2, column 18: ")
+    assert caught.value.messages[0].startswith("Line 2, column 18: ")
 
 
 def test_warnings_stay_with_the_compiled_manifest() -> None:

@@ -42,7 +42,7 @@ application:
 def refused(given: dict[str, object], text: str = SHOP) -> tuple[str, ...]:
     with pytest.raises(BadRequest) as caught:
         configure(compiled(text), given)
-    return caught.value.sentences
+    return caught.value.messages
 
 
 def test_the_first_value_that_exists_counts() -> None:

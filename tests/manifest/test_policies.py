@@ -19,7 +19,7 @@ def refused(text: str) -> tuple[str, ...]:
     with pytest.raises(BadRequest) as caught:
         read_policies(text)
     assert caught.value.code == "InvalidPolicies"
-    return caught.value.sentences
+    return caught.value.messages
 
 
 @given(st.dictionaries(names, values, max_size=8))

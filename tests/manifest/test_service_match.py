@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.manifest.services import (
-    Fit,
     OfferedPin,
+    ServiceMatch,
     ServiceOffer,
     ServiceOffers,
     choose,
@@ -30,13 +30,13 @@ def offer(name: str, interfaces: Interfaces, unusable: str | None = None) -> Ser
     return ServiceOffer(name, f"the instance {name!r}", LinkKind.SERVICE, pins, unusable)
 
 
-def chosen(shape: Interfaces, *offers: ServiceOffer, former: str | None = None) -> Fit | str:
-    return choose("service", shape, ServiceOffers(offers).fitting(shape), former)
+def chosen(shape: Interfaces, *offers: ServiceOffer, former: str | None = None) -> ServiceMatch | str:
+    return choose("service", shape, ServiceOffers(offers).matching(shape), former)
 
 
 def chosen_id(shape: Interfaces, *offers: ServiceOffer, former: str | None = None) -> str:
     found = chosen(shape, *offers, former=former)
-    assert isinstance(found, Fit), found
+    assert isinstance(found, ServiceMatch), found
     return found.offer.id
 
 
@@ -59,14 +59,14 @@ def test_a_service_fits_that_offers_every_pin_with_its_kind() -> None:
 
 def test_the_names_of_interfaces_need_not_match_and_pins_are_mapped() -> None:
     found = chosen(VOICE, offer("choir", {"song": {"word": SIGNAL, "say": COMMAND}}))
-    assert isinstance(found, Fit)
+    assert isinstance(found, ServiceMatch)
     assert found.pins == {"voice.word": "song.word", "voice.say": "song.say"}
 
 
 def test_an_interface_of_the_same_name_is_preferred_within_a_service_and_among_services() -> None:
     both = offer("both", {"song": VOICE["voice"], "voice": VOICE["voice"]})
     found = chosen(VOICE, both)
-    assert isinstance(found, Fit)
+    assert isinstance(found, ServiceMatch)
     assert found.pins["voice.word"] == "voice.word"
     assert chosen_id(VOICE, offer("other", {"song": VOICE["voice"]}), both) == "both"
 
@@ -150,7 +150,7 @@ INTERFACES = st.dictionaries(
 @given(INTERFACES, st.lists(INTERFACES, max_size=5))
 def test_what_fits_is_what_a_plain_search_finds(shape: Interfaces, offered: list[Interfaces]) -> None:
     offers = [offer(str(number), interfaces) for number, interfaces in enumerate(offered)]
-    found = {fit.offer.id for fit in ServiceOffers(offers).fitting(shape)}
+    found = {fit.offer.id for fit in ServiceOffers(offers).matching(shape)}
     plainly = {
         str(number)
         for number, interfaces in enumerate(offered)
@@ -162,7 +162,7 @@ def test_what_fits_is_what_a_plain_search_finds(shape: Interfaces, offered: list
 @given(INTERFACES, st.lists(INTERFACES, min_size=1, max_size=5))
 def test_every_pin_is_mapped_to_one_of_the_same_name_and_kind(shape: Interfaces, offered: list[Interfaces]) -> None:
     offers = [offer(str(number), interfaces) for number, interfaces in enumerate(offered)]
-    for fit in ServiceOffers(offers).fitting(shape):
+    for fit in ServiceOffers(offers).matching(shape):
         assert set(fit.pins) == {f"{interface}.{pin}" for interface, pins in shape.items() for pin in pins}
         for own, theirs in fit.pins.items():
             interface, _, pin = own.partition(".")

@@ -42,7 +42,7 @@ def test_a_public_manifest_launches_and_goes(path: Path, tmp_path: Path) -> None
     named = "".join(f"  {name!r}: {number}.yml\n" for number, name in enumerate(applications))
     text = f"manifest: {path.resolve()}\napplications:\n{named}{OFFERED}{TESTS}"
     suite = read_suite(tmp_path / "a.test.yml", text.encode())
-    [outcome] = WORKBENCH.outcomes(suite, lambda _: True)
+    [outcome] = WORKBENCH.results(suite, lambda _: True)
     assert outcome.differences == ()
     assert outcome.seconds < 5
 
@@ -59,5 +59,5 @@ tests:
       expect:
           values:{values}
 """
-    [outcome] = WORKBENCH.outcomes(read_suite(tmp_path / "a.test.yml", text.encode()), lambda _: True)
+    [outcome] = WORKBENCH.results(read_suite(tmp_path / "a.test.yml", text.encode()), lambda _: True)
     assert outcome.differences == ()

@@ -119,4 +119,4 @@ def test_files_of_tests_are_known_by_their_names(tmp_path: Path) -> None:
 def test_what_is_wrong_is_told_with_its_place(text: str, said: str) -> None:
     with pytest.raises(InvalidManifest) as refused:
         suite(text)
-    assert said in " ".join(refused.value.sentences)
+    assert said in " ".join(refused.value.messages)

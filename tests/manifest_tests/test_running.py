@@ -10,7 +10,7 @@ import pytest
 
 from launchbay import plugins
 from launchbay.actions.contract import ENTRY_POINT_GROUP, ActionCall, ActionParameter
-from launchbay.manifest_tests.runner import Workbench
+from launchbay.manifest_tests.runner import SuiteRunner
 from launchbay.manifest_tests.suite import read_suite
 from tests.manifest_tests.suites import outcomes, told
 
@@ -389,7 +389,7 @@ def test_an_action_of_a_package_needs_an_answer_and_never_runs(tmp_path: Path, m
     """
     path = tmp_path / "app.test.yml"
     suite = read_suite(path, dedent(text).encode())
-    without, given = Workbench().outcomes(suite, lambda _: True)
+    without, given = SuiteRunner().results(suite, lambda _: True)
     [difference] = without.differences
     assert "The action 'post' would really run. Say what it gives instead" in difference.text
     assert given.differences == ()

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from launchbay.manifest_tests.virtual_time import START, Standstill, VirtualClock, VirtualLoop, run
+from launchbay.manifest_tests.virtual_time import START, Deadlock, VirtualClock, VirtualLoop, run
 
 
 def test_hours_pass_in_no_time_and_in_order() -> None:
@@ -58,5 +58,5 @@ def test_a_standstill_is_told_and_does_not_hang() -> None:
     async def work(_: VirtualLoop) -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(Standstill):
+    with pytest.raises(Deadlock):
         run(work)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.redaction import Disguises, Stream
+from launchbay.model.redaction import RedactionStream, SecretEncodings
 from launchbay.service_types import key_pairs
 
 MASK = "********"
@@ -38,7 +38,7 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
 
 
 def covered(text: str, *secrets: str) -> str:
-    return Disguises(secrets).replaced(text, lambda _: MASK)
+    return SecretEncodings(secrets).replace(text, lambda _: MASK)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -73,9 +73,9 @@ def test_no_text_that_holds_a_secret_shows_it(before: str, secret: str, after: s
 
 @given(st.text(max_size=300), secrets)
 def test_a_text_without_the_secret_stays(text: str, secret: str) -> None:
-    disguises = Disguises([secret])
+    disguises = SecretEncodings([secret])
     if not disguises.spans(text):
-        assert disguises.replaced(text, lambda _: MASK) == text
+        assert disguises.replace(text, lambda _: MASK) == text
 
 
 @pytest.mark.parametrize("width", [60, 64, 76, 100])
@@ -84,19 +84,19 @@ def test_a_private_key_that_is_encoded_and_wrapped_leaves_no_line(width: int, be
     key = key_pairs.generate("ed25519", None, "x").private
     encoded = base64.b64encode((before + key).encode()).decode()
     lines = [encoded[place : place + width] for place in range(0, len(encoded), width)]
-    disguises = Disguises([key])
+    disguises = SecretEncodings([key])
     # As a log has them: one by one. The first and the last ones may hold little of it.
     begin = len(before) // (width * 6 // 8) + 1
     for line in lines[begin:-1]:
-        assert disguises.replaced(line, lambda _: MASK) == MASK
+        assert disguises.replace(line, lambda _: MASK) == MASK
 
 
 def test_each_long_line_of_a_secret_is_one_too() -> None:
     key = key_pairs.generate("rsa", 2048, "x").private
-    disguises = Disguises([key])
+    disguises = SecretEncodings([key])
     for line in key.splitlines():
         if len(line) >= 12:
-            assert disguises.replaced(line, lambda _: MASK) == MASK
+            assert disguises.replace(line, lambda _: MASK) == MASK
 
 
 def test_the_part_of_a_long_secret_that_was_cut_off_is_covered() -> None:
@@ -114,7 +114,7 @@ def test_every_part_of_35_characters_of_a_long_secret_is_found(start: int, befor
 
 
 def test_what_is_too_short_is_not_looked_for() -> None:
-    assert not Disguises(["abc", ""])
+    assert not SecretEncodings(["abc", ""])
     assert covered("abcdef", "abc") == "abcdef"
 
 
@@ -128,20 +128,20 @@ def test_a_secret_that_is_split_over_chunks_is_covered_as_in_one(
 ) -> None:
     text = secret.join(["", *around, ""])
     places = sorted({cut % (len(text) + 1) for cut in cuts} | {0, len(text)})
-    stream = Stream(Disguises([secret]), MASK)
+    stream = RedactionStream(SecretEncodings([secret]), MASK)
     chunks = [text[start:stop] for start, stop in pairwise(places)]
     shown = "".join([*(stream.feed(chunk) for chunk in chunks), stream.finish()])
     assert shown == covered(text, secret)
 
 
 def test_a_stream_without_secrets_holds_nothing_back() -> None:
-    assert Stream(Disguises(), MASK).feed("abc") == "abc"
+    assert RedactionStream(SecretEncodings(), MASK).feed("abc") == "abc"
 
 
 def test_a_very_long_secret_is_found_in_a_long_text() -> None:
     secret = "".join(f"{number} bottles, " for number in range(5_000))
     text = "harmless words " * 10_000
-    disguises = Disguises([secret])
+    disguises = SecretEncodings([secret])
     assert not disguises.spans(text)
     encoded = base64.b64encode(secret.encode()).decode()
     assert disguises.spans(text + encoded) == [(len(text), len(text) + len(encoded))]

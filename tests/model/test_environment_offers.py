@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from launchbay.errors import BadRequest
 from launchbay.limits import ENVIRONMENT_ENTRIES
-from launchbay.model.environment import Marker, Property, checked_markers, checked_properties
+from launchbay.model.environment import Marker, Property, validate_markers, validate_properties
 
 types = st.recursive(
     st.sampled_from(["object", "string", "int", "bool"]),
@@ -22,9 +22,9 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 
 def refused(*entries: Property) -> tuple[str, ...]:
     with pytest.raises(BadRequest) as caught:
-        checked_properties(entries)
+        validate_properties(entries)
     assert caught.value.code == "InvalidProperties"
-    return caught.value.sentences
+    return caught.value.messages
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def refused(*entries: Property) -> tuple[str, ...]:
     ],
 )
 def test_a_value_becomes_its_type_where_nothing_is_lost(type_: str, given_value: Any, kept: Any) -> None:
-    [checked] = checked_properties([Property("p", given_value, type_)])
+    [checked] = validate_properties([Property("p", given_value, type_)])
     assert checked.value == kept
     assert type(checked.value) is type(kept)
     assert checked.type == type_.strip()
@@ -85,14 +85,14 @@ def test_a_value_is_never_repeated_in_a_refusal() -> None:
 def test_a_bad_name_is_refused(name: str) -> None:
     assert "a name has 1 to 255 characters" in refused(Property(name, 1, "int"))[0]
     with pytest.raises(BadRequest, match="a name has 1 to 255 characters"):
-        checked_markers([Marker(name)])
+        validate_markers([Marker(name)])
 
 
 def test_a_name_that_stands_twice_is_refused_once() -> None:
     twice = [Marker("a"), Marker("b"), Marker("a"), Marker("a")]
     with pytest.raises(BadRequest) as caught:
-        checked_markers(twice)
-    assert caught.value.sentences == ("The marker 'a' stands twice; keep one of them.",)
+        validate_markers(twice)
+    assert caught.value.messages == ("The marker 'a' stands twice; keep one of them.",)
     assert refused(Property("p", 1, "int"), Property("p", 1, "int")) == (
         "The property 'p' stands twice; keep one of them.",
     )
@@ -100,9 +100,9 @@ def test_a_name_that_stands_twice_is_refused_once() -> None:
 
 def test_there_is_a_bound_on_their_number() -> None:
     names = [Marker(f"m{number}") for number in range(ENVIRONMENT_ENTRIES + 1)]
-    assert checked_markers(names[:-1]) == names[:-1]
+    assert validate_markers(names[:-1]) == names[:-1]
     with pytest.raises(BadRequest, match="at most 1000 of one kind"):
-        checked_markers(names)
+        validate_markers(names)
 
 
 def test_a_long_list_of_problems_is_cut_with_their_number() -> None:
@@ -114,7 +114,7 @@ def test_a_long_list_of_problems_is_cut_with_their_number() -> None:
 @given(types, json_values)
 def test_what_was_checked_once_stays_as_it_is(type_: str, value: Any) -> None:
     try:
-        checked = checked_properties([Property("p", value, type_)])
+        checked = validate_properties([Property("p", value, type_)])
     except BadRequest:
         return
-    assert checked_properties(checked) == checked
+    assert validate_properties(checked) == checked

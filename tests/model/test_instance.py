@@ -5,13 +5,13 @@ from itertools import product
 import pytest
 
 from launchbay.model.instance import (
-    ImpossibleMove,
     InstanceEvent,
     InstanceStatus,
+    InvalidTransition,
     is_active,
-    move,
     sources,
     status_after_job,
+    transition,
 )
 
 # Every pair that there is: status, event → status. All others are impossible.
@@ -35,11 +35,11 @@ MOVES = {
 def test_each_pair_leads_where_the_decisions_say_or_nowhere(status: InstanceStatus, event: InstanceEvent) -> None:
     expected = MOVES.get((status.value, event.value))
     if expected is not None:
-        assert move(status, event) == expected
+        assert transition(status, event) == expected
         assert status in sources(event)
         return
-    with pytest.raises(ImpossibleMove):
-        move(status, event)
+    with pytest.raises(InvalidTransition):
+        transition(status, event)
     assert status not in sources(event)
 
 

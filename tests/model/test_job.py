@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.job import ImpossibleStepMove, JobStatus, StepStatus, move_step, raise_percent
+from launchbay.model.job import InvalidStepTransition, JobStatus, StepStatus, raise_percent, transition_step
 
 MOVES = {
     ("Requested", "Executing"),
@@ -24,10 +24,10 @@ def test_the_statuses_are_those_of_the_reference() -> None:
 @pytest.mark.parametrize(("status", "to"), product(StepStatus, StepStatus))
 def test_a_step_goes_only_where_the_decisions_say(status: StepStatus, to: StepStatus) -> None:
     if (status.value, to.value) in MOVES:
-        assert move_step(status, to) is to
+        assert transition_step(status, to) is to
         return
-    with pytest.raises(ImpossibleStepMove):
-        move_step(status, to)
+    with pytest.raises(InvalidStepTransition):
+        transition_step(status, to)
 
 
 @given(st.lists(st.integers(-1_000, 1_000)))

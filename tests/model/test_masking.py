@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.redaction import MASK, SHORTEST_CHARS, Masking, is_secret_name
+from launchbay.model.redaction import REDACTED, SHORTEST_CHARS, Redactor, is_secret_name
 
 SECRET = "s3cr3t-v4lue"
 PLAIN_NAMES = st.sampled_from(["host", "size", "tokenId", "keyboard", "passwordLength", "author", "secretary"])
@@ -44,64 +44,64 @@ def test_names_about_secrets_and_other_names_are_not_covered(name: str) -> None:
 @given(SECRET_NAMES, PLAIN_NAMES, JSON_VALUES)
 def test_a_secret_is_covered_however_deep_it_lies_and_the_rest_stays(secret: str, plain: str, value: Any) -> None:
     document = {plain: [{"deep": {secret: SECRET, plain: value}}]}
-    assert Masking().value(document) == {plain: [{"deep": {secret: MASK, plain: value}}]}
+    assert Redactor().value(document) == {plain: [{"deep": {secret: REDACTED, plain: value}}]}
 
 
 @pytest.mark.parametrize("value", [None, True, False, "", [], {}])
 def test_what_holds_no_secret_is_shown_even_under_such_a_name(value: Any) -> None:
-    assert Masking().value({"password": value}) == {"password": value}
+    assert Redactor().value({"password": value}) == {"password": value}
 
 
 def test_a_whole_document_under_a_secret_name_is_covered() -> None:
-    assert Masking().value({"credentials": {"user": "jo", "key": 17}}) == {"credentials": MASK}
+    assert Redactor().value({"credentials": {"user": "jo", "key": 17}}) == {"credentials": REDACTED}
 
 
 @given(st.text("xyz-\\[ä", min_size=SHORTEST_CHARS), st.text("01 "), st.text("01 "))
 def test_a_known_secret_is_covered_wherever_it_turns_up(secret: str, before: str, after: str) -> None:
-    masking = Masking([{"login": {"password": secret}}])
-    assert masking.text(before + secret + after) == before + MASK + after
-    assert masking.value([{"said": secret, secret: 1}]) == [{"said": MASK, MASK: 1}]
+    masking = Redactor([{"login": {"password": secret}}])
+    assert masking.text(before + secret + after) == before + REDACTED + after
+    assert masking.value([{"said": secret, secret: 1}]) == [{"said": REDACTED, REDACTED: 1}]
 
 
 def test_a_secret_that_holds_another_one_is_covered_whole() -> None:
-    assert Masking([{"token": "abcd"}, {"password": "abcdefgh"}]).text("say abcdefgh") == f"say {MASK}"
+    assert Redactor([{"token": "abcd"}, {"password": "abcdefgh"}]).text("say abcdefgh") == f"say {REDACTED}"
 
 
 def test_every_long_line_of_a_secret_of_several_lines_is_covered() -> None:
-    masking = Masking([{"secret": "first long line\nend\nsecond long line"}])
-    assert masking.text("read: second long line") == f"read: {MASK}"
+    masking = Redactor([{"secret": "first long line\nend\nsecond long line"}])
+    assert masking.text("read: second long line") == f"read: {REDACTED}"
     assert masking.text("the end") == "the end"
 
 
 def test_numbers_under_secret_names_are_covered_in_texts() -> None:
-    assert Masking([{"password": 123456}]).text("dial 123456") == f"dial {MASK}"
+    assert Redactor([{"password": 123456}]).text("dial 123456") == f"dial {REDACTED}"
 
 
 def test_short_secrets_do_not_cover_letters_of_words() -> None:
-    assert Masking([{"password": "a"}]).text("a cat") == "a cat"
+    assert Redactor([{"password": "a"}]).text("a cat") == "a cat"
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("https://jo:pa55@host/x", f"https://jo:{MASK}@host/x"),
+        ("https://jo:pa55@host/x", f"https://jo:{REDACTED}@host/x"),
         ("https://host:8080/x@y", "https://host:8080/x@y"),
-        ("Authorization: Bearer eyJhbGciOi.J9.x-y", f"Authorization: Bearer {MASK}"),
-        ("curl -H 'Basic dXNlcjpwYXNz'", f"curl -H 'Basic {MASK}'"),
-        ("GET /x?apiKey=abc&page=2", f"GET /x?apiKey={MASK}&page=2"),
-        ("run --password=abc --size=3", f"run --password={MASK} --size=3"),
-        ('{"token": "a\\"b", "size": "3"}', f'{{"token": "{MASK}", "size": "3"}}'),
+        ("Authorization: Bearer eyJhbGciOi.J9.x-y", f"Authorization: Bearer {REDACTED}"),
+        ("curl -H 'Basic dXNlcjpwYXNz'", f"curl -H 'Basic {REDACTED}'"),
+        ("GET /x?apiKey=abc&page=2", f"GET /x?apiKey={REDACTED}&page=2"),
+        ("run --password=abc --size=3", f"run --password={REDACTED} --size=3"),
+        ('{"token": "a\\"b", "size": "3"}', f'{{"token": "{REDACTED}", "size": "3"}}'),
         ("The token: it was refused.", "The token: it was refused."),
-        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nok", f"{MASK}\nok"),
-        ("-----BEGIN PRIVATE KEY-----\nMIIE", MASK),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nok", f"{REDACTED}\nok"),
+        ("-----BEGIN PRIVATE KEY-----\nMIIE", REDACTED),
         ("-----BEGIN CERTIFICATE-----\nMIIE", "-----BEGIN CERTIFICATE-----\nMIIE"),
     ],
 )
 def test_texts_that_look_like_secrets_are_covered(text: str, shown: str) -> None:
-    assert Masking().text(text) == shown
+    assert Redactor().text(text) == shown
 
 
 @given(JSON_VALUES)
 def test_json_inside_a_text_is_covered_like_json(value: Any) -> None:
     text = json.dumps({"plain": value, "db.password": SECRET})
-    assert SECRET not in Masking().text(text)
+    assert SECRET not in Redactor().text(text)

@@ -34,7 +34,7 @@ from launchbay.model.types import (
     parse_signature,
     parse_type,
 )
-from launchbay.model.values import CoercionError, JsonBound, coerce, coerce_text, parse_json
+from launchbay.model.values import CoercionError, JsonLimitExceeded, coerce, coerce_text, parse_json
 
 REAL = sorted((Path(__file__).parents[3] / "shared" / "manifests").glob("*.yml"))
 PRIMITIVES = [STRING, INT, BOOL, DOUBLE, OBJECT, UNIT, BYTES]
@@ -453,11 +453,11 @@ def test_long_texts_take_linear_time() -> None:
 
 
 def test_json_beyond_the_bounds_is_told_from_what_is_no_json() -> None:
-    with pytest.raises(JsonBound):
+    with pytest.raises(JsonLimitExceeded):
         parse_json('{"a":1,"a":1}')
     with pytest.raises(ValueError, match="at character 1") as caught:
         parse_json("x")
-    assert not isinstance(caught.value, JsonBound)
+    assert not isinstance(caught.value, JsonLimitExceeded)
 
 
 def test_primitives_are_compared_by_name() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launchbay.model.instance import Asked, Due, InnerJob, Launching, Queued, Waits, waiting_for
+from launchbay.model.instance import AwaitedApproval, ChildJob, DueRun, Launching, Queued, Waits, waiting_for
 
 AT_S = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
 
@@ -33,8 +33,8 @@ def test_a_job_without_workers_says_so() -> None:
 def test_people_and_other_instances_are_named() -> None:
     waits = Waits(
         job="deploy",
-        approvals=[Asked("Deploy?", None, "Ops", 2, 1)],
-        inner=[InnerJob("grow", "db", "5"), InnerJob("ask", None, "6")],
+        approvals=[AwaitedApproval("Deploy?", None, "Ops", 2, 1)],
+        inner=[ChildJob("grow", "db", "5"), ChildJob("ask", None, "6")],
     )
     assert waiting_for(waits) == (
         "Waits for 2 approvals (1 given) by somebody with the role 'Ops': Deploy?"
@@ -45,19 +45,22 @@ def test_people_and_other_instances_are_named() -> None:
 def test_a_service_is_named_only_where_nothing_nearer_is_known() -> None:
     launching = [Launching("db", "5")]
     assert waiting_for(Waits(launching=launching)) == "Waits for the launch of the service 'db', instance 5."
-    assert "service" not in waiting_for(Waits(launching=launching, inner=[InnerJob("launch", "db", "5")]))
+    assert "service" not in waiting_for(Waits(launching=launching, inner=[ChildJob("launch", "db", "5")]))
 
 
 @pytest.mark.parametrize(
     ("due", "said"),
     [
-        (Due("workflow", "go", "", AT_S), "Scheduled 'go', due since 2023-11-14 22:13:20 UTC, waits for"),
-        (Due("cron", "act.go", "db", AT_S), "Scheduled 'act.go' of 'db', due since 2023-11-14 22:13:20 UTC, waits for"),
-        (Due("trigger", "go", "", AT_S), "Triggered 'go', due since 2023-11-14 22:13:20 UTC, waits for"),
-        (Due("expiry", "destroy", "", AT_S), "Its destruction is due and waits for"),
-        (Due("signals", "", "", AT_S), "Changed signals of other instances wait for"),
+        (DueRun("workflow", "go", "", AT_S), "Scheduled 'go', due since 2023-11-14 22:13:20 UTC, waits for"),
+        (
+            DueRun("cron", "act.go", "db", AT_S),
+            "Scheduled 'act.go' of 'db', due since 2023-11-14 22:13:20 UTC, waits for",
+        ),
+        (DueRun("trigger", "go", "", AT_S), "Triggered 'go', due since 2023-11-14 22:13:20 UTC, waits for"),
+        (DueRun("expiry", "destroy", "", AT_S), "Its destruction is due and waits for"),
+        (DueRun("signals", "", "", AT_S), "Changed signals of other instances wait for"),
     ],
 )
-def test_what_is_due_says_behind_what_it_waits(due: Due, said: str) -> None:
+def test_what_is_due_says_behind_what_it_waits(due: DueRun, said: str) -> None:
     assert waiting_for(Waits(job="hold", owner="Ann", due=[due])) == f"{said} the end of 'hold', run by Ann."
     assert waiting_for(Waits(due=[due])) == f"{said} what is due before it."

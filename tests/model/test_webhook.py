@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.store.webhooks import EVENTS, checked_events, pause_s, signature
+from launchbay.store.webhooks import EVENTS, pause_s, signature, validate_events
 
 
 @given(st.lists(st.sampled_from(EVENTS), min_size=1))
 def test_events_come_in_their_order_each_once(events: list[str]) -> None:
-    found = checked_events(events)
+    found = validate_events(events)
     assert set(found) == set(events)
     assert found == [event for event in EVENTS if event in found]
 
@@ -20,7 +20,7 @@ def test_events_come_in_their_order_each_once(events: list[str]) -> None:
 @pytest.mark.parametrize("events", [[], ["deleted"], ["status", "Status"]])
 def test_unknown_events_and_none_are_refused(events: list[str]) -> None:
     with pytest.raises(ValueError, match="status, job, signal"):
-        checked_events(events)
+        validate_events(events)
 
 
 @given(st.binary(min_size=1), st.integers(0, 2**33), st.binary())

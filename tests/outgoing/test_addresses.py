@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.egress.addresses import Allowlist, checked_address, forbidden_reason, plain_address
+from launchbay.egress.addresses import Allowlist, forbidden_reason, unmapped_address, validate_address
 from launchbay.errors import AddressRefused, CannotStart
 
 FORBIDDEN_V4 = [
@@ -36,9 +36,9 @@ PUBLIC = [
 @pytest.mark.parametrize("text", FORBIDDEN_V4 + FORBIDDEN_V6)
 def test_a_special_address_is_refused_with_what_it_is_and_the_remedy(text: str) -> None:
     with pytest.raises(AddressRefused) as refused:
-        checked_address(text, "host.example", 80, Allowlist())
+        validate_address(text, "host.example", 80, Allowlist())
 
-    assert str(plain_address(text)) in str(refused.value)
+    assert str(unmapped_address(text)) in str(refused.value)
     assert "host.example" in str(refused.value)
     assert "OUTGOING_ALLOW" in str(refused.value)
     assert not refused.value.retryable
@@ -46,7 +46,7 @@ def test_a_special_address_is_refused_with_what_it_is_and_the_remedy(text: str) 
 
 @pytest.mark.parametrize("text", PUBLIC)
 def test_a_public_address_is_dialled_in_its_plainest_form(text: str) -> None:
-    assert checked_address(text, "host.example", 80, Allowlist()) == str(plain_address(text))
+    assert validate_address(text, "host.example", 80, Allowlist()) == str(unmapped_address(text))
 
 
 @given(st.ip_addresses(v=4))
@@ -75,13 +75,13 @@ def test_an_ipv6_address_that_is_not_globally_unicast_is_refused(address: IPv6Ad
 def test_allowed_networks_hosts_and_ports_may_be_reached() -> None:
     allowlist = Allowlist.parse("127.0.0.1, 10.0.0.0/8,build.internal , [::1]:8080,, fd00::/8, Registry.Local.:5000")
 
-    assert checked_address("127.0.0.1", "localhost", 1, allowlist) == "127.0.0.1"
-    assert checked_address("::ffff:127.0.0.1", "localhost", 1, allowlist) == "127.0.0.1"
-    assert checked_address("10.200.0.1", "x", 1, allowlist) == "10.200.0.1"
-    assert checked_address("192.168.7.7", "BUILD.internal.", 1, allowlist) == "192.168.7.7"
-    assert checked_address("::1", "x", 8080, allowlist) == "::1"
-    assert checked_address("fd12::1", "x", 1, allowlist) == "fd12::1"
-    assert checked_address("192.168.7.7", "registry.local", 5000, allowlist) == "192.168.7.7"
+    assert validate_address("127.0.0.1", "localhost", 1, allowlist) == "127.0.0.1"
+    assert validate_address("::ffff:127.0.0.1", "localhost", 1, allowlist) == "127.0.0.1"
+    assert validate_address("10.200.0.1", "x", 1, allowlist) == "10.200.0.1"
+    assert validate_address("192.168.7.7", "BUILD.internal.", 1, allowlist) == "192.168.7.7"
+    assert validate_address("::1", "x", 8080, allowlist) == "::1"
+    assert validate_address("fd12::1", "x", 1, allowlist) == "fd12::1"
+    assert validate_address("192.168.7.7", "registry.local", 5000, allowlist) == "192.168.7.7"
 
 
 @pytest.mark.parametrize(
@@ -100,19 +100,19 @@ def test_what_is_beside_the_allow_list_stays_refused(address: str, host: str, po
     allowlist = Allowlist.parse("127.0.0.1, build.internal, [::1]:8080, registry.local:5000")
 
     with pytest.raises(AddressRefused):
-        checked_address(address, host, port, allowlist)
+        validate_address(address, host, port, allowlist)
 
 
 def test_a_network_of_mapped_addresses_counts_as_the_ipv4_network_that_it_is() -> None:
     allowlist = Allowlist.parse("::ffff:10.0.0.0/104")
 
-    assert checked_address("10.1.2.3", "x", 1, allowlist) == "10.1.2.3"
+    assert validate_address("10.1.2.3", "x", 1, allowlist) == "10.1.2.3"
 
 
 def test_a_name_is_compared_in_its_ascii_form() -> None:
     allowlist = Allowlist.parse("büro.example")
 
-    assert checked_address("10.1.2.3", "xn--bro-hoa.example", 1, allowlist) == "10.1.2.3"
+    assert validate_address("10.1.2.3", "xn--bro-hoa.example", 1, allowlist) == "10.1.2.3"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 import pytest
 
 from launchbay.egress.addresses import Allowlist, policy_problem
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.errors import AddressRefused, CannotStart
 from tests.outgoing.loopback import FakeResolver, loopback_server
 
@@ -22,12 +22,12 @@ def test_an_entry_may_be_for_one_organization_or_environment_alone() -> None:
     given = Allowlist.parse(f"10.0.0.0/8@{ORGANIZATION}, 192.168.0.1:80@{ENVIRONMENT}, 172.16.0.1")
     assert not allows(given, "10.1.2.3")
     assert allows(given, "172.16.0.1")
-    assert allows(given.within(ORGANIZATION), "10.1.2.3")
-    assert not allows(given.within(ORGANIZATION), "192.168.0.1")
-    assert allows(given.within(ORGANIZATION, ENVIRONMENT), "192.168.0.1")
-    assert not allows(given.within(ORGANIZATION, ENVIRONMENT), "192.168.0.1", 81)
-    assert not allows(given.within(OTHER, OTHER), "10.1.2.3")
-    assert allows(given.within(OTHER, OTHER), "172.16.0.1")
+    assert allows(given.for_environment(ORGANIZATION), "10.1.2.3")
+    assert not allows(given.for_environment(ORGANIZATION), "192.168.0.1")
+    assert allows(given.for_environment(ORGANIZATION, ENVIRONMENT), "192.168.0.1")
+    assert not allows(given.for_environment(ORGANIZATION, ENVIRONMENT), "192.168.0.1", 81)
+    assert not allows(given.for_environment(OTHER, OTHER), "10.1.2.3")
+    assert allows(given.for_environment(OTHER, OTHER), "172.16.0.1")
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,14 @@ def test_an_entry_may_be_for_one_organization_or_environment_alone() -> None:
     ],
 )
 def test_an_environment_narrows_and_never_widens(operator: str, policy: object, address: str, allowed: bool) -> None:
-    given = Allowlist.parse(operator).within(ORGANIZATION, ENVIRONMENT, {"outgoing.allow": policy})
+    given = Allowlist.parse(operator).for_environment(ORGANIZATION, ENVIRONMENT, {"outgoing.allow": policy})
     assert allows(given, address) is allowed
 
 
 def test_without_a_policy_everything_counts_that_the_operator_allowed() -> None:
-    assert allows(Allowlist.parse("10.0.0.0/8").within(ORGANIZATION, ENVIRONMENT, {"execrun.isSudo": True}), "10.0.0.1")
+    assert allows(
+        Allowlist.parse("10.0.0.0/8").for_environment(ORGANIZATION, ENVIRONMENT, {"execrun.isSudo": True}), "10.0.0.1"
+    )
 
 
 @pytest.mark.parametrize("text", ["10.0.0.0/8@", "10.0.0.0/8@me", "@" + ORGANIZATION, f"10.0.0.0/8@{ORGANIZATION}@x"])
@@ -71,14 +73,14 @@ def test_the_policy_of_an_environment_speaks_of_itself_alone() -> None:
 
 async def test_requests_of_one_client_keep_each_to_their_own_rules() -> None:
     async with loopback_server() as server:
-        outgoing = OutgoingHttp(Allowlist.parse(f"127.0.0.1@{ORGANIZATION}"), resolver=FakeResolver(["127.0.0.1"]))
+        outgoing = EgressClient(Allowlist.parse(f"127.0.0.1@{ORGANIZATION}"), resolver=FakeResolver(["127.0.0.1"]))
         url = server.url(host="build.example")
-        assert (await outgoing.within(ORGANIZATION).request("GET", url)).status == 200
-        for refused in (outgoing, outgoing.within(OTHER)):
+        assert (await outgoing.for_environment(ORGANIZATION).request("GET", url)).status == 200
+        for refused in (outgoing, outgoing.for_environment(OTHER)):
             with pytest.raises(AddressRefused):
                 await refused.request("GET", url)
-        narrowed = outgoing.within(ORGANIZATION, ENVIRONMENT, {"outgoing.allow": "127.0.0.2"})
+        narrowed = outgoing.for_environment(ORGANIZATION, ENVIRONMENT, {"outgoing.allow": "127.0.0.2"})
         with pytest.raises(AddressRefused, match=r"policy outgoing\.allow"):
             await narrowed.request("GET", url)
-        assert (await outgoing.within(ORGANIZATION).request("GET", url)).status == 200
+        assert (await outgoing.for_environment(ORGANIZATION).request("GET", url)).status == 200
         assert server.connections == 2

@@ -14,9 +14,9 @@ import pytest
 
 from launchbay import limits
 from launchbay.egress.addresses import Allowlist
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.egress.transport import CheckedTransport
-from launchbay.errors import OutgoingFailed
+from launchbay.errors import EgressFailed
 from tests.outgoing.loopback import Answer, FakeResolver, LoopbackServer, Received, answer, loopback_server, redirect
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ async def test_a_request_arrives_as_it_was_given_and_its_answer_comes_back_whole
     async with loopback_server() as server:
         server.routes["/x"] = answer(404, b"\x00\xff", headers=[("X-Answer", "yes")])
 
-        result = await OutgoingHttp(LOOPBACK).request(
+        result = await EgressClient(LOOPBACK).request(
             "PUT", server.url("/x?q=1&r=%20#part"), headers={"X-Token": "ü 1", "Content-Type": "a/b"}, body=b"data"
         )
 
@@ -49,7 +49,7 @@ async def test_credentials_in_the_url_become_basic_authentication_and_are_shown_
     async with loopback_server() as server:
         url = server.url("/", host="me:p%40ss@127.0.0.1")
 
-        result = await OutgoingHttp(LOOPBACK).request("GET", url)
+        result = await EgressClient(LOOPBACK).request("GET", url)
 
         sent = server.received[0].headers["authorization"]
         assert base64.b64decode(sent.removeprefix("Basic ")) == b"me:p@ss"
@@ -61,8 +61,8 @@ async def test_a_failure_names_the_place_without_query_and_credentials() -> None
     async with loopback_server() as server:
         server.routes["/path"] = answer(body=b"x" * 11)
 
-        with pytest.raises(OutgoingFailed) as failed:
-            await OutgoingHttp(LOOPBACK).request(
+        with pytest.raises(EgressFailed) as failed:
+            await EgressClient(LOOPBACK).request(
                 "GET", server.url("/path?token=s3cret", host="me:s3cret@127.0.0.1"), max_bytes=10
             )
 
@@ -72,8 +72,8 @@ async def test_a_failure_names_the_place_without_query_and_credentials() -> None
 
 @pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "Connection", "a b", "a\nb", "", "ä"])
 async def test_a_header_that_the_client_writes_itself_or_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(OutgoingFailed, match="header") as failed:
-        await OutgoingHttp(LOOPBACK).request("GET", "http://127.0.0.1/", headers={name: "x"})
+    with pytest.raises(EgressFailed, match="header") as failed:
+        await EgressClient(LOOPBACK).request("GET", "http://127.0.0.1/", headers={name: "x"})
 
     assert not failed.value.retryable
 
@@ -81,16 +81,16 @@ async def test_a_header_that_the_client_writes_itself_or_that_is_none_is_refused
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\x00b", "a\nb", "\x7f"])
 async def test_a_header_value_cannot_smuggle_lines(value: str) -> None:
     async with loopback_server() as server:
-        with pytest.raises(OutgoingFailed, match="header"):
-            await OutgoingHttp(LOOPBACK).request("GET", server.url(), headers={"X-A": value})
+        with pytest.raises(EgressFailed, match="header"):
+            await EgressClient(LOOPBACK).request("GET", server.url(), headers={"X-A": value})
 
         assert server.connections == 0
 
 
 @pytest.mark.parametrize("method", ["CONNECT", "TRACE", "get", "GE T", "", "G\r\n"])
 async def test_a_method_that_cannot_be_sent_is_refused(method: str) -> None:
-    with pytest.raises(OutgoingFailed, match="method"):
-        await OutgoingHttp(LOOPBACK).request(method, "http://127.0.0.1/")
+    with pytest.raises(EgressFailed, match="method"):
+        await EgressClient(LOOPBACK).request(method, "http://127.0.0.1/")
 
 
 # Redirects
@@ -101,7 +101,7 @@ async def test_redirects_are_followed_within_the_origin_with_every_header() -> N
         server.routes["/a"] = redirect("b?x=1")
         server.routes["/b"] = redirect("/c", 307)
 
-        result = await OutgoingHttp(LOOPBACK).request(
+        result = await EgressClient(LOOPBACK).request(
             "GET", server.url("/a"), headers={"Authorization": "t", "X-Key": "k"}
         )
 
@@ -114,7 +114,7 @@ async def test_credentials_are_dropped_when_a_redirect_leaves_the_origin() -> No
     async with loopback_server() as first, loopback_server() as second:
         first.routes["/a"] = redirect(second.url("/b", host="evil:pw@127.0.0.1"))
 
-        await OutgoingHttp(LOOPBACK).request(
+        await EgressClient(LOOPBACK).request(
             "GET",
             first.url("/a", host="me:pw@127.0.0.1"),
             headers={"X-Api-Key": "k", "Cookie": "c=1", "Accept": "text/css"},
@@ -133,7 +133,7 @@ async def test_a_redirected_post_keeps_its_body_only_where_the_status_says_so(
     async with loopback_server() as server:
         server.routes["/a"] = redirect("/b", status)
 
-        await OutgoingHttp(LOOPBACK).request("POST", server.url("/a"), headers={"Content-Type": "a/b"}, body=b"data")
+        await EgressClient(LOOPBACK).request("POST", server.url("/a"), headers={"Content-Type": "a/b"}, body=b"data")
 
         second = server.received[1]
         assert (second.method, second.body) == (method, body)
@@ -144,8 +144,8 @@ async def test_a_body_is_not_sent_on_to_another_origin() -> None:
     async with loopback_server() as first, loopback_server() as second:
         first.routes["/a"] = redirect(second.url("/b"), 308)
 
-        with pytest.raises(OutgoingFailed, match="another origin"):
-            await OutgoingHttp(LOOPBACK).request("POST", first.url("/a"), body=b"secret")
+        with pytest.raises(EgressFailed, match="another origin"):
+            await EgressClient(LOOPBACK).request("POST", first.url("/a"), body=b"secret")
 
         assert second.connections == 0
 
@@ -154,10 +154,10 @@ async def test_more_redirects_than_allowed_fail() -> None:
     async with loopback_server() as server:
         server.routes["/loop"] = redirect("/loop")
 
-        with pytest.raises(OutgoingFailed, match="more than 5 times"):
-            await OutgoingHttp(LOOPBACK).request("GET", server.url("/loop"))
+        with pytest.raises(EgressFailed, match="more than 5 times"):
+            await EgressClient(LOOPBACK).request("GET", server.url("/loop"))
 
-        assert server.connections == limits.OUTGOING_REDIRECTS + 1
+        assert server.connections == limits.EGRESS_REDIRECTS + 1
 
 
 @pytest.mark.parametrize(
@@ -168,14 +168,14 @@ async def test_a_redirect_to_what_is_no_http_url_fails(location: str) -> None:
     async with loopback_server() as server:
         server.routes["/a"] = redirect(location)
 
-        with pytest.raises(OutgoingFailed):
-            await OutgoingHttp(LOOPBACK).request("GET", server.url("/a"), timeout_s=5)
+        with pytest.raises(EgressFailed):
+            await EgressClient(LOOPBACK).request("GET", server.url("/a"), timeout_s=5)
 
 
 async def test_cookies_of_an_answer_are_not_sent_again() -> None:
     async with loopback_server() as server:
         server.routes["/set"] = answer(302, headers=[("Set-Cookie", "c=1; Path=/"), ("Location", "/next")])
-        outgoing = OutgoingHttp(LOOPBACK)
+        outgoing = EgressClient(LOOPBACK)
 
         await outgoing.request("GET", server.url("/set"))
         await outgoing.request("GET", server.url("/next"))
@@ -230,10 +230,10 @@ async def informational(_received: Received, writer: asyncio.StreamWriter) -> No
 async def test_an_answer_of_exactly_the_bound_is_whole_and_one_byte_more_fails() -> None:
     async with loopback_server() as server:
         server.routes["/"] = answer(body=b"x" * 100)
-        outgoing = OutgoingHttp(LOOPBACK)
+        outgoing = EgressClient(LOOPBACK)
 
         assert len((await outgoing.request("GET", server.url(), max_bytes=100)).body) == 100
-        with pytest.raises(OutgoingFailed, match="more than 99 bytes") as failed:
+        with pytest.raises(EgressFailed, match="more than 99 bytes") as failed:
             await outgoing.request("GET", server.url(), max_bytes=99)
         assert not failed.value.retryable
 
@@ -242,8 +242,8 @@ async def test_an_endless_body_is_cut_at_the_bound() -> None:
     async with loopback_server() as server:
         server.routes["/"] = endless
 
-        with pytest.raises(OutgoingFailed, match=f"more than {limits.OUTGOING_BODY_BYTES} bytes"):
-            await OutgoingHttp(LOOPBACK).request("GET", server.url(), timeout_s=30)
+        with pytest.raises(EgressFailed, match=f"more than {limits.EGRESS_BODY_BYTES} bytes"):
+            await EgressClient(LOOPBACK).request("GET", server.url(), timeout_s=30)
 
 
 @pytest.mark.parametrize("slow", [trickle, trickled_headers, silent, informational])
@@ -252,8 +252,8 @@ async def test_one_time_limit_bounds_the_whole_exchange(slow: Answer) -> None:
         server.routes["/"] = slow
         begin = time.monotonic()
 
-        with pytest.raises(OutgoingFailed, match=r"within 0\.4 seconds") as failed:
-            await OutgoingHttp(LOOPBACK).request("GET", server.url(), timeout_s=0.4)
+        with pytest.raises(EgressFailed, match=r"within 0\.4 seconds") as failed:
+            await EgressClient(LOOPBACK).request("GET", server.url(), timeout_s=0.4)
 
         assert 0.3 < time.monotonic() - begin < 3
         assert failed.value.retryable
@@ -263,8 +263,8 @@ async def test_endless_headers_are_cut() -> None:
     async with loopback_server() as server:
         server.routes["/"] = endless_headers
 
-        with pytest.raises(OutgoingFailed, match="cannot be reached"):
-            await OutgoingHttp(LOOPBACK).request("GET", server.url(), timeout_s=30)
+        with pytest.raises(EgressFailed, match="cannot be reached"):
+            await EgressClient(LOOPBACK).request("GET", server.url(), timeout_s=30)
 
 
 def gzip_bomb(mebibytes: int) -> bytes:
@@ -280,8 +280,8 @@ async def test_a_bomb_is_stopped_at_the_bound_and_costs_no_memory(encoding: str,
         server.routes["/"] = encoded(encoding, bomb)
         tracemalloc.start()
         try:
-            with pytest.raises(OutgoingFailed, match="more than 1000000 bytes"):
-                await OutgoingHttp(LOOPBACK).request("GET", server.url(), max_bytes=1_000_000)
+            with pytest.raises(EgressFailed, match="more than 1000000 bytes"):
+                await EgressClient(LOOPBACK).request("GET", server.url(), max_bytes=1_000_000)
             _now, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -306,7 +306,7 @@ async def test_encoded_bodies_are_decoded(encoding: str, body: bytes) -> None:
     async with loopback_server() as server:
         server.routes["/"] = encoded(encoding, body)
 
-        assert (await OutgoingHttp(LOOPBACK).request("GET", server.url())).body == b"hello"
+        assert (await EgressClient(LOOPBACK).request("GET", server.url())).body == b"hello"
 
 
 @pytest.mark.parametrize(
@@ -323,16 +323,16 @@ async def test_a_body_that_cannot_be_decoded_fails(encoding: str, body: bytes, m
     async with loopback_server() as server:
         server.routes["/"] = encoded(encoding, body)
 
-        with pytest.raises(OutgoingFailed, match=message):
-            await OutgoingHttp(LOOPBACK).request("GET", server.url())
+        with pytest.raises(EgressFailed, match=message):
+            await EgressClient(LOOPBACK).request("GET", server.url())
 
 
 async def test_many_small_members_of_gzip_count_by_their_bytes_on_the_wire() -> None:
     async with loopback_server() as server:
         server.routes["/"] = encoded("gzip", gzip.compress(b"") * 10_000)
 
-        with pytest.raises(OutgoingFailed, match="more than 1000 bytes"):
-            await OutgoingHttp(LOOPBACK).request("GET", server.url(), max_bytes=1000)
+        with pytest.raises(EgressFailed, match="more than 1000 bytes"):
+            await EgressClient(LOOPBACK).request("GET", server.url(), max_bytes=1000)
 
 
 @pytest.mark.parametrize("raw", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"])
@@ -343,8 +343,8 @@ async def test_an_answer_that_is_no_http_is_a_failure_that_may_be_retried(raw: b
     async with loopback_server() as server:
         server.routes["/"] = write
 
-        with pytest.raises(OutgoingFailed, match="cannot be reached") as failed:
-            await OutgoingHttp(LOOPBACK).request("GET", server.url())
+        with pytest.raises(EgressFailed, match="cannot be reached") as failed:
+            await EgressClient(LOOPBACK).request("GET", server.url())
         assert failed.value.retryable
 
 
@@ -361,7 +361,7 @@ async def test_a_cancelled_request_closes_its_connection() -> None:
 
     async with loopback_server() as server:
         server.routes["/"] = hold
-        request = asyncio.create_task(OutgoingHttp(LOOPBACK).request("GET", server.url()))
+        request = asyncio.create_task(EgressClient(LOOPBACK).request("GET", server.url()))
         while not server.received:
             await asyncio.sleep(0.01)
 
@@ -405,7 +405,7 @@ def tls_server(certificate: Path) -> ssl.SSLContext:
 
 async def over_tls(server: LoopbackServer, certificate: Path, host: str, *, trusted: bool = True) -> bytes:
     context = ssl.create_default_context(cafile=certificate / "cert.pem") if trusted else None
-    outgoing = OutgoingHttp(LOOPBACK, resolver=FakeResolver(["127.0.0.1"]), ssl_context=context)
+    outgoing = EgressClient(LOOPBACK, resolver=FakeResolver(["127.0.0.1"]), ssl_context=context)
     return (await outgoing.request("GET", f"https://{host}:{server.port}/", timeout_s=5)).body
 
 
@@ -421,7 +421,7 @@ async def test_a_certificate_of_another_name_or_of_nobody_known_is_refused(
     certificate: Path, host: str, *, trusted: bool
 ) -> None:
     async with loopback_server(tls_server(certificate)) as server:
-        with pytest.raises(OutgoingFailed, match="certificate"):
+        with pytest.raises(EgressFailed, match="certificate"):
             await over_tls(server, certificate, host, trusted=trusted)
 
         assert server.received == []

@@ -6,8 +6,8 @@ import pytest
 
 from launchbay.actions.restcall import RestCall
 from launchbay.egress.addresses import Allowlist
-from launchbay.egress.http import OutgoingHttp
-from launchbay.errors import ActionFailed, AddressRefused, OutgoingFailed
+from launchbay.egress.http import EgressClient
+from launchbay.errors import ActionFailed, AddressRefused, EgressFailed
 from tests.actions.contexts import RecordingContext, run
 from tests.outgoing.loopback import FakeResolver, loopback_server, redirect
 from tests.outgoing.targets import LOOPBACK_SPELLINGS, NAMES, NO_URLS, OTHER_TARGETS
@@ -21,10 +21,10 @@ def test_there_are_enough_targets() -> None:
 
 async def test_no_spelling_of_a_forbidden_address_gets_a_connection() -> None:
     async with loopback_server() as server:
-        outgoing = OutgoingHttp()
+        outgoing = EgressClient()
 
         for host in LOOPBACK_SPELLINGS + OTHER_TARGETS:
-            with pytest.raises(OutgoingFailed) as failed:
+            with pytest.raises(EgressFailed) as failed:
                 await outgoing.request("GET", server.url(host=host), timeout_s=5)
             assert isinstance(failed.value, AddressRefused), f"{host}: {failed.value}"
 
@@ -35,10 +35,10 @@ async def test_no_restcall_of_a_forbidden_target_gets_a_connection() -> None:
     async with loopback_server() as server:
         for host in LOOPBACK_SPELLINGS + OTHER_TARGETS:
             with pytest.raises(ActionFailed, match="is refused: it is") as failed:
-                await run(RestCall(), RecordingContext(outgoing=OutgoingHttp()), command=server.url(host=host))
+                await run(RestCall(), RecordingContext(egress=EgressClient()), command=server.url(host=host))
             assert not failed.value.retryable, host
         for name, addresses in NAMES.items():
-            context = RecordingContext(outgoing=OutgoingHttp(resolver=FakeResolver(addresses)))
+            context = RecordingContext(egress=EgressClient(resolver=FakeResolver(addresses)))
             with pytest.raises(ActionFailed, match="is refused: it is"):
                 await run(RestCall(), context, command=server.url(host=name))
 
@@ -47,7 +47,7 @@ async def test_no_restcall_of_a_forbidden_target_gets_a_connection() -> None:
 
 async def test_the_same_spellings_reach_the_server_when_its_address_is_allowed() -> None:
     async with loopback_server() as server:
-        outgoing = OutgoingHttp(Allowlist.parse("127.0.0.1, ::1"))
+        outgoing = EgressClient(Allowlist.parse("127.0.0.1, ::1"))
 
         for host in LOOPBACK_SPELLINGS:
             answer = await outgoing.request("GET", server.url(host=host), timeout_s=5)
@@ -60,21 +60,21 @@ async def test_a_name_is_refused_when_any_of_its_addresses_is_forbidden() -> Non
     async with loopback_server() as server:
         for name, addresses in NAMES.items():
             with pytest.raises(AddressRefused):
-                await OutgoingHttp(resolver=FakeResolver(addresses)).request("GET", server.url(host=name), timeout_s=5)
+                await EgressClient(resolver=FakeResolver(addresses)).request("GET", server.url(host=name), timeout_s=5)
 
         assert server.connections == 0
 
 
 @pytest.mark.parametrize("url", NO_URLS)
 async def test_what_is_no_http_url_of_a_host_fails_cleanly(url: str) -> None:
-    with pytest.raises(OutgoingFailed):
-        await OutgoingHttp().request("GET", url, timeout_s=5)
+    with pytest.raises(EgressFailed):
+        await EgressClient().request("GET", url, timeout_s=5)
 
 
 async def test_a_second_answer_of_the_resolver_is_never_asked_for() -> None:
     resolver = FakeResolver(["127.0.0.1"], ["127.0.0.66"])
     async with loopback_server() as server:
-        answer = await OutgoingHttp(Allowlist.parse("127.0.0.1"), resolver=resolver).request(
+        answer = await EgressClient(Allowlist.parse("127.0.0.1"), resolver=resolver).request(
             "GET", server.url(host="rebinding.example")
         )
 
@@ -86,7 +86,7 @@ async def test_a_second_answer_of_the_resolver_is_never_asked_for() -> None:
 async def test_a_name_that_changes_its_address_is_judged_anew_for_the_next_request() -> None:
     resolver = FakeResolver(["127.0.0.1"], ["10.0.0.1"])
     async with loopback_server() as server:
-        outgoing = OutgoingHttp(Allowlist.parse("127.0.0.1"), resolver=resolver)
+        outgoing = EgressClient(Allowlist.parse("127.0.0.1"), resolver=resolver)
         await outgoing.request("GET", server.url(host="rebinding.example"))
 
         with pytest.raises(AddressRefused, match=r"10\.0\.0\.1"):
@@ -102,7 +102,7 @@ async def test_a_redirect_to_a_forbidden_target_is_refused(host: str, status: in
         server.routes["/start"] = redirect(server.url("/inside", host=host), status)
 
         with pytest.raises(AddressRefused):
-            await OutgoingHttp(Allowlist.parse("127.0.0.1")).request("GET", server.url("/start"), timeout_s=5)
+            await EgressClient(Allowlist.parse("127.0.0.1")).request("GET", server.url("/start"), timeout_s=5)
 
         assert [received.target for received in server.received] == ["/start"]
 
@@ -110,7 +110,7 @@ async def test_a_redirect_to_a_forbidden_target_is_refused(host: str, status: in
 async def test_a_host_that_is_allowed_by_name_is_reached_and_its_neighbour_is_not() -> None:
     resolver = FakeResolver(["127.0.0.1"])
     async with loopback_server() as server:
-        outgoing = OutgoingHttp(Allowlist.parse(f"build.internal:{server.port}"), resolver=resolver)
+        outgoing = EgressClient(Allowlist.parse(f"build.internal:{server.port}"), resolver=resolver)
 
         assert (await outgoing.request("GET", server.url(host="BUILD.internal."))).status == 200
         with pytest.raises(AddressRefused):
@@ -123,7 +123,7 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
             monkeypatch.setenv(name, proxy.url())
 
         with pytest.raises(AddressRefused):
-            await OutgoingHttp().request("GET", "http://10.0.0.1/", timeout_s=5)
+            await EgressClient().request("GET", "http://10.0.0.1/", timeout_s=5)
 
         assert proxy.connections == 0
 
@@ -132,19 +132,19 @@ async def test_another_address_of_the_host_is_tried_when_the_first_does_not_answ
     async with loopback_server() as server:
         resolver = FakeResolver(["127.0.0.3", "127.0.0.1"])
 
-        answer = await OutgoingHttp(Allowlist.parse("127.0.0.0/8"), resolver=resolver).request(
+        answer = await EgressClient(Allowlist.parse("127.0.0.0/8"), resolver=resolver).request(
             "GET", server.url(host="two.example"), timeout_s=5
         )
 
         assert answer.status == 200
-        with pytest.raises(OutgoingFailed, match="cannot be reached") as failed:
-            await OutgoingHttp(Allowlist.parse("127.0.0.1")).request("GET", f"http://127.0.0.1:{server_port}/")
+        with pytest.raises(EgressFailed, match="cannot be reached") as failed:
+            await EgressClient(Allowlist.parse("127.0.0.1")).request("GET", f"http://127.0.0.1:{server_port}/")
         assert failed.value.retryable
 
 
 async def test_a_name_without_an_address_is_a_failure_that_may_be_retried() -> None:
-    with pytest.raises(OutgoingFailed, match=r"nowhere\.example") as failed:
-        await OutgoingHttp(resolver=FakeResolver([])).request("GET", "http://nowhere.example/")
+    with pytest.raises(EgressFailed, match=r"nowhere\.example") as failed:
+        await EgressClient(resolver=FakeResolver([])).request("GET", "http://nowhere.example/")
 
     assert failed.value.retryable
 

@@ -22,7 +22,7 @@ async def test_a_version_is_compiled_once_and_the_longest_unused_goes_first(data
             done.append(data.decode().split("\n")[1][0])
             return compiled(data.decode())
 
-        kept = CompiledManifests(compile_noted, kept=2)
+        kept = CompiledManifests(compile_noted, capacity=2)
         async with bay.database.connection() as connection:
             for place in (0, 0, 1, 0, 2, 0, 1):
                 await kept.get(connection, ids[place], 1)

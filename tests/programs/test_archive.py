@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.egress.archives import unpack, unpack_fetched
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.archives import download_and_unpack, unpack
+from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from tests.actions.contexts import LOOPBACK
 from tests.outgoing.loopback import answer, loopback_server
@@ -36,7 +36,7 @@ async def test_an_archive_is_fetched_and_unpacked_below_its_one_top_directory(tm
     async with loopback_server() as server:
         server.routes["/p.tgz"] = answer(body=packed({"project-1.2/site.yml": b"x", "project-1.2/roles/a": b"y"}))
 
-        top = await unpack_fetched(OutgoingHttp(LOOPBACK), server.url("/p.tgz"), tmp_path / "a")
+        top = await download_and_unpack(EgressClient(LOOPBACK), server.url("/p.tgz"), tmp_path / "a")
 
     assert top == tmp_path / "a" / "project-1.2"
     assert (top / "site.yml").read_bytes() == b"x"
@@ -79,7 +79,7 @@ async def test_what_is_no_archive_fails_for_good(tmp_path: Path, body: bytes) ->
         server.routes["/p.tgz"] = answer(body=body)
 
         with pytest.raises(ActionFailed, match=r"no tar\.gz that can be read") as caught:
-            await unpack_fetched(OutgoingHttp(LOOPBACK), server.url("/p.tgz?token=abc"), tmp_path / "a")
+            await download_and_unpack(EgressClient(LOOPBACK), server.url("/p.tgz?token=abc"), tmp_path / "a")
 
     assert not caught.value.retryable
     assert "token" not in str(caught.value)
@@ -88,6 +88,6 @@ async def test_what_is_no_archive_fails_for_good(tmp_path: Path, body: bytes) ->
 async def test_an_address_that_the_rules_forbid_is_not_asked(tmp_path: Path) -> None:
     async with loopback_server() as server:
         with pytest.raises(ActionFailed):
-            await unpack_fetched(OutgoingHttp(), server.url("/p.tgz"), tmp_path / "a")
+            await download_and_unpack(EgressClient(), server.url("/p.tgz"), tmp_path / "a")
 
         assert server.received == []

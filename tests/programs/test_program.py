@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launchbay.errors import ActionFailed
-from launchbay.processes.run import Command, Ended, run_program
+from launchbay.processes.run import Command, ProcessResult, run_program
 
 # Starts a child in a session of its own, which starts another one and leaves it alone.
 STUBBORN = """
@@ -29,7 +29,7 @@ def command(directory: Path, *argv: str, **more: object) -> Command:
     return Command(argv=argv, directory=directory, **more)  # type: ignore[arg-type] # what tests give fits
 
 
-async def run(directory: Path, *argv: str, **more: object) -> tuple[Ended, list[tuple[str, str]]]:
+async def run(directory: Path, *argv: str, **more: object) -> tuple[ProcessResult, list[tuple[str, str]]]:
     lines: list[tuple[str, str]] = []
     ended = await run_program(command(directory, *argv, **more), lambda stream, line: lines.append((stream, line)))
     return ended, lines
@@ -55,7 +55,7 @@ def pids(file: Path) -> list[int]:
 async def test_a_program_gives_its_exit_code_and_its_lines_as_they_come(tmp_path: Path) -> None:
     ended, lines = await run(tmp_path, "sh", "-c", "echo one; echo two >&2; printf three; exit 7")
 
-    assert ended == Ended(7, "one\nthree", "two\n")
+    assert ended == ProcessResult(7, "one\nthree", "two\n")
     assert sorted(lines) == [("stderr", "two"), ("stdout", "one"), ("stdout", "three")]
 
 

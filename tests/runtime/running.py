@@ -12,7 +12,7 @@ import msgspec
 from launchbay.actions.registry import BUILT_IN, Registry
 from launchbay.clock import SystemClock
 from launchbay.egress.addresses import Allowlist
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.errors import WorkflowFailed
 from launchbay.machines.registry import Providers
 from launchbay.manifest.compiler import compile_manifest
@@ -23,53 +23,53 @@ from launchbay.model.instance import InstanceStatus, Link
 from launchbay.model.job import Plan
 from launchbay.planning import plan_destroy, plan_launch, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.contract import Budget, JobRun, LinkedInstance, RetryPacing, Surroundings
-from launchbay.runtime.lifecycle import perform
+from launchbay.runtime.contract import JobRun, LinkedInstance, RetryBackoff, RuntimeDeps, StepBudget
+from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.signals import return_values
 from launchbay.runtime.state import Graph, InstanceState
 from tests.runtime.journals import Disk, MemoryJournal
 from tests.runtime.probes import World
 
 JOB = "5f0000000000000000000004"
-QUICK = RetryPacing(0.001, 0.004)
+QUICK = RetryBackoff(0.001, 0.004)
 LONGEST_S = 20.0  # no run of these tests takes long; one that hangs shall say so
-OUTGOING = OutgoingHttp(Allowlist.parse(""), ssl_context=ssl.create_default_context())
+OUTGOING = EgressClient(Allowlist.parse(""), ssl_context=ssl.create_default_context())
 SUCCEEDED = None
 
 
 class NoOthers:
     """Other instances, of which there are none."""
 
-    async def look(self, link: Link) -> LinkedInstance:
+    async def get(self, link: Link) -> LinkedInstance:
         raise WorkflowFailed(f"there is no instance {link.instance_id}.")
 
-    async def feed(self, link: Link, signals: Mapping[str, Any]) -> None:
+    async def push_signals(self, link: Link, signals: Mapping[str, Any]) -> None:
         raise WorkflowFailed(f"there is no instance {link.instance_id}.")
 
-    async def is_to_reconfigure(self, outer: JobRun, link: Link, path: str, *, is_up: bool) -> bool:
+    async def needs_reconfiguration(self, parent: JobRun, link: Link, path: str, *, is_up: bool) -> bool:
         raise WorkflowFailed(f"there is no instance {link.instance_id}.")
 
-    async def give_up(self, outer: JobRun) -> None:
+    async def cancel_abandoned(self, parent: JobRun) -> None:
         """There are no jobs of others."""
 
-    async def left_behind(self, outer: JobRun) -> list[Link]:
+    async def orphaned_instances(self, parent: JobRun) -> list[Link]:
         return []
 
-    async def offers(self, link: Link) -> frozenset[str]:
+    async def offered_pins(self, link: Link) -> frozenset[str]:
         raise WorkflowFailed(f"there is no instance {link.instance_id}.")
 
-    async def requires(self, link: Link) -> frozenset[str]:
+    async def required_signals(self, link: Link) -> frozenset[str]:
         raise WorkflowFailed(f"there is no instance {link.instance_id}.")
 
     async def run(
         self,
-        outer: JobRun,
+        parent: JobRun,
         link: Link,
         workflow: str,
         arguments: Mapping[str, Any],
         path: str,
         *,
-        is_over: bool = False,
+        is_replay: bool = False,
     ) -> Mapping[str, Any]:
         raise WorkflowFailed(f"there is no instance {link.instance_id}.")
 
@@ -80,7 +80,7 @@ class Instance:
 
     manifest: CompiledManifest
     world: World
-    surroundings: Surroundings
+    surroundings: RuntimeDeps
     environment: EnvironmentView = field(default_factory=EnvironmentView)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     state: str = "{}"
@@ -112,15 +112,15 @@ class Instance:
             environment=self.environment,
             state=state,
             journal=MemoryJournal(self.disk, cut_after=cut_after),
-            surroundings=self.surroundings,
-            others=NoOthers(),
+            deps=self.surroundings,
+            linked_instances=NoOthers(),
             before=self.before,
-            budget=Budget(steps),
+            budget=StepBudget(steps),
         )
         error = SUCCEEDED
         try:
             async with asyncio.timeout(LONGEST_S):
-                await perform(job)
+                await run_plan(job)
         except WorkflowFailed as failure:
             error = str(failure)
         self.state = state.to_text()
@@ -142,7 +142,7 @@ def instance(text: str, world: World | None = None, **more: Any) -> Instance:
     pacing = more.pop("pacing", QUICK)
     machines = more.pop("machines", None) or Providers([])
     types = more.pop("component_types", None) or ComponentTypes()
-    surroundings = Surroundings(actions, types.running, SystemClock(), OUTGOING, pacing, machines)
+    surroundings = RuntimeDeps(actions, types.running, SystemClock(), OUTGOING, pacing, machines)
     known_actions = frozenset(actions.names())
     manifest = compile_manifest(dedent(text).encode(), known_actions=known_actions, known_types=types.definitions)
     return Instance(manifest, world, surroundings, **more)

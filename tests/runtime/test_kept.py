@@ -5,11 +5,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from launchbay.actions.contract import Action, ActionCall, ActionParameter, Document, TakesDown
+from launchbay.actions.contract import Action, ActionCall, ActionParameter, Document, SupportsTeardown
 from launchbay.errors import ActionFailed
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning import plan_destroy
-from launchbay.runtime.contract import JobRun, KeptKey
+from launchbay.runtime.contract import DocumentKey, JobRun
 from tests.runtime.journals import Crashed, Disk
 from tests.runtime.probes import World
 from tests.runtime.running import SUCCEEDED, Instance, instance, workflows
@@ -28,22 +28,22 @@ KEEPING = workflows(
 class InMemory:
     """Implements `KeptDocuments`; a crash does not take it away."""
 
-    documents: dict[KeptKey, Document] = field(default_factory=dict)
+    documents: dict[DocumentKey, Document] = field(default_factory=dict)
     is_away: bool = False
 
-    async def of_instance(self, job: JobRun) -> Sequence[KeptKey]:
+    async def list_by_instance(self, job: JobRun) -> Sequence[DocumentKey]:
         if self.is_away:
             raise ActionFailed("The documents cannot be read.")
         return sorted(self.documents)
 
-    async def read(self, job: JobRun, key: KeptKey) -> Document | None:
+    async def read(self, job: JobRun, key: DocumentKey) -> Document | None:
         return self.documents.get(key)
 
-    async def write(self, job: JobRun, key: KeptKey, document: Document) -> int:
+    async def write(self, job: JobRun, key: DocumentKey, document: Document) -> int:
         self.documents[key] = Document(document.data, document.version + 1)
         return document.version + 1
 
-    async def forget(self, job: JobRun, key: KeptKey) -> None:
+    async def delete(self, job: JobRun, key: DocumentKey) -> None:
         self.documents.pop(key, None)
 
 
@@ -63,13 +63,13 @@ class Keep:
         await call.context.documents.write(call.parameters["name"], b"made", 0)
         return {}
 
-    async def take_down(self, call: ActionCall, name: str) -> None:
+    async def teardown(self, call: ActionCall, name: str) -> None:
         if name in self.refuses:
             raise ActionFailed("It is in use.")
         call.context.log("info", f"{name} goes")
         await call.context.sleep(0)
         self.gone.append(name)
-        await call.context.documents.forget(name)
+        await call.context.documents.delete(name)
 
 
 class WorldOf(World):
@@ -85,9 +85,9 @@ class WorldOf(World):
 
 def keeping(text: str = KEEPING) -> tuple[Instance, Keep, InMemory]:
     keep, kept = Keep(), InMemory()
-    assert isinstance(keep, TakesDown)
+    assert isinstance(keep, SupportsTeardown)
     live = instance(text, WorldOf(keep))
-    live.surroundings = replace(live.surroundings, kept=kept)
+    live.surroundings = replace(live.surroundings, documents=kept)
     return live, keep, kept
 
 
@@ -121,7 +121,7 @@ async def test_what_cannot_be_taken_down_is_named_and_the_rest_goes() -> None:
 async def test_an_action_that_is_not_installed_any_more_is_told() -> None:
     live, _, kept = keeping()
     await live.launch()
-    kept.documents[KeptKey("workflow", "vanished", "x")] = Document(b"", 1)
+    kept.documents[DocumentKey("workflow", "vanished", "x")] = Document(b"", 1)
 
     error = await live.destroy()
 
@@ -142,7 +142,7 @@ async def test_documents_that_cannot_be_read_do_not_pass_for_none() -> None:
 
 async def test_the_document_of_a_component_that_is_gone_is_taken_down_too() -> None:
     live, keep, kept = keeping()
-    kept.documents[KeptKey("former.part", "keep", "x")] = Document(b"", 1)
+    kept.documents[DocumentKey("former.part", "keep", "x")] = Document(b"", 1)
 
     assert await live.destroy() == SUCCEEDED
 

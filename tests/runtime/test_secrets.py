@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.auth.secret_key import SecretKey, TextSeal
-from launchbay.model.redaction import MARK, MASK, Masking
+from launchbay.model.redaction import REDACTED, TOKEN_PREFIX, Redactor
 from launchbay.runtime.secrets import Secrets
 
 KEY = SecretKey(b"k" * 32)
@@ -28,7 +28,7 @@ json_values = st.recursive(
 @given(json_values, st.lists(st.text(min_size=4, max_size=20), max_size=3))
 def test_what_was_sealed_opens_as_it_was_for_another_job(document: Any, learned: list[str]) -> None:
     job, later = secrets(), secrets()
-    job.learn(learned)
+    job.register_secret(learned)
     stored = msgspec.json.encode(job.sealed([document, *learned])).decode()
     assert later.opened(msgspec.json.decode(stored)) == [document, *learned]
     assert later.opened_json(job.sealed_json(stored)) == msgspec.json.encode([document, *learned]).decode()
@@ -36,17 +36,17 @@ def test_what_was_sealed_opens_as_it_was_for_another_job(document: Any, learned:
 
 def test_only_the_secret_part_of_a_text_is_sealed() -> None:
     job = secrets()
-    job.learn({"password": "opensesame"})
+    job.register_secret({"password": "opensesame"})
     stored = job.sealed({"url": "x://u:opensesame@h", "opensesame": ["plain"]})
-    assert stored["url"].startswith(f"x://u:{MARK}")
+    assert stored["url"].startswith(f"x://u:{TOKEN_PREFIX}")
     assert stored["url"].endswith(";@h")
     assert "opensesame" not in str(stored)
-    assert Masking().value(stored) == {"url": f"x://u:{MASK}@h", MASK: ["plain"]}
+    assert Redactor().value(stored) == {"url": f"x://u:{REDACTED}@h", REDACTED: ["plain"]}
 
 
 def test_a_secret_number_is_a_number_again() -> None:
     job = secrets()
-    job.learn({"pin": 123456})
+    job.register_secret({"pin": 123456})
     stored = job.sealed([123456, 1234567, "123456"])
     assert "123456" not in str(stored).replace("1234567", "")
     assert secrets().opened(stored) == [123456, 1234567, "123456"]
@@ -54,37 +54,39 @@ def test_a_secret_number_is_a_number_again() -> None:
 
 def test_who_opens_a_document_knows_its_secrets() -> None:
     job, later = secrets(), secrets()
-    job.learn("opensesame")
+    job.register_secret("opensesame")
     later.opened(job.sealed(["said opensesame"]))
-    assert later.covered("opensesame") == MASK
+    assert later.redact("opensesame") == REDACTED
     assert later.sealed(["opensesame"]) == job.sealed(["opensesame"])
 
 
 def test_tokens_are_the_same_for_the_same_secret_and_open_for_one_organization_only() -> None:
     one, two = secrets(), secrets()
-    one.learn("opensesame")
-    two.learn("opensesame")
+    one.register_secret("opensesame")
+    two.register_secret("opensesame")
     assert one.sealed("opensesame") == two.sealed("opensesame")
     stranger = secrets("another")
     token = one.sealed("opensesame")
     assert stranger.opened(token) == token
 
 
-@pytest.mark.parametrize("text", [f"{MARK};", f"{MARK}abc;", f"{MARK}" + "A" * 80 + ";", f"{MARK}%;"])
+@pytest.mark.parametrize(
+    "text", [f"{TOKEN_PREFIX};", f"{TOKEN_PREFIX}abc;", f"{TOKEN_PREFIX}" + "A" * 80 + ";", f"{TOKEN_PREFIX}%;"]
+)
 def test_what_only_looks_like_a_token_stays(text: str) -> None:
     assert secrets().opened([text, f"x {text} y"]) == [text, f"x {text} y"]
 
 
 def test_a_chunked_text_is_covered_over_the_cuts() -> None:
     job = secrets()
-    job.learn("opensesame")
+    job.register_secret("opensesame")
     stream = job.stream()
     shown = "".join([*(stream.feed(chunk) for chunk in ("say open", "ses", "ame now")), stream.finish()])
-    assert shown == f"say {MASK} now"
+    assert shown == f"say {REDACTED} now"
 
 
 def test_where_nothing_is_stored_documents_stay() -> None:
     job = Secrets()
-    job.learn("opensesame")
+    job.register_secret("opensesame")
     assert job.sealed(["opensesame"]) == ["opensesame"]
-    assert job.covered("opensesame") == MASK
+    assert job.redact("opensesame") == REDACTED

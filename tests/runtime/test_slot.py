@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from launchbay.runtime.slot import Slot, current_slot, effect, rest, resting
+from launchbay.runtime.slot import Slot, current_slot, interruptible, interruptible_sleep, uninterruptible
 
 
 class Leaving:
@@ -12,7 +12,7 @@ class Leaving:
 
     def __init__(self) -> None:
         self.times = 0
-        self.slot = Slot(on_left=self._count)
+        self.slot = Slot(on_evicted=self._count)
         current_slot.set(self.slot)
 
     def _count(self) -> None:
@@ -21,25 +21,25 @@ class Leaving:
 
 async def test_a_job_that_neither_waits_nor_begins_anything_may_come_to_its_end() -> None:
     leaving = Leaving()
-    async with effect():
-        leaving.slot.leave()
+    async with uninterruptible():
+        leaving.slot.drain()
     assert leaving.times == 0
 
 
 async def test_no_effect_begins_after_the_stop() -> None:
     leaving = Leaving()
-    leaving.slot.leave()
+    leaving.slot.drain()
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.01), effect():
+        async with asyncio.timeout(0.01), uninterruptible():
             pytest.fail("it has begun")
     assert leaving.times == 1
 
 
 async def test_what_belongs_to_an_effect_is_done_after_the_stop_too() -> None:
     leaving = Leaving()
-    async with effect():
-        leaving.slot.leave()
-        async with effect():
+    async with uninterruptible():
+        leaving.slot.drain()
+        async with uninterruptible():
             pass
         assert leaving.times == 0
 
@@ -49,25 +49,25 @@ async def test_a_pause_amid_an_effect_is_a_place_to_leave_unless_another_effect_
     began, ends = asyncio.Event(), asyncio.Event()
 
     async def another() -> None:
-        async with effect():
+        async with uninterruptible():
             began.set()
             await ends.wait()
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(another())
         await began.wait()
-        async with effect():
-            leaving.slot.leave()
-            with resting():
+        async with uninterruptible():
+            leaving.slot.drain()
+            with interruptible():
                 assert leaving.times == 0
                 ends.set()
                 await asyncio.sleep(0.01)
                 assert leaving.times == 1
-            await rest(0)
+            await interruptible_sleep(0)
     assert leaving.times == 1, "it is told once"
 
 
 async def test_without_a_worker_nothing_is_counted() -> None:
     current_slot.set(None)
-    async with effect():
-        await rest(0)
+    async with uninterruptible():
+        await interruptible_sleep(0)

@@ -5,11 +5,11 @@ import pytest
 
 from launchbay.errors import FieldErrors
 from launchbay.service_types.contract import (
-    MASK,
+    REDACTED,
     ParameterScope,
     ServiceParameters,
     changed_parameters,
-    checked_arguments,
+    validate_arguments,
 )
 from tests.service_types.samples import Oracle
 
@@ -46,15 +46,15 @@ async def test_null_takes_a_parameter_away() -> None:
 
 
 async def test_the_mask_leaves_a_secret_as_it_is() -> None:
-    assert (await changed(OLD, {"riddle": MASK})).secret == {"riddle": "hard"}
+    assert (await changed(OLD, {"riddle": REDACTED})).secret == {"riddle": "hard"}
 
 
 async def test_the_mask_is_no_secret_of_its_own() -> None:
-    assert "give the secret itself" in (await refused(OLD, {"keys": MASK}))["keys"][0]
+    assert "give the secret itself" in (await refused(OLD, {"keys": REDACTED}))["keys"][0]
 
 
 async def test_the_mask_is_an_ordinary_text_for_what_is_not_secret() -> None:
-    assert "no oracle" in (await refused(OLD, {"place": MASK}))["place"][0]
+    assert "no oracle" in (await refused(OLD, {"place": REDACTED}))["place"][0]
 
 
 async def test_a_list_may_come_as_json_inside_a_text() -> None:
@@ -86,13 +86,13 @@ async def test_no_refusal_repeats_a_value() -> None:
 def test_arguments_have_their_types_and_null_is_left_out() -> None:
     ask = ORACLE.commands["ask"]
     given = {"question": 7, "aloud": "true", "to": '["a"]'}
-    assert checked_arguments(ask, given) == {"question": "7", "aloud": True, "to": ["a"]}
-    assert checked_arguments(ask, {"question": "", "aloud": None}) == {"question": ""}
+    assert validate_arguments(ask, given) == {"question": "7", "aloud": True, "to": ["a"]}
+    assert validate_arguments(ask, {"question": "", "aloud": None}) == {"question": ""}
 
 
 def test_wrong_arguments_are_told_at_once_by_their_names() -> None:
     with pytest.raises(FieldErrors) as caught:
-        checked_arguments(ORACLE.commands["ask"], {"aloud": "loudly", "why": 1, "question": None})
+        validate_arguments(ORACLE.commands["ask"], {"aloud": "loudly", "why": 1, "question": None})
     assert set(caught.value.fields) == {"aloud", "why", "question"}
     assert caught.value.fields["why"] == ["There is no such argument. This command has: question, aloud, to."]
 

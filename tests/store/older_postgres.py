@@ -27,7 +27,7 @@ def older_postgres() -> Iterator[str]:
         account = cluster.account_for(data)
         if account is not None:
             os.chown(data, account.uid, account.gid)
-            cluster.open_way(account, [programs / "postgres", data])
+            cluster.make_traversable(account, [programs / "postgres", data])
         run = cluster.run_as(account, data)
         command = f"{programs}/initdb -D {data} -U postgres --auth=trust --encoding=UTF8 --locale=C"
         subprocess.run(command.split(), check=True, capture_output=True, **run)

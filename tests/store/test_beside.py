@@ -13,14 +13,14 @@ import pytest
 from aiosql.adapters.ageneric import AsyncGenericAdapter
 from aiosql.query_loader import QueryLoader
 
-from launchbay.store.schema import OLDEST_BESIDE, revisions
+from launchbay.store.schema import OLDEST_COMPATIBLE, revisions
 from tests import old_versions
 from tests.databases import Databases, apply_queue_schema, migrate_to, upgrade
 from tests.store.numbered import numbered
 
 Rows = set[tuple[Any, ...]]
 
-ARCHIVE = Path(__file__).parent / "old_versions" / f"{OLDEST_BESIDE}.tar.gz"
+ARCHIVE = Path(__file__).parent / "old_versions" / f"{OLDEST_COMPATIBLE}.tar.gz"
 
 # New indexes and rules of tables that servers of the oldest version know. Each holds up writers while it is made, and
 # may refuse what they write: say here why it does neither.
@@ -62,7 +62,7 @@ def rows(url: str, statement: str) -> Rows:
 def old_url(databases: Databases) -> str:
     """A database as the oldest version that may run beside left it."""
     url = databases.create(empty=True)
-    migrate_to(url, OLDEST_BESIDE)
+    migrate_to(url, OLDEST_COMPATIBLE)
     asyncio.run(apply_queue_schema(url))
     return url
 
@@ -92,7 +92,7 @@ def test_new_rules_and_indexes_of_tables_in_use_are_few_and_explained(old_url: s
 
 def test_no_migration_writes_a_table_anew(databases: Databases) -> None:
     url = databases.create(empty=True)
-    migrate_to(url, OLDEST_BESIDE)
+    migrate_to(url, OLDEST_COMPATIBLE)
     before = rows(url, FILES)
     assert upgrade(url) is True
     assert before - rows(url, FILES) == set()
@@ -115,7 +115,7 @@ def test_the_kept_statements_are_those_of_that_version() -> None:
 
 
 def test_the_oldest_version_is_known_and_not_the_newest() -> None:
-    assert OLDEST_BESIDE in revisions()[:-1]
+    assert OLDEST_COMPATIBLE in revisions()[:-1]
 
 
 def old_statements() -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ def database(fresh_database: Database) -> Database:
 
 async def test_an_answer_that_does_not_come_is_a_lost_connection(database: Database) -> None:
     async with await BoundedConnection.connect(conninfo(database.url), autocommit=True) as connection:
-        connection.patience_s = 0.2
+        connection.timeout_s = 0.2
         await connection.execute("SELECT 1")
         async with asyncio.timeout(10):
             with pytest.raises(psycopg.OperationalError):
@@ -27,7 +27,7 @@ async def test_an_answer_that_does_not_come_is_a_lost_connection(database: Datab
 
 async def test_listening_is_not_bounded_and_goes_on(database: Database) -> None:
     async with await BoundedConnection.connect(conninfo(database.url), autocommit=True) as connection:
-        connection.patience_s = 0.1
+        connection.timeout_s = 0.1
         await connection.execute("LISTEN something")
         assert [each async for each in connection.notifies(timeout=0.4)] == []
         await connection.execute("NOTIFY something, 'heard'")

@@ -84,7 +84,7 @@ def _socket_dir(embedded: EmbeddedPostgres) -> Path:
 
 def _wait_until_gone(data_dir: Path) -> None:
     deadline = time.monotonic() + 10
-    while cluster._anybody_in(data_dir / "postgres") and time.monotonic() < deadline:
+    while cluster._has_processes(data_dir / "postgres") and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
@@ -363,12 +363,12 @@ def test_many_users_who_find_the_database_dead_start_it_once(data_dir: Path) -> 
 def test_a_cluster_with_a_process_that_outlived_its_postmaster_keeps_its_lock_files(tmp_path: Path) -> None:
     cluster_dir = tmp_path / "postgres"
     cluster_dir.mkdir()
-    title = f"postgres: {cluster._mark(cluster_dir)}: background writer"
+    title = f"postgres: {cluster._command_marker(cluster_dir)}: background writer"
     pid_file = cluster_dir / "postmaster.pid"
     pid_file.write_text("1\n")
     process = subprocess.Popen(["bash", "-c", f"exec -a {title!r} sleep 60"])
     deadline = time.monotonic() + 5
-    while not cluster._anybody_in(cluster_dir) and time.monotonic() < deadline:
+    while not cluster._has_processes(cluster_dir) and time.monotonic() < deadline:
         time.sleep(0.01)
     cluster.clear_stale_locks(cluster_dir, cluster_dir)
     assert pid_file.exists()

@@ -7,7 +7,7 @@ import pytest
 from psycopg import errors
 
 from launchbay.errors import CannotStart, Unavailable
-from launchbay.store.database import Database, OutcomeUnknown, check_version, conninfo, shown
+from launchbay.store.database import Database, OutcomeUnknown, check_version, conninfo, redacted_url
 
 INSERT = "INSERT INTO organizations (id, name) VALUES ('a', 'Acme')"
 
@@ -278,7 +278,7 @@ async def test_a_connection_whose_server_has_become_a_standby_is_replaced(databa
 
 
 def test_the_shown_form_of_a_url_has_no_user_and_no_password() -> None:
-    assert shown("postgresql://ann:s3cret@db.example:5433/prod") == "db.example:5433/prod"
+    assert redacted_url("postgresql://ann:s3cret@db.example:5433/prod") == "db.example:5433/prod"
 
 
 async def test_a_table_that_an_upgrade_changed_costs_one_answer_of_unavailability(database_url: str) -> None:

@@ -22,11 +22,11 @@ Change = Callable[[Connection, Organization, str, str], Awaitable[object]]
 
 CHANGES: dict[str, Change] = {
     "role made": lambda c, o, user, role: give_role(c, o.id, user, "", "another"),
-    "role renamed": lambda c, o, user, role: users.update(c, id=role, name="new", permissions="- Read: [/*]"),
-    "role edited": lambda c, o, user, role: users.update(c, id=role, name="role", permissions=""),
-    "role deleted": lambda c, o, user, role: users.roles_delete(c, id=role),
-    "role assigned": lambda c, o, user, role: users.assign(c, role_ids=[o.administrator_role], user_id=user),
-    "role revoked": lambda c, o, user, role: users.roles_revoke(c, role_ids=[role], user_id=user),
+    "role renamed": lambda c, o, user, role: users.update_role(c, id=role, name="new", permissions="- Read: [/*]"),
+    "role edited": lambda c, o, user, role: users.update_role(c, id=role, name="role", permissions=""),
+    "role deleted": lambda c, o, user, role: users.delete_role(c, id=role),
+    "role assigned": lambda c, o, user, role: users.assign_role(c, role_ids=[o.administrator_role], user_id=user),
+    "role revoked": lambda c, o, user, role: users.revoke_role(c, role_ids=[role], user_id=user),
     "member left": lambda c, o, user, role: users.leave_organization(c, organization_id=o.id, user_id=user),
     "user deleted": lambda c, o, user, role: c.execute("DELETE FROM users WHERE id = %s", [user]),
 }
@@ -63,7 +63,7 @@ async def test_an_organization_goes_with_everything_in_it(database: Database) ->
         await give_role(connection, home.id, user, "")
         await connection.execute("DELETE FROM instances")
         await connection.execute("DELETE FROM organizations")
-        assert await users.held(connection, user_id=user, organization_id=home.id) == []
+        assert await users.list_held_roles(connection, user_id=user, organization_id=home.id) == []
 
 
 async def test_assigning_twice_and_revoking_what_is_not_held_change_nothing(database: Database) -> None:
@@ -71,9 +71,9 @@ async def test_assigning_twice_and_revoking_what_is_not_held_change_nothing(data
         home = await make_organization(connection)
         user = await make_user(connection, organization=home.id)
         role = await give_role(connection, home.id, user, "")
-        assert await users.assign(connection, role_ids=[role, home.administrator_role], user_id=user) == 1
-        assert await users.roles_revoke(connection, role_ids=[role], user_id=user) == 1
-        assert await users.roles_revoke(connection, role_ids=[role], user_id=user) == 0
+        assert await users.assign_role(connection, role_ids=[role, home.administrator_role], user_id=user) == 1
+        assert await users.revoke_role(connection, role_ids=[role], user_id=user) == 1
+        assert await users.revoke_role(connection, role_ids=[role], user_id=user) == 0
 
 
 async def test_members_are_listed_with_the_roles_they_hold_in_this_organization(database: Database) -> None:
@@ -86,9 +86,9 @@ async def test_members_are_listed_with_the_roles_they_hold_in_this_organization(
         await give_role(connection, home.id, ann, "", "writer")
         await give_role(connection, home.id, ann, "", "reader")
         await give_role(connection, other.id, ann, "", "elsewhere")
-        members = await users.of_organization(connection, organization_id=home.id)
+        members = await users.list_by_organization(connection, organization_id=home.id)
         assert {member.id: member.roles for member in members} == {ann: ["reader", "writer"], bob: []}
-        assert [member.roles for member in await users.of_organization(connection, organization_id=other.id)] == [
+        assert [member.roles for member in await users.list_by_organization(connection, organization_id=other.id)] == [
             ["elsewhere"]
         ]
 
@@ -98,7 +98,9 @@ async def test_roles_are_listed_with_their_kind(database: Database) -> None:
         home = await make_organization(connection)
         await give_role(connection, home.id, await make_user(connection, organization=home.id), "# text", "mine")
         # By kind: the ids, which the list follows, are in no order within a second.
-        listed = {role.kind: role for role in await users.roles_of_organization(connection, organization_id=home.id)}
+        listed = {
+            role.kind: role for role in await users.list_roles_by_organization(connection, organization_id=home.id)
+        }
         assert set(listed) == {RoleKind.ADMINISTRATOR, RoleKind.CUSTOM}
         administrator, mine = listed[RoleKind.ADMINISTRATOR], listed[RoleKind.CUSTOM]
         assert (administrator.can_edit, administrator.can_delete) == (False, False)
@@ -113,10 +115,10 @@ async def test_administrators_are_the_enabled_members_who_hold_the_role(database
             for name in ("ann", "disabled", "gone")
         ]
         for user in (ann, disabled, gone):
-            await users.assign(connection, role_ids=[home.administrator_role], user_id=user)
+            await users.assign_role(connection, role_ids=[home.administrator_role], user_id=user)
         await users.set_enabled(connection, id=disabled, enabled=False)
         await users.leave_organization(connection, organization_id=home.id, user_id=gone)
-        assert await users.administrators(connection, organization_id=home.id) == [(ann,)]
+        assert await users.list_administrators(connection, organization_id=home.id) == [(ann,)]
 
 
 async def test_two_administrators_removing_each_other_leave_one(database: Database) -> None:
@@ -124,16 +126,16 @@ async def test_two_administrators_removing_each_other_leave_one(database: Databa
         home = await make_organization(connection)
         pair = [await make_user(connection, f"{n}@example.org", organization=home.id) for n in "ab"]
         for user in pair:
-            await users.assign(connection, role_ids=[home.administrator_role], user_id=user)
+            await users.assign_role(connection, role_ids=[home.administrator_role], user_id=user)
 
     async def remove(user: str) -> None:
         async with database.transaction() as connection:
             await users.lock_organization(connection, organization_id=home.id)
-            administrators = await users.administrators(connection, organization_id=home.id)
+            administrators = await users.list_administrators(connection, organization_id=home.id)
             await asyncio.sleep(0.05)
             if len(administrators) > 1:
-                await users.roles_revoke(connection, role_ids=[home.administrator_role], user_id=user)
+                await users.revoke_role(connection, role_ids=[home.administrator_role], user_id=user)
 
     await asyncio.gather(*(remove(user) for user in pair))
     async with database.connection() as connection:
-        assert len(await users.administrators(connection, organization_id=home.id)) == 1
+        assert len(await users.list_administrators(connection, organization_id=home.id)) == 1

@@ -15,7 +15,7 @@ from launchbay import __version__
 from launchbay.errors import CannotStart
 from launchbay.ids import is_id, new_id
 from launchbay.store import schema
-from launchbay.store.schema import OLDEST_BESIDE, revisions
+from launchbay.store.schema import OLDEST_COMPATIBLE, revisions
 from tests.databases import Databases, migrate_to, upgrade
 
 _SERVERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'launchbay'"
@@ -99,7 +99,7 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(empty_database_url
 
 def test_a_table_in_use_keeps_an_upgrade_waiting_and_nobody_else(empty_database_url: str) -> None:
     url = empty_database_url
-    migrate_to(url, OLDEST_BESIDE)
+    migrate_to(url, OLDEST_COMPATIBLE)
     with ThreadPoolExecutor() as threads:
         with psycopg.connect(url) as reader:  # such as a backup, which reads every table until its end
             reader.execute("SELECT count(*) FROM instance_events")
@@ -108,13 +108,13 @@ def test_a_table_in_use_keeps_an_upgrade_waiting_and_nobody_else(empty_database_
             # In the queue behind the upgrade, and through it before the reader is done.
             assert _ask(url, "SELECT count(*) FROM instance_events") == 0
             assert not upgrading.done()
-            assert _ask(url, "SELECT version_num FROM alembic_version") == OLDEST_BESIDE
+            assert _ask(url, "SELECT version_num FROM alembic_version") == OLDEST_COMPATIBLE
         assert upgrading.result() is True
 
 
 def test_servers_that_are_too_old_to_run_beside_are_to_be_stopped_first(empty_database_url: str) -> None:
     url = empty_database_url
-    migrate_to(url, f"{int(OLDEST_BESIDE) - 1:04d}")
+    migrate_to(url, f"{int(OLDEST_COMPATIBLE) - 1:04d}")
     with (
         psycopg.connect(url, application_name="launchbay"),
         pytest.raises(CannotStart, match=r"1 connections of .* older version .* Stop them all"),
@@ -125,7 +125,7 @@ def test_servers_that_are_too_old_to_run_beside_are_to_be_stopped_first(empty_da
 
 
 def test_servers_that_may_run_beside_go_on(empty_database_url: str) -> None:
-    migrate_to(empty_database_url, OLDEST_BESIDE)
+    migrate_to(empty_database_url, OLDEST_COMPATIBLE)
     with psycopg.connect(empty_database_url, application_name="launchbay"):
         assert upgrade(empty_database_url) is True
 
@@ -151,7 +151,7 @@ def test_the_check_that_nothing_is_to_be_done_waits_for_nobody(database_url: str
 
 def test_a_newer_version_that_upgrades_while_one_waits_for_the_lock_is_respected(empty_database_url: str) -> None:
     url = empty_database_url
-    migrate_to(url, OLDEST_BESIDE)
+    migrate_to(url, OLDEST_COMPATIBLE)
     with ThreadPoolExecutor() as threads:
         with psycopg.connect(url, autocommit=True) as newer:
             newer.execute("SELECT pg_advisory_lock(%s)", [schema._LOCK_KEY])
@@ -168,7 +168,7 @@ def test_a_table_that_is_never_free_ends_the_upgrade_with_a_sentence(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = empty_database_url
-    migrate_to(url, OLDEST_BESIDE)
+    migrate_to(url, OLDEST_COMPATIBLE)
     monkeypatch.setattr(schema, "ATTEMPTS", 10)
     monkeypatch.setattr(schema, "LOCK_TIMEOUT_MS", 10)
     monkeypatch.setattr(schema, "PAUSE_S", 0.01)
@@ -176,7 +176,7 @@ def test_a_table_that_is_never_free_ends_the_upgrade_with_a_sentence(
         reader.execute("SELECT count(*) FROM instance_events")
         with pytest.raises(CannotStart, match=r"could not be brought to schema .* lock timeout It is as it was"):
             upgrade(url)
-    assert _ask(url, "SELECT version_num FROM alembic_version") == OLDEST_BESIDE
+    assert _ask(url, "SELECT version_num FROM alembic_version") == OLDEST_COMPATIBLE
     assert upgrade(url) is True
 
 

@@ -108,10 +108,10 @@ async def test_a_stream_left_early_leaves_its_transaction_in_order(connection: C
 
 
 async def test_the_first_proposal_of_a_key_decides_for_all(connection: Connection) -> None:
-    assert await keys.get(connection, name="tokens") is None
-    assert await keys.propose(connection, name="tokens", value=b"first") == 1
-    assert await keys.propose(connection, name="tokens", value=b"second") == 0
-    assert await keys.get(connection, name="tokens") == b"first"
+    assert await keys.get_server_key(connection, name="tokens") is None
+    assert await keys.propose_server_key(connection, name="tokens", value=b"first") == 1
+    assert await keys.propose_server_key(connection, name="tokens", value=b"second") == 0
+    assert await keys.get_server_key(connection, name="tokens") == b"first"
 
 
 def test_a_statement_that_the_file_does_not_have_is_named_with_those_it_has() -> None:

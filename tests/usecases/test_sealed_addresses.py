@@ -5,7 +5,7 @@ import secrets
 from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.ids import new_id
 from launchbay.store.database import Database
-from launchbay.usecases.sealing import opened_source, opened_webhook, seal_addresses
+from launchbay.usecases.sealing import open_source_url, open_webhook_url, seal_addresses
 
 URL = "https://hooks.example/services/T0/canary?token=canary"
 
@@ -35,8 +35,8 @@ async def test_an_address_in_the_clear_is_sealed_once_and_only_its_shown_form_st
         uploaded: None,
     }
     sealed = {place: bytes(data) for place, _, data in once if data is not None}
-    assert opened_webhook(key, webhook, sealed.pop(webhook)) == URL
-    assert opened_source(key, sourced, sealed.pop(sourced)) == URL
+    assert open_webhook_url(key, webhook, sealed.pop(webhook)) == URL
+    assert open_source_url(key, sourced, sealed.pop(sourced)) == URL
     assert not sealed
 
 

@@ -13,8 +13,8 @@ from launchbay.auth.permissions import Actor, Method
 from launchbay.web import responses
 from launchbay.web.app import create_app
 from launchbay.web.endpoints import ENDPOINTS
-from launchbay.web.requests import YAML, Call, JsonBody, Services, YamlBody
-from launchbay.web.responses import Answer, Empty, Json, JsonList, RawJson, Yaml
+from launchbay.web.requests import YAML, ApiDeps, JsonBody, Request, YamlBody
+from launchbay.web.responses import EmptyResponse, JSONResponse, JSONStream, RawJSONResponse, Response, YAMLResponse
 from launchbay.web.routing import Endpoint, Returns
 
 ID = "0123456789abcdef01234567"
@@ -51,28 +51,30 @@ class Force(msgspec.Struct):
     force: int = 0
 
 
-async def show(call: Call[None, None]) -> Answer:
-    return Json({"path": call.path, "user": call.actor.user_id, "request": call.request_id, "address": call.address})
+async def show(call: Request[None, None]) -> Response:
+    return JSONResponse(
+        {"path": call.path, "user": call.actor.user_id, "request": call.request_id, "address": call.address}
+    )
 
 
-async def open_to_all(_: Call[None, None]) -> Answer:
-    return RawJson(b'{"open":true}')
+async def open_to_all(_: Request[None, None]) -> Response:
+    return RawJSONResponse(b'{"open":true}')
 
 
-async def echo(call: Call[Any, Any]) -> Answer:
-    return Json({"path": call.path, "body": call.body})
+async def echo(call: Request[Any, Any]) -> Response:
+    return JSONResponse({"path": call.path, "body": call.body})
 
 
-async def show_force(call: Call[None, Force]) -> Answer:
-    return Json({"force": call.query.force})
+async def show_force(call: Request[None, Force]) -> Response:
+    return JSONResponse({"force": call.query.force})
 
 
-async def echo_text(call: Call[str, None]) -> Answer:
-    return Yaml(call.body)
+async def echo_text(call: Request[str, None]) -> Response:
+    return YAMLResponse(call.body)
 
 
-async def nothing(_: Call[Any, Any]) -> Answer:
-    return Empty()
+async def nothing(_: Request[Any, Any]) -> Response:
+    return EmptyResponse()
 
 
 class Streams:
@@ -82,7 +84,7 @@ class Streams:
     rows_made = 0
 
 
-async def stream(call: Call[None, Count]) -> Answer:
+async def stream(call: Request[None, Count]) -> Response:
     async def chunks() -> AsyncIterator[bytes]:
         try:
             for start in range(0, call.query.count, 100):
@@ -96,10 +98,10 @@ async def stream(call: Call[None, Count]) -> Answer:
         finally:
             Streams.closed += 1
 
-    return JsonList(chunks())
+    return JSONStream(chunks())
 
 
-async def pages(call: Call[None, responses.Paging]) -> Answer:
+async def pages(call: Request[None, responses.Paging]) -> Response:
     first = int(call.query.after, 16) + 1 if call.query.after else 0
     limit = call.query.limit or 10
     return responses.page(
@@ -122,7 +124,7 @@ FAILURES: Mapping[str, Exception] = {
     "ManifestSourceLocked": errors.ManifestSourceLocked("The manifest comes from a URL."),
     "ExpressionError": errors.ExpressionError("No such name."),
     "ActionFailed": errors.ActionFailed("The remote side said no."),
-    "OutgoingFailed": errors.OutgoingFailed("Nobody answered."),
+    "OutgoingFailed": errors.EgressFailed("Nobody answered."),
     "AddressRefused": errors.AddressRefused("This address is not allowed."),
     "Fenced": errors.Fenced("Another process has it."),
     "CannotStart": errors.CannotStart(SECRET),
@@ -131,13 +133,13 @@ FAILURES: Mapping[str, Exception] = {
 }
 
 
-async def fail(call: Call[None, None]) -> Answer:
+async def fail(call: Request[None, None]) -> Response:
     raise FAILURES[call.path["kind"]]
 
 
-async def sleep(_: Call[None, None]) -> Answer:
+async def sleep(_: Request[None, None]) -> Response:
     await asyncio.sleep(0.5)
-    return Empty()
+    return EmptyResponse()
 
 
 def _row(method: Any, path: str, handler: Any, **more: Any) -> Endpoint:
@@ -191,6 +193,6 @@ class Readiness:
 
 def sample_app(ready: Readiness | None = None) -> ASGIApp:
     # The samples reach nothing but the readiness, whatever else the product's families ask for.
-    reached: dict[str, Any] = {field.name: None for field in dataclasses.fields(Services)}
-    services = Services(**{**reached, "ready": ready or Readiness()})
+    reached: dict[str, Any] = {field.name: None for field in dataclasses.fields(ApiDeps)}
+    services = ApiDeps(**{**reached, "ready": ready or Readiness()})
     return create_app((*SAMPLES, *ENDPOINTS), SampleAuthenticator(), services)

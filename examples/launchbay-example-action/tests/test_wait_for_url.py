@@ -14,7 +14,7 @@ from launchbay_example_action.wait_for_url import WaitForUrl
 from launchbay.actions.contract import ActionCall
 from launchbay.clock import SystemClock
 from launchbay.egress.addresses import Allowlist
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 
 
@@ -36,7 +36,7 @@ def asked(statuses: list[int], **parameters: Any) -> tuple[Mapping[str, Any], li
     context: Any = SimpleNamespace(
         clock=SystemClock(),
         started_at=datetime.now(UTC),
-        outgoing=OutgoingHttp(Allowlist.parse("127.0.0.1")),
+        outgoing=EgressClient(Allowlist.parse("127.0.0.1")),
         log=lambda _level, text: lines.append(text),
         progress=ignored,
         sleep=asyncio.sleep,

@@ -11,7 +11,7 @@ import msgspec
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter
-from launchbay.actions.output import LiveLog, Reports
+from launchbay.actions.output import LiveLog, ProgressReporter
 from launchbay.actions.parameters import (
     flag,
     optional_duration_s,
@@ -20,10 +20,10 @@ from launchbay.actions.parameters import (
     optional_texts,
     wrong_parameter,
 )
-from launchbay.egress.archives import unpack_fetched
+from launchbay.egress.archives import download_and_unpack
 from launchbay.errors import ActionFailed
-from launchbay.model.machine import Machine, WayIn
-from launchbay.processes.run import Command, Ended, run_program, workplace, write_private
+from launchbay.model.machine import Machine, SshAccess
+from launchbay.processes.run import Command, ProcessResult, private_directory, run_program, write_private
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _COUNTS = {
@@ -37,26 +37,26 @@ _COUNTS = {
 }
 _FAILURES = frozenset(("runner_on_failed", "runner_on_unreachable", "runner_item_on_failed"))
 _TASKS_TO_HALF = 10  # the number of tasks is not known before: this many count as half of the way
-_TOLD_CHARS = 500
-_FAILURES_TOLD = 20
+_REPORTED_CHARS = 500
+_FAILURES_REPORTED = 20
 
 
 class AnsibleEvents:
     """Takes the lines of a run. What a task with `no_log` gives is not in them: Ansible leaves it out."""
 
     def __init__(
-        self, log: Callable[[str], None], progress: Callable[[int], None], covered: Callable[[str], str] = str
+        self, log: Callable[[str], None], progress: Callable[[int], None], redact: Callable[[str], str] = str
     ) -> None:
         self._log = log
         self._progress = progress
-        self._covered = covered  # what is cut, before it is
+        self._redact = redact  # what is cut, before it is
         self._tasks = 0
         self.stats: dict[str, dict[str, int]] = {}  # by host
         self.data: dict[str, Any] = {}  # what `set_stats` gave
         self.failures: list[str] = []
         self.words: list[str] = []  # what came in between, from the programs themselves
 
-    def take(self, line: str) -> None:
+    def handle_line(self, line: str) -> None:
         """Take one line."""
         try:
             event = msgspec.json.decode(line)
@@ -66,17 +66,17 @@ class AnsibleEvents:
             self._say(line)
             return
         told = event.get("event_data")
-        self._take(event["event"], told if isinstance(told, dict) else {})
+        self._handle_event(event["event"], told if isinstance(told, dict) else {})
         text = event.get("stdout")
         for each in _COLOURS.sub("", text if isinstance(text, str) else "").splitlines():
             if each.strip():
                 self._log(each.rstrip())
 
-    def _take(self, kind: str, told: Mapping[str, Any]) -> None:
+    def _handle_event(self, kind: str, told: Mapping[str, Any]) -> None:
         if kind == "playbook_on_task_start":
             self._tasks += 1
             self._progress(int(100 * self._tasks / (self._tasks + _TASKS_TO_HALF)))
-        elif kind in _FAILURES and not told.get("ignore_errors") and len(self.failures) < _FAILURES_TOLD:
+        elif kind in _FAILURES and not told.get("ignore_errors") and len(self.failures) < _FAILURES_REPORTED:
             self.failures.append(self._failure(told))
         elif kind == "playbook_on_stats":
             self.stats = _stats(told)
@@ -86,14 +86,14 @@ class AnsibleEvents:
     def _say(self, line: str) -> None:
         text = _COLOURS.sub("", line).strip()
         if text:
-            self.words = [*self.words[-4:], self._covered(text)[:_TOLD_CHARS]]
+            self.words = [*self.words[-4:], self._redact(text)[:_REPORTED_CHARS]]
             self._log(text)
 
     def _failure(self, told: Mapping[str, Any]) -> str:
         result = told.get("res")
-        message = self._covered(str(result.get("msg", "")) if isinstance(result, dict) else "")
+        message = self._redact(str(result.get("msg", "")) if isinstance(result, dict) else "")
         where = f"{told.get('host', '?')}: the task {str(told.get('task') or told.get('name') or '?')!r} failed"
-        return f"{where}: {message[:_TOLD_CHARS].strip()}" if message.strip() else f"{where}."
+        return f"{where}: {message[:_REPORTED_CHARS].strip()}" if message.strip() else f"{where}."
 
 
 def _stats(told: Mapping[str, Any]) -> dict[str, dict[str, int]]:
@@ -138,7 +138,7 @@ class Ansible:
         """Prepare a private directory, run Ansible in it, and judge how it ended."""
         runner = call.context.programs.require("ansible", "ansible-runner", remedy=_REMEDY)
         timeout_s = optional_duration_s(call.parameters, "timeout", longest_s=limits.PROGRAM_LONGEST_S)
-        async with workplace() as directory:
+        async with private_directory() as directory:
             playbook = await _project(call, directory)
             _write(directory / "inventory" / "hosts.json", await _inventory(call, directory))
             variables = optional_mapping(call.parameters, "variables", "a map from names to values")
@@ -151,13 +151,13 @@ class Ansible:
                 line_chars=limits.PROGRAM_EVENT_CHARS,
             )
             live = LiveLog(call.context.log, call.context.clock)
-            async with Reports(call.context) as reports:
-                events = AnsibleEvents(live.write, reports.progress, call.context.covered)
+            async with ProgressReporter(call.context) as reports:
+                events = AnsibleEvents(live.write, reports.progress, call.context.redact)
                 try:
-                    ended = await run_program(command, lambda _, line: events.take(line))
+                    result = await run_program(command, lambda _, line: events.handle_line(line))
                 finally:
-                    live.end()
-        _judge(call, events, ended)
+                    live.close()
+        _check_result(call, events, result)
         return {"stats": events.stats, "data": events.data}
 
 
@@ -170,7 +170,7 @@ async def _project(call: ActionCall, directory: Path) -> str:
         raise ActionFailed("Give either 'playbook' or 'role', and not both.", retryable=False)
     project = directory / "project"
     if url is not None:
-        top = await unpack_fetched(call.context.outgoing, url, directory / "unpacked")
+        top = await download_and_unpack(call.context.egress, url, directory / "unpacked")
         top.rename(project)
     if role is not None:
         if not _ROLE.fullmatch(role) or url is None:
@@ -200,12 +200,12 @@ async def _inventory(call: ActionCall, directory: Path) -> dict[str, Any]:
                 "hosts": {"localhost": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}}
             }
         }
-    machines = call.context.machines.to_reach(roles)
+    machines = call.context.machines.targets(roles)
     hosts: dict[str, Any] = {}
     groups: dict[str, Any] = {}
     known: list[str] = []
     for number, machine in enumerate(machines):
-        way = await call.context.machines.way_in(machine)
+        way = await call.context.machines.ssh_access(machine)
         key = directory / "keys" / str(number)
         write_private(key, way.private_key.rstrip() + "\n")
         known.append(f"{_known_name(way)} {way.host_key}")
@@ -215,7 +215,7 @@ async def _inventory(call: ActionCall, directory: Path) -> dict[str, Any]:
     return {"all": {"hosts": hosts, "children": groups}}
 
 
-def _variables(way: WayIn, key: Path, directory: Path) -> dict[str, Any]:
+def _variables(way: SshAccess, key: Path, directory: Path) -> dict[str, Any]:
     options = {
         "UserKnownHostsFile": directory / "known_hosts",
         "GlobalKnownHostsFile": "/dev/null",
@@ -232,7 +232,7 @@ def _variables(way: WayIn, key: Path, directory: Path) -> dict[str, Any]:
     }
 
 
-def _known_name(way: WayIn) -> str:
+def _known_name(way: SshAccess) -> str:
     return way.address if way.port == 22 else f"[{way.address}]:{way.port}"
 
 
@@ -257,12 +257,12 @@ def _environment(call: ActionCall, directory: Path) -> dict[str, str]:
     }
 
 
-def _judge(call: ActionCall, events: AnsibleEvents, ended: Ended) -> None:
-    if ended.exit_code == 0:
+def _check_result(call: ActionCall, events: AnsibleEvents, result: ProcessResult) -> None:
+    if result.exit_code == 0:
         return
-    words = " ".join(events.words) or call.context.covered(ended.stderr)[-_TOLD_CHARS:].strip()
-    told = events.failures or [f"Ansible ended with exit code {ended.exit_code}: {words}"]
-    raise ActionFailed(*(call.context.covered(sentence) for sentence in told))
+    words = " ".join(events.words) or call.context.redact(result.stderr)[-_REPORTED_CHARS:].strip()
+    told = events.failures or [f"Ansible ended with exit code {result.exit_code}: {words}"]
+    raise ActionFailed(*(call.context.redact(sentence) for sentence in told))
 
 
 def _write(file: Path, value: Mapping[str, Any] | Sequence[Any]) -> None:

@@ -68,7 +68,7 @@ def _question(call: ActionCall) -> Question:
     return Question(
         text=text,
         who=optional_text(parameters, "who", "the name of a permission or of a role"),
-        needed=1 if needed is None else whole_number(needed, "approvals", least=1, most=limits.APPROVALS_NEEDED),
+        needed=1 if needed is None else whole_number(needed, "approvals", minimum=1, maximum=limits.APPROVALS_NEEDED),
         # From the first start on: after a crash only the rest of the time is left.
         expires_at=call.context.started_at + patience,
         not_by_requester=flag(parameters, "notByRequester", default=False),

@@ -72,7 +72,7 @@ class GetInstanceContext:
 
 
 @dataclass(frozen=True)
-class WithoutEffect:
+class NoOp:
     """Does nothing and says so in the step's log: steps have a log of their own here."""
 
     name: str
@@ -95,9 +95,7 @@ class WithoutEffect:
         return {}
 
 
-LOGGING_ACTIONS = tuple(
-    WithoutEffect(name) for name in ("registerLogPath", "unregisterLogPath", "collectLogs", "logging")
-)
+LOGGING_ACTIONS = tuple(NoOp(name) for name in ("registerLogPath", "unregisterLogPath", "collectLogs", "logging"))
 
 _INTERFACES = "a map from interface names to how many peers to wait for"
 
@@ -119,7 +117,7 @@ class WaitPeers:
         required(call.parameters, "interfaces", _INTERFACES)
         wanted = optional_mapping(call.parameters, "interfaces", _INTERFACES)
         interfaces = {
-            interface: whole_number(count, f"interfaces.{interface}", least=0, most=limits.PEERS_MAX)
+            interface: whole_number(count, f"interfaces.{interface}", minimum=0, maximum=limits.PEERS_MAX)
             for interface, count in wanted.items()
         }
         await call.context.wait_peers(interfaces, optional_duration_s(call.parameters, "timeout"))
@@ -245,7 +243,7 @@ class GetEnvironmentProperties:
 
 
 _REPORTS = 20  # of progress, at most
-_SHORTEST_NAP_S = 1.0
+_SHORTEST_SLEEP_S = 1.0
 
 
 class Wait:
@@ -267,7 +265,7 @@ class Wait:
         before_s = (context.clock.now() - context.started_at).total_seconds()
         rest_s = min(max(delay_s - before_s, 0.0), delay_s)
         begin_s = context.clock.monotonic_s()
-        nap_s = max(delay_s / _REPORTS, _SHORTEST_NAP_S)
+        nap_s = max(delay_s / _REPORTS, _SHORTEST_SLEEP_S)
         while (left_s := rest_s - (context.clock.monotonic_s() - begin_s)) > 0:
             await context.progress(min(int(100 * (delay_s - left_s) / delay_s), 99))
             # At least a millisecond: a clock may not tell shorter naps from none.

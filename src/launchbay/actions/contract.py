@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from launchbay.clock import Clock
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.model.job import Question, Verdict
-from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, WayIn
+from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.processes.run import Programs
 
 ENTRY_POINT_GROUP = "launchbay.actions"
@@ -46,11 +46,11 @@ class SignalsView(Protocol):
 class Roles(Protocol):
     """Which machines the component has; it changes only here, from the outputs of steps (`ChangesRoles`)."""
 
-    def joined(self, machines: Iterable[Machine]) -> None:
+    def add(self, machines: Iterable[Machine]) -> None:
         """Note that the component has these machines now, each in the role that it names."""
         ...
 
-    def left(self, machines: Iterable[Machine]) -> None:
+    def remove(self, machines: Iterable[Machine]) -> None:
         """Note that these machines are gone."""
         ...
 
@@ -69,7 +69,7 @@ class StepMachines(Protocol):
         """Return all machines that belong to the component."""
         ...
 
-    def to_reach(self, roles: Sequence[str] | None) -> Sequence[Machine]:
+    def targets(self, roles: Sequence[str] | None) -> Sequence[Machine]:
         """Return the machines to do something on, each address once; None means every role of the component.
 
         An interface of the component is a role too: of the machines that are bound to it. Raises `ActionFailed` for a
@@ -97,7 +97,7 @@ class StepMachines(Protocol):
         """Run Chef and return the node's attributes."""
         ...
 
-    async def way_in(self, machine: Machine) -> WayIn:
+    async def ssh_access(self, machine: Machine) -> SshAccess:
         """Return what another program needs to get into the machine by SSH; the host has just shown its key."""
         ...
 
@@ -126,7 +126,7 @@ class Documents(Protocol):
         """
         ...
 
-    async def forget(self, name: str) -> None:
+    async def delete(self, name: str) -> None:
         """Drop a document."""
         ...
 
@@ -180,7 +180,7 @@ class StepContext(Protocol):
         ...
 
     @property
-    def outgoing(self) -> OutgoingHttp:
+    def egress(self) -> EgressClient:
         """The only way to the network: it checks every address."""
         ...
 
@@ -189,7 +189,7 @@ class StepContext(Protocol):
         """What steps with this action have kept in this component."""
         ...
 
-    def learn(self, value: Any) -> None:
+    def register_secret(self, value: Any) -> None:
         """Have the job keep a JSON value secret from now on."""
         ...
 
@@ -213,7 +213,7 @@ class StepContext(Protocol):
         """The machines of the component. Raises `ActionFailed` where there is no machine provider."""
         ...
 
-    def covered(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return a text without the secrets that the job knows.
 
         What is logged, returned or raised is covered by itself. This is for a text that is cut before, in the middle of
@@ -247,7 +247,7 @@ class StepContext(Protocol):
         """
         ...
 
-    async def tell_webhooks(self, told: Mapping[str, Any]) -> int:
+    async def notify_webhooks(self, notification: Mapping[str, Any]) -> int:
         """Send the event `notification` with these data, once for each step; return how many webhooks ask for it."""
         ...
 
@@ -329,16 +329,16 @@ class ChangesRoles(Protocol):
     recovery calls it with the recorded outputs in place of the run.
     """
 
-    def settle(self, outputs: Mapping[str, Any], roles: Roles) -> None:
+    def apply_outputs(self, outputs: Mapping[str, Any], roles: Roles) -> None:
         """Note in `roles` what the outputs tell."""
         ...
 
 
 @runtime_checkable
-class TakesDown(Protocol):
+class SupportsTeardown(Protocol):
     """An action that keeps documents of what it has made."""
 
-    async def take_down(self, call: ActionCall, name: str) -> None:
+    async def teardown(self, call: ActionCall, name: str) -> None:
         """Take down what the document tells of, and forget it; the call has no parameters. Raises `ActionFailed`."""
         ...
 

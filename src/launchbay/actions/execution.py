@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter
-from launchbay.actions.output import LiveLog, parsed_json
+from launchbay.actions.output import LiveLog, parse_json_output
 from launchbay.actions.parameters import (
     flag,
     optional_duration_s,
@@ -26,7 +26,7 @@ from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, R
 T = TypeVar("T")
 
 
-async def on_each(
+async def gather_on_machines(
     machines: Sequence[Machine], work: Callable[[Machine], Awaitable[T]], *, batch: int | None = None
 ) -> dict[str, T]:
     """Do the work on every machine and return what it gave by address.
@@ -48,7 +48,7 @@ async def on_each(
             else:
                 found[machine.host] = result
         if failures:
-            sentences = dict.fromkeys(sentence for failure in failures for sentence in failure.sentences)
+            sentences = dict.fromkeys(sentence for failure in failures for sentence in failure.messages)
             raise ActionFailed(*sentences, retryable=any(failure.retryable for failure in failures))
     return found
 
@@ -96,19 +96,19 @@ class Chef:
             solo=flag(parameters, "isSolo", default=True),
             sudo=flag(parameters, "isSudo", default=True),
         )
-        targets = machines.to_reach(optional_texts(parameters, "roles", "a list of roles"))
+        targets = machines.targets(optional_texts(parameters, "roles", "a list of roles"))
 
         async def converge(machine: Machine) -> Mapping[str, Any]:
-            return await machines.converge(machine, replace(chef, sink=live.of(machine.host)))
+            return await machines.converge(machine, replace(chef, sink=live.for_host(machine.host)))
 
         try:
-            return {"chefState": await on_each(targets, converge)}
+            return {"chefState": await gather_on_machines(targets, converge)}
         finally:
-            live.end()
+            live.close()
 
 
 _COMMAND = "a list of texts: one is a shell line or a script, more are a program and its arguments"
-_TOLD_CHARS = 400  # of what a failed command has written
+_REPORTED_CHARS = 400  # of what a failed command has written
 
 
 class ExecRun:
@@ -139,42 +139,42 @@ class ExecRun:
         """Run the command."""
         machines, parameters = call.context.machines, call.parameters
         batch = parameters.get("batchSize")
-        at_once = None if batch is None else whole_number(batch, "batchSize", least=1, most=limits.ROLE_MACHINES)
+        at_once = None if batch is None else whole_number(batch, "batchSize", minimum=1, maximum=limits.ROLE_MACHINES)
         line = shell_line(_elements(parameters))
         sudo = flag(parameters, "isSudo", default=False)
         timeout_s = optional_duration_s(parameters, "timeout")
-        targets = machines.to_reach(optional_texts(parameters, "roles", "a list of roles"))
+        targets = machines.targets(optional_texts(parameters, "roles", "a list of roles"))
         live = LiveLog(call.context.log, call.context.clock)
-        keep_bytes = kept_bytes(len(targets))
+        keep_bytes = output_limit_bytes(len(targets))
 
         async def run(machine: Machine) -> CommandResult:
-            sink = live.of(machine.host)
+            sink = live.for_host(machine.host)
             command = RemoteCommand(line=line, sudo=sudo, timeout_s=timeout_s, sink=sink, keep_bytes=keep_bytes)
             result = await machines.run(machine, command)
             if result.exit_code != 0:
-                raise ActionFailed(_failure(machine, result, call.context.covered))
+                raise ActionFailed(_failure(machine, result, call.context.redact))
             return result
 
         try:
-            results = await on_each(targets, run, batch=at_once)
+            results = await gather_on_machines(targets, run, batch=at_once)
         finally:
-            live.end()
+            live.close()
         return {
-            "stdout": {host: output_of(result.stdout) for host, result in results.items()},
-            "stderr": {host: output_of(result.stderr) for host, result in results.items()},
+            "stdout": {host: parse_output(result.stdout) for host, result in results.items()},
+            "stderr": {host: parse_output(result.stderr) for host, result in results.items()},
             "exitCode": {host: result.exit_code for host, result in results.items()},
         }
 
 
-def kept_bytes(machines: int) -> int:
+def output_limit_bytes(machines: int) -> int:
     """Return how much of each output is kept, so that all of them together are no more than a step may give.
 
     Escaped as JSON a byte may become six, and there are two outputs of every machine.
     """
-    return min(limits.COMMAND_KEPT_BYTES, limits.STEP_OUTPUT_BYTES // (13 * max(1, machines)))
+    return min(limits.COMMAND_RESULT_BYTES, limits.STEP_OUTPUT_BYTES // (13 * max(1, machines)))
 
 
-def output_of(text: str) -> Any:
+def parse_output(text: str) -> Any:
     """Return an output as expressions see it: without its last line break, and parsed where it is a JSON map or list.
 
     A number or word stays text: a password of digits must not become a number.
@@ -182,7 +182,7 @@ def output_of(text: str) -> Any:
     text = text.rstrip("\r\n")
     if text.lstrip().startswith(("{", "[")):
         try:
-            return parsed_json(text)
+            return parse_json_output(text)
         except ValueError:
             return text
     return text
@@ -197,9 +197,9 @@ def _elements(parameters: Mapping[str, Any]) -> Sequence[str]:
     return found
 
 
-def _failure(machine: Machine, result: CommandResult, covered: Callable[[str], str]) -> str:
+def _failure(machine: Machine, result: CommandResult, redact: Callable[[str], str]) -> str:
     # Before it is cut: a secret may stand where the rest begins.
-    told = covered(result.stderr.strip() or result.stdout.strip())[-_TOLD_CHARS:]
+    told = redact(result.stderr.strip() or result.stdout.strip())[-_REPORTED_CHARS:]
     return f"On {machine.host} the command ended with exit code {result.exit_code}" + (f": {told}" if told else ".")
 
 
@@ -244,21 +244,21 @@ class ContainerRun:
             size=optional_text(parameters, "size", "a size such as 0.5x256m") or "",
             network=optional_text(parameters, "network", "the name of a network") or "",
             timeout_s=optional_duration_s(parameters, "timeout"),
-            sink=live.of(image),
-            keep_bytes=kept_bytes(1),
+            sink=live.for_host(image),
+            keep_bytes=output_limit_bytes(1),
         )
         try:
             result = await context.run_image(asked)
         finally:
-            live.end()
+            live.close()
         if fails and result.exit_code != 0:
-            told = context.covered(result.stderr.strip() or result.stdout.strip())[-_TOLD_CHARS:]
+            told = context.redact(result.stderr.strip() or result.stdout.strip())[-_REPORTED_CHARS:]
             raise ActionFailed(
                 f"The command in {image} ended with exit code {result.exit_code}" + (f": {told}" if told else ".")
             )
         return {
-            "stdout": output_of(result.stdout),
-            "stderr": output_of(result.stderr),
+            "stdout": parse_output(result.stdout),
+            "stderr": parse_output(result.stderr),
             "exitCode": result.exit_code,
         }
 

@@ -22,9 +22,9 @@ from launchbay.actions.parameters import (
     required_text,
     wrong_parameter,
 )
-from launchbay.egress.archives import fetched
-from launchbay.errors import ActionFailed, OutgoingFailed
-from launchbay.processes.run import Command, Ended, run_program, workplace, write_private
+from launchbay.egress.archives import download
+from launchbay.errors import ActionFailed, EgressFailed
+from launchbay.processes.run import Command, ProcessResult, private_directory, run_program, write_private
 
 _CHART = "the URL of a chart (tgz), or with repository its name there"
 _NUMBERS = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
@@ -42,7 +42,7 @@ async def fetch_chart(call: ActionCall, directory: Path) -> Path:
             retryable=False,
         )
     file = directory / "chart.tgz"
-    await asyncio.to_thread(file.write_bytes, await fetched(call.context.outgoing, chart))
+    await asyncio.to_thread(file.write_bytes, await download(call.context.egress, chart))
     return file
 
 
@@ -50,10 +50,10 @@ async def _address(call: ActionCall, repository: str, name: str) -> str:
     """Return the address of a chart in a repository: of the version that is asked for, or of the newest."""
     version = optional_text(call.parameters, "version", "a version of the chart")
     try:
-        [index] = read_documents((await fetched(call.context.outgoing, f"{repository}index.yaml")).decode("utf-8"))
+        [index] = read_documents((await download(call.context.egress, f"{repository}index.yaml")).decode("utf-8"))
         entries = index["entries"][name]
         found = [entry for entry in entries if version is None or str(entry["version"]) == version]
-        newest = max(found, key=_order, default=None)
+        newest = max(found, key=_dependency_order, default=None)
         if newest is not None:
             return urljoin(repository, str(newest["urls"][0]))
     except (KeyError, IndexError, TypeError, ValueError):
@@ -62,7 +62,7 @@ async def _address(call: ActionCall, repository: str, name: str) -> str:
     raise ActionFailed(f"The repository's index.yaml has no chart {wanted!r} that can be read.", retryable=False)
 
 
-def _order(entry: Mapping[str, Any]) -> tuple[bool, tuple[int, ...]]:
+def _dependency_order(entry: Mapping[str, Any]) -> tuple[bool, tuple[int, ...]]:
     """Return what orders versions: those without a suffix, such as -rc.1, come after all that have one."""
     text = str(entry["version"]).partition("+")[0]
     numbers = _NUMBERS.match(text)
@@ -76,7 +76,7 @@ _RELEASE_CHARS = 53
 _NAMESPACE_CHARS = 63
 _HISTORY = 10
 _GONE = "not found"
-_TOLD_CHARS = 1_000
+_REPORTED_CHARS = 1_000
 
 
 class _Release(msgspec.Struct, frozen=True):
@@ -125,13 +125,13 @@ class Helm:
         namespace = optional_text(parameters, "namespace", "the name of a namespace") or "default"
         key = f"{_named(namespace, 'namespace', _NAMESPACE_CHARS)}.{release}"
         if operation == "uninstall":
-            await self.take_down(call, key)
+            await self.teardown(call, key)
             return {"status": "uninstalled", "revision": 0, "notes": ""}
         access = read_access(required(parameters, "cluster", "a kubeconfig"))
-        call.context.learn(access.secrets())
+        call.context.register_secret(access.secrets())
         timeout_s = optional_duration_s(parameters, "timeout")
         work = _Work(call, binary, access, limits.KUBERNETES_READY_S if timeout_s is None else timeout_s)
-        async with workplace() as directory:
+        async with private_directory() as directory:
             chart = await fetch_chart(call, directory)
             values = optional_mapping(parameters, "values", "a map from names to values")
             kept = await call.context.documents.read(key)
@@ -141,7 +141,7 @@ class Helm:
             options += ["--wait"] if flag(parameters, "wait", default=True) else []
             return await work.install(directory, chart, release, namespace, values, options)
 
-    async def take_down(self, call: ActionCall, name: str) -> None:
+    async def teardown(self, call: ActionCall, name: str) -> None:
         """Uninstall a release."""
         kept = await call.context.documents.read(name)
         if kept is None:
@@ -149,11 +149,11 @@ class Helm:
             return
         binary = call.context.programs.require("helm", "helm", remedy=_REMEDY)
         found = _decoder.decode(kept.data)
-        call.context.learn(found.access.secrets())
-        async with workplace() as directory:
+        call.context.register_secret(found.access.secrets())
+        async with private_directory() as directory:
             work = _Work(call, binary, found.access, limits.KUBERNETES_READY_S)
             await work.uninstall(directory, found.release, found.namespace)
-        await call.context.documents.forget(name)
+        await call.context.documents.delete(name)
 
 
 class _Work:
@@ -179,15 +179,15 @@ class _Work:
             await asyncio.to_thread(write_private, file, msgspec.json.encode(values).decode())
         except (TypeError, ValueError, RecursionError) as error:
             raise wrong_parameter("values", f"data that JSON can hold ({error})") from error
-        ended = await self._start(
+        result = await self._start(
             directory,
             *("upgrade", release, str(chart), "--install", "--namespace", namespace, "--values", str(file)),
             *("--output", "json", "--history-max", str(_HISTORY), *options),
         )
-        if ended.exit_code != 0:
-            raise self._failed("upgrade --install", ended)
+        if result.exit_code != 0:
+            raise self._failed("upgrade --install", result)
         try:
-            told = msgspec.json.decode(ended.stdout, type=dict[str, Any])
+            told = msgspec.json.decode(result.stdout, type=dict[str, Any])
         except msgspec.DecodeError:
             told = {}
         info = told.get("info")
@@ -199,21 +199,21 @@ class _Work:
         }
 
     async def uninstall(self, directory: Path, release: str, namespace: str) -> None:
-        ended = await self._start(directory, "uninstall", release, "--namespace", namespace, "--wait")
-        if ended.exit_code != 0 and _GONE not in ended.stderr.lower():
-            raise self._failed("uninstall", ended)
+        result = await self._start(directory, "uninstall", release, "--namespace", namespace, "--wait")
+        if result.exit_code != 0 and _GONE not in result.stderr.lower():
+            raise self._failed("uninstall", result)
 
-    def _failed(self, what: str, ended: Ended) -> ActionFailed:
-        told = self._call.context.covered(ended.stderr.strip() or ended.stdout.strip())[-_TOLD_CHARS:]
-        return ActionFailed(f"helm {what} ended with exit code {ended.exit_code}: {told}")
+    def _failed(self, what: str, result: ProcessResult) -> ActionFailed:
+        told = self._call.context.redact(result.stderr.strip() or result.stdout.strip())[-_REPORTED_CHARS:]
+        return ActionFailed(f"helm {what} ended with exit code {result.exit_code}: {told}")
 
-    async def _start(self, directory: Path, *arguments: str) -> Ended:
+    async def _start(self, directory: Path, *arguments: str) -> ProcessResult:
         """Run the program. What it prints holds the chart's values, so only its other stream is logged."""
         kubeconfig = directory / "kubeconfig.json"
         try:
-            address = await self._call.context.outgoing.checked_address(self._access.server)
-        except OutgoingFailed as error:
-            raise ActionFailed(*error.sentences, retryable=error.retryable) from error
+            address = await self._call.context.egress.validate_url(self._access.server)
+        except EgressFailed as error:
+            raise ActionFailed(*error.messages, retryable=error.retryable) from error
         await asyncio.to_thread(write_private, kubeconfig, self._access.kubeconfig(address))
         live = LiveLog(self._call.context.log, self._call.context.clock)
         command = Command(
@@ -228,12 +228,12 @@ class _Work:
                 command, lambda stream, line: live.write(line) if stream == "stderr" and line.strip() else None
             )
         finally:
-            live.end()
+            live.close()
 
 
-def _named(text: str, name: str, most: int) -> str:
-    if not _NAME.fullmatch(text) or len(text) > most:
-        raise wrong_parameter(name, f"small letters, digits and '-', at most {most} characters")
+def _named(text: str, name: str, maximum: int) -> str:
+    if not _NAME.fullmatch(text) or len(text) > maximum:
+        raise wrong_parameter(name, f"small letters, digits and '-', at most {maximum} characters")
     return text
 
 

@@ -10,15 +10,15 @@ from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter, Document
 from launchbay.actions.kubernetes_client import KubeAccess, KubeApi, ObjectRef, kube_api, read_access, read_documents
 from launchbay.actions.parameters import flag, optional_duration_s, optional_text, required, wrong_parameter
-from launchbay.egress.archives import fetched
+from launchbay.egress.archives import download
 from launchbay.errors import ActionFailed
 
 
-class NeverReady(Exception):
+class CannotBecomeReady(Exception):
     """The object has failed for good; the text says how."""
 
 
-def waits_for(found: Mapping[str, Any]) -> str | None:
+def unready_reason(found: Mapping[str, Any]) -> str | None:
     """Return what an object still waits for, None when it is ready. Raises NeverReady."""
     metadata, status = _map(found, "metadata"), _map(found, "status")
     if metadata.get("deletionTimestamp"):
@@ -35,7 +35,7 @@ def _deployment(found: Mapping[str, Any], status: Mapping[str, Any]) -> str | No
         return "its controller has not seen it yet"
     for condition in _conditions(status):
         if condition.get("type") == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded":
-            raise NeverReady(str(condition.get("message") or "it makes no progress"))
+            raise CannotBecomeReady(str(condition.get("message") or "it makes no progress"))
     updated, available = _count(status, "updatedReplicas"), _count(status, "availableReplicas")
     if updated < wanted or available < wanted or _count(status, "replicas") > updated:
         return f"{available} of {wanted} replicas are available, {updated} of the new kind"
@@ -62,7 +62,7 @@ def _daemon_set(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
 def _job(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
     for condition in _conditions(status):
         if condition.get("status") == "True" and condition.get("type") == "Failed":
-            raise NeverReady(str(condition.get("message") or "it failed"))
+            raise CannotBecomeReady(str(condition.get("message") or "it failed"))
         if condition.get("status") == "True" and condition.get("type") == "Complete":
             return None
     return "it is not complete"
@@ -70,7 +70,7 @@ def _job(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
 
 def _pod(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
     if status.get("phase") == "Failed":
-        raise NeverReady(str(status.get("message") or "it failed"))
+        raise CannotBecomeReady(str(status.get("message") or "it failed"))
     if status.get("phase") == "Succeeded":
         return None
     return None if _is_true(status, "Ready") else f"it is {status.get('phase') or 'Pending'}"
@@ -131,7 +131,7 @@ _INSTANCE_LABEL = "launchbay.io/instance"
 _DOCUMENTS = "objects with apiVersion, kind and metadata.name: a list of them, or YAML text"
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _FIRST_KINDS = ("Namespace", "CustomResourceDefinition")  # others may need them
-_LOOK_S = 1.0
+_POLL_S = 1.0
 
 
 class _Applied(msgspec.Struct, frozen=True):
@@ -167,33 +167,33 @@ class KubernetesApply:
         """Apply, prune, wait."""
         parameters = call.parameters
         name = optional_text(parameters, "name", "a name") or "default"
-        if not _NAME.fullmatch(name) or len(name) > limits.KEPT_NAME_CHARS:
+        if not _NAME.fullmatch(name) or len(name) > limits.DOCUMENT_NAME_CHARS:
             raise wrong_parameter("name", "letters, digits, '_', '.' and '-'")
         prune, force = flag(parameters, "prune", default=True), flag(parameters, "force", default=True)
         wait = flag(parameters, "wait", default=True)
         timeout_s = optional_duration_s(parameters, "timeout")
         namespace = optional_text(parameters, "namespace", "the name of a namespace") or "default"
         access = read_access(required(parameters, "cluster", "a kubeconfig"))
-        call.context.learn(access.secrets())
+        call.context.register_secret(access.secrets())
         objects = await _objects(call)
-        async with kube_api(call.context.outgoing, access) as api:
+        async with kube_api(call.context.egress, access) as api:
             work = _Work(call, api, name, access)
             await work.apply(objects, namespace, force=force)
             deleted = await work.prune() if prune else []
             if wait:
                 await work.wait(limits.KUBERNETES_READY_S if timeout_s is None else timeout_s)
-        return {"objects": work.shown(), "deleted": deleted}
+        return {"objects": work.report(), "deleted": deleted}
 
-    async def take_down(self, call: ActionCall, name: str) -> None:
+    async def teardown(self, call: ActionCall, name: str) -> None:
         """Delete what was applied."""
         kept = await call.context.documents.read(name)
         if kept is None:
             return
         applied = _decoder.decode(kept.data)
-        call.context.learn(applied.access.secrets())
-        async with kube_api(call.context.outgoing, applied.access) as api:
+        call.context.register_secret(applied.access.secrets())
+        async with kube_api(call.context.egress, applied.access) as api:
             await _delete(call, api, applied.objects)
-        await call.context.documents.forget(name)
+        await call.context.documents.delete(name)
 
 
 class _Work:
@@ -214,7 +214,7 @@ class _Work:
         if kept is not None:
             self._kept, self._former = kept, _decoder.decode(kept.data).objects
         for number, body in enumerate(objects):
-            ref = await self._api.place(body, namespace)
+            ref = await self._api.resource_ref(body, namespace)
             if ref not in self._former:
                 self._former.append(ref)
                 await self._keep(self._former)
@@ -233,7 +233,7 @@ class _Work:
         if self._now:
             await self._keep(list(self._now))
         else:
-            await self._call.context.documents.forget(self._name)
+            await self._call.context.documents.delete(self._name)
         return [str(ref) for ref in gone]
 
     async def wait(self, timeout_s: float) -> None:
@@ -254,9 +254,9 @@ class _Work:
                 told = "; ".join(f"{ref}: {reason}" for ref, reason in left.items())
                 raise ActionFailed(f"After {timeout_s:g} s these are not ready: {told}.")
             if left:
-                await context.sleep(_LOOK_S)
+                await context.sleep(_POLL_S)
 
-    def shown(self) -> list[dict[str, Any]]:
+    def report(self) -> list[dict[str, Any]]:
         """Return the objects as outputs."""
         return [
             {
@@ -273,8 +273,8 @@ class _Work:
         if found is None:
             return "it is gone"
         try:
-            return waits_for(found)
-        except NeverReady as error:
+            return unready_reason(found)
+        except CannotBecomeReady as error:
             raise ActionFailed(f"{ref} has failed: {error}") from error
 
     async def _keep(self, objects: list[ObjectRef]) -> None:
@@ -292,7 +292,7 @@ async def _delete(call: ActionCall, api: KubeApi, objects: Sequence[ObjectRef]) 
     while left := [ref for ref in left if await api.read(ref) is not None]:
         if call.context.clock.monotonic_s() >= until_s:
             raise ActionFailed(f"These are still there: {', '.join(map(str, left))}.")
-        await call.context.sleep(_LOOK_S)
+        await call.context.sleep(_POLL_S)
 
 
 async def _objects(call: ActionCall) -> list[dict[str, Any]]:
@@ -301,7 +301,7 @@ async def _objects(call: ActionCall) -> list[dict[str, Any]]:
     if (url is None) == (value is None):
         raise ActionFailed("Give either 'documents' or 'url', and not both.", retryable=False)
     if url is not None:
-        value = (await fetched(call.context.outgoing, url)).decode("utf-8", "replace")
+        value = (await download(call.context.egress, url)).decode("utf-8", "replace")
     if isinstance(value, str):
         try:
             value = read_documents(value)

@@ -22,8 +22,8 @@ import yaml
 
 from launchbay import limits
 from launchbay.actions.parameters import wrong_parameter
-from launchbay.egress.http import OutgoingAnswer, OutgoingHttp
-from launchbay.errors import ActionFailed, OutgoingFailed
+from launchbay.egress.http import EgressClient, EgressResponse
+from launchbay.errors import ActionFailed, EgressFailed
 
 
 class _Loader(yaml.CSafeLoader):
@@ -229,12 +229,12 @@ class _Resource(NamedTuple):
 class KubeApi:
     """One cluster. Its methods raise ActionFailed."""
 
-    def __init__(self, outgoing: OutgoingHttp, access: KubeAccess) -> None:
-        self._outgoing = outgoing
+    def __init__(self, egress: EgressClient, access: KubeAccess) -> None:
+        self._egress = egress
         self._access = access
         self._resources: dict[str, dict[str, _Resource]] = {}
 
-    async def place(self, found: Mapping[str, Any], namespace: str) -> ObjectRef:
+    async def resource_ref(self, found: Mapping[str, Any], namespace: str) -> ObjectRef:
         """Return where an object belongs: in the given namespace, if it names none and its kind has one."""
         api_version, kind, metadata = found["apiVersion"], found["kind"], found["metadata"]
         resource = await self._resource(api_version, kind)
@@ -291,7 +291,7 @@ class KubeApi:
             if isinstance(each, dict) and "/" not in str(each.get("name", "/")) and each.get("kind")
         }
 
-    async def _ask(self, method: str, path: str, body: bytes = b"", media_type: str = "") -> OutgoingAnswer:
+    async def _ask(self, method: str, path: str, body: bytes = b"", media_type: str = "") -> EgressResponse:
         headers = {"Accept": "application/json"}
         if media_type:
             headers["Content-Type"] = media_type
@@ -299,13 +299,13 @@ class KubeApi:
             headers["Authorization"] = f"Bearer {self._access.token}"
         url = self._access.server.rstrip("/") + path
         try:
-            return await self._outgoing.request(
+            return await self._egress.request(
                 method, url, headers=headers, body=body, timeout_s=limits.KUBERNETES_CALL_S
             )
-        except OutgoingFailed as error:
-            raise ActionFailed(*error.sentences, retryable=error.retryable) from error
+        except EgressFailed as error:
+            raise ActionFailed(*error.messages, retryable=error.retryable) from error
 
-    def _read(self, answer: OutgoingAnswer, problem: str) -> dict[str, Any]:
+    def _read(self, answer: EgressResponse, problem: str) -> dict[str, Any]:
         try:
             document = msgspec.json.decode(answer.body)
         except msgspec.DecodeError:
@@ -320,9 +320,9 @@ class KubeApi:
 
 
 @asynccontextmanager
-async def kube_api(outgoing: OutgoingHttp, access: KubeAccess) -> AsyncIterator[KubeApi]:
+async def kube_api(egress: EgressClient, access: KubeAccess) -> AsyncIterator[KubeApi]:
     """Give the API of a cluster."""
-    client = outgoing.trusting(await asyncio.to_thread(access.ssl_context))
+    client = egress.with_ssl_context(await asyncio.to_thread(access.ssl_context))
     try:
         yield KubeApi(client, access)
     finally:

@@ -8,8 +8,8 @@ import msgspec
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter
 from launchbay.actions.parameters import flag, optional_mapping, optional_text, optional_texts, wrong_parameter
-from launchbay.egress.mail import Letter, checked_address
-from launchbay.errors import ActionFailed, OutgoingFailed
+from launchbay.egress.mail import Email, validate_address
+from launchbay.errors import ActionFailed, EgressFailed
 
 _ADDRESSES = "an e-mail address, or a list of those"
 
@@ -49,7 +49,7 @@ class Notify:
         told = {"subject": subject, "text": text, "data": dict(data)}
         if is_for_webhooks and len(msgspec.json.encode(told)) > limits.NOTIFICATION_BYTES:
             raise wrong_parameter("data", f"at most {limits.NOTIFICATION_BYTES} bytes together with subject and text")
-        webhooks = await _tell_webhooks(call, told) if is_for_webhooks else 0
+        webhooks = await _notify_webhooks(call, told) if is_for_webhooks else 0
         if not to:
             return {"messageId": None, "refused": {}, "webhooks": webhooks}
         html = _text(parameters, "html")
@@ -62,19 +62,19 @@ async def _send(
 ) -> tuple[str, Mapping[str, str]]:
     server = call.context.mail
     message_id = f"<{call.context.idempotency_key}@{server.domain}>"
-    letter = Letter(message_id=message_id, to=to, cc=cc, subject=subject, text=text, html=html)
+    email = Email(message_id=message_id, to=to, cc=cc, subject=subject, text=text, html=html)
     try:
-        refused = await server.send(letter, call.context.clock)
-    except OutgoingFailed as error:
-        raise ActionFailed(*error.sentences, retryable=error.retryable) from error
+        refused = await server.send(email, call.context.clock)
+    except EgressFailed as error:
+        raise ActionFailed(*error.messages, retryable=error.retryable) from error
     for receiver, why in refused.items():
         call.context.log("warning", f"The mail server refused {receiver}: {why}")
     call.context.log("info", f"The letter {message_id} has gone to {len({*to, *cc}) - len(refused)} receivers.")
     return message_id, refused
 
 
-async def _tell_webhooks(call: ActionCall, told: Mapping[str, Any]) -> int:
-    count = await call.context.tell_webhooks(told)
+async def _notify_webhooks(call: ActionCall, told: Mapping[str, Any]) -> int:
+    count = await call.context.notify_webhooks(told)
     if count == 0:
         raise ActionFailed(
             "No webhook of the organization asks for the event notification.",
@@ -90,7 +90,7 @@ def _addresses(parameters: Mapping[str, Any], name: str) -> list[str]:
     if len(texts) > limits.MAIL_RECEIVERS:
         raise wrong_parameter(name, f"at most {limits.MAIL_RECEIVERS} addresses")
     try:
-        return list(dict.fromkeys(checked_address(text) for text in texts))
+        return list(dict.fromkeys(validate_address(text) for text in texts))
     except ValueError as error:
         raise wrong_parameter(name, f"{_ADDRESSES} ({error})") from None
 

@@ -15,15 +15,15 @@ import msgspec
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter, Documents
-from launchbay.actions.output import LiveLog, Reports
+from launchbay.actions.output import LiveLog, ProgressReporter
 from launchbay.actions.parameters import optional_duration_s, optional_mapping, optional_text, text_of, wrong_parameter
-from launchbay.egress.archives import unpack, unpack_fetched
+from launchbay.egress.archives import download_and_unpack, unpack
 from launchbay.errors import ActionFailed
 from launchbay.model.redaction import is_secret_name
-from launchbay.processes.run import Command, Ended, Line, run_program, workplace, write_private
+from launchbay.processes.run import Command, OnLine, ProcessResult, private_directory, run_program, write_private
 
-_TOFU_EVENTS_TOLD_CHARS = 1_000
-_ERRORS_TOLD = 10
+_EVENT_CHARS = 1_000
+_ERRORS_REPORTED = 10
 _CHANGES = ("add", "change", "remove")
 
 
@@ -31,16 +31,16 @@ class TofuEvents:
     """Takes the lines of one command. `changes` is the last summary: how much is added, changed, removed."""
 
     def __init__(
-        self, log: Callable[[str], None], progress: Callable[[int], None], covered: Callable[[str], str] = str
+        self, log: Callable[[str], None], progress: Callable[[int], None], redact: Callable[[str], str] = str
     ) -> None:
         self._log = log
         self._progress = progress
-        self._covered = covered  # what is cut, before it is
+        self._redact = redact  # what is cut, before it is
         self._planned = self._done = 0
         self.changes: dict[str, int] = {}
         self.errors: list[str] = []
 
-    def take(self, line: str) -> None:
+    def handle_line(self, line: str) -> None:
         """Take one line."""
         try:
             event = msgspec.json.decode(line)
@@ -53,9 +53,9 @@ class TofuEvents:
         message = event.get("@message")
         if isinstance(message, str) and message.strip():
             self._log(message.strip())
-        self._take(event)
+        self._handle_event(event)
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _handle_event(self, event: dict[str, Any]) -> None:
         match event.get("type"):
             case "planned_change":
                 self._planned += 1
@@ -70,11 +70,11 @@ class TofuEvents:
                 self._diagnose(event.get("diagnostic"))
 
     def _diagnose(self, told: object) -> None:
-        if not isinstance(told, dict) or told.get("severity") != "error" or len(self.errors) >= _ERRORS_TOLD:
+        if not isinstance(told, dict) or told.get("severity") != "error" or len(self.errors) >= _ERRORS_REPORTED:
             return
         texts = [str(told.get(name) or "").strip() for name in ("summary", "detail")]
         where = told.get("address")
-        text = self._covered(": ".join(text for text in texts if text))[:_TOFU_EVENTS_TOLD_CHARS]
+        text = self._redact(": ".join(text for text in texts if text))[:_EVENT_CHARS]
         self.errors.append(f"{where}: {text}" if isinstance(where, str) and where else text)
 
 
@@ -83,12 +83,12 @@ _MAIN = "main.tf"
 _VARIABLES = "launchbay.auto.tfvars.json"
 _BACKEND = "launchbay_override.tf.json"
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
-_TOFU_MODULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MODULE_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN_NAMES = frozenset(("PATH", "HOME", "TMPDIR", "LANG", "TF_DATA_DIR", "TF_CLI_CONFIG_FILE"))
 _ENVIRONMENT = "a map from names such as AWS_ACCESS_KEY_ID to texts"
 
 
-class KeptModule(msgspec.Struct, frozen=True):
+class StoredModule(msgspec.Struct, frozen=True):
     """`archive` is the module, a tar.gz; `state` the text of OpenTofu's own document, empty before the first one."""
 
     archive: bytes
@@ -113,12 +113,12 @@ class KeptModule(msgspec.Struct, frozen=True):
             write_private(directory / STATE, self.state)
 
 
-def read_module(data: bytes) -> KeptModule:
+def read_module(data: bytes) -> StoredModule:
     """Return a module from the form that is kept."""
     return _decoder.decode(data)
 
 
-async def given_module(call: ActionCall, directory: Path, state: str) -> KeptModule:
+async def module_from_parameters(call: ActionCall, directory: Path, state: str) -> StoredModule:
     """Return the module that a step's parameters give, with a state from before. Raises ActionFailed."""
     parameters = call.parameters
     url = optional_text(parameters, "url", "the URL of a tar.gz")
@@ -128,14 +128,14 @@ async def given_module(call: ActionCall, directory: Path, state: str) -> KeptMod
     if url is None:
         files = _inline(module)
     else:
-        top = await unpack_fetched(call.context.outgoing, url, directory / "fetched")
+        top = await download_and_unpack(call.context.egress, url, directory / "fetched")
         files = _files_below(top / _directory(parameters))
     variables = dict(optional_mapping(parameters, "variables", "a map from names to values"))
     try:
         json.dumps(variables, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise wrong_parameter("variables", f"data that JSON can hold ({error})") from error
-    return KeptModule(_packed(files), variables, _tofu_module_environment(parameters), state)
+    return StoredModule(_packed(files), variables, _module_environment(parameters), state)
 
 
 def _inline(module: object) -> dict[str, bytes]:
@@ -172,22 +172,22 @@ def _packed(files: Mapping[str, bytes]) -> bytes:
             member = tarfile.TarInfo(f"module/{name}")
             member.size, member.mode = len(content), 0o600
             archive.addfile(member, io.BytesIO(content))
-    if written.tell() > limits.KEPT_MODULE_BYTES:
+    if written.tell() > limits.TOFU_MODULE_BYTES:
         raise ActionFailed(
-            f"The module has {written.tell()} bytes, packed; at most {limits.KEPT_MODULE_BYTES} are kept.",
+            f"The module has {written.tell()} bytes, packed; at most {limits.TOFU_MODULE_BYTES} are kept.",
             "Leave out of the archive what the module does not need.",
             retryable=False,
         )
     return written.getvalue()
 
 
-def _tofu_module_environment(parameters: Mapping[str, Any]) -> dict[str, str]:
+def _module_environment(parameters: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in optional_mapping(parameters, "environment", _ENVIRONMENT).items():
         text = text_of(value)
         if (
             text is None
-            or not _TOFU_MODULE_NAME.fullmatch(name)
+            or not _MODULE_VARIABLE_NAME.fullmatch(name)
             or "\0" in text
             or name in _OWN_NAMES
             or name.startswith("LD_")
@@ -197,20 +197,20 @@ def _tofu_module_environment(parameters: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-_decoder = msgspec.msgpack.Decoder(KeptModule)
+_decoder = msgspec.msgpack.Decoder(StoredModule)
 
 # Keeps the state of OpenTofu while it works: whenever the program writes its file, the file goes into the database.
 #
 # The program writes its state after every resource, so what is lost when this server dies is at most what was made
 # since the last look.
 
-LOOK_S = 0.5
+POLL_S = 0.5
 
 
-class StateKeeper:
+class StateSaver:
     """Writes one kept document, over the version that was read."""
 
-    def __init__(self, documents: Documents, name: str, module: KeptModule, version: int) -> None:
+    def __init__(self, documents: Documents, name: str, module: StoredModule, version: int) -> None:
         self._documents = documents
         self._name = name
         self._module = module
@@ -219,10 +219,10 @@ class StateKeeper:
         self._writing = asyncio.Lock()  # a look that is broken off goes on writing, and the last one waits for it
 
     @asynccontextmanager
-    async def following(self, state: Path) -> AsyncIterator[None]:
+    async def saving_changes(self, state: Path) -> AsyncIterator[None]:
         """Keep the module before anything is made, then its state as it changes, and at the end however that comes."""
         await self._keep(self._module.state)
-        looking = asyncio.create_task(self._look(state))
+        looking = asyncio.create_task(self._save_if_changed(state))
         try:
             yield
         finally:
@@ -231,18 +231,18 @@ class StateKeeper:
                 await looking
             await asyncio.shield(self._keep_file(state))
 
-    async def forget(self) -> None:
+    async def delete(self) -> None:
         """Drop the document: nothing is left of what it tells."""
-        await self._documents.forget(self._name)
+        await self._documents.delete(self._name)
 
-    async def _look(self, state: Path) -> None:
+    async def _save_if_changed(self, state: Path) -> None:
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
             await asyncio.shield(self._keep_file(state))
 
     async def _keep_file(self, state: Path) -> None:
         async with self._writing:
-            text = await asyncio.to_thread(_whole_state, state)
+            text = await asyncio.to_thread(_complete_state, state)
             if text is not None and text != self._written:
                 await self._keep(text)
 
@@ -252,7 +252,7 @@ class StateKeeper:
         self._written = text
 
 
-def _whole_state(state: Path) -> str | None:
+def _complete_state(state: Path) -> str | None:
     """Return the file's text, None where there is none or it is being written just now."""
     try:
         text = state.read_text("utf-8")
@@ -266,7 +266,7 @@ _REMEDY = "The operator installs OpenTofu (tofu) or Terraform (terraform)."
 _BINARIES = ("tofu", "terraform")
 _OPERATIONS = ("apply", "plan", "destroy")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
-_TOLD_CHARS = 500
+_REPORTED_CHARS = 500
 _OF_OPERATOR = ("TF_CLI_CONFIG_FILE", "TF_PLUGIN_CACHE_DIR")  # where providers come from is the operator's to say
 
 
@@ -299,24 +299,24 @@ class OpenTofu:
         if operation not in _OPERATIONS:
             raise wrong_parameter("operation", f"one of {', '.join(_OPERATIONS)}")
         name = optional_text(call.parameters, "name", "a name") or "default"
-        if not _NAME.fullmatch(name) or len(name) > limits.KEPT_NAME_CHARS:
+        if not _NAME.fullmatch(name) or len(name) > limits.DOCUMENT_NAME_CHARS:
             raise wrong_parameter("name", "letters, digits, '_', '.' and '-'")
         timeout_s = optional_duration_s(call.parameters, "timeout", longest_s=limits.PROGRAM_LONGEST_S)
         kept = await call.context.documents.read(name)
         before = None if kept is None else read_module(kept.data)
-        async with workplace() as directory:
+        async with private_directory() as directory:
             if operation == "destroy" and not {"module", "url"} & set(call.parameters):
                 if before is None:
                     call.context.log("info", f"There is nothing to destroy: no state is kept as {name!r}.")
                     return {"outputs": {}, "secrets": {}, "changes": {}}
                 module = before
             else:
-                module = await given_module(call, directory, "" if before is None else before.state)
-            keeper = StateKeeper(call.context.documents, name, module, 0 if kept is None else kept.version)
+                module = await module_from_parameters(call, directory, "" if before is None else before.state)
+            keeper = StateSaver(call.context.documents, name, module, 0 if kept is None else kept.version)
             work = _Work(call, binary, directory, limits.PROGRAM_S if timeout_s is None else timeout_s)
             return await work.run(operation, module, keeper)
 
-    async def take_down(self, call: ActionCall, name: str) -> None:
+    async def teardown(self, call: ActionCall, name: str) -> None:
         """Destroy what the kept state tells of."""
         kept = await call.context.documents.read(name)
         if kept is None:
@@ -324,10 +324,10 @@ class OpenTofu:
         binary = call.context.programs.require("opentofu", *_BINARIES, remedy=_REMEDY)
         module = read_module(kept.data)
         known = {**module.variables, **module.environment}
-        call.context.learn({name: value for name, value in known.items() if is_secret_name(name)})
-        async with workplace() as directory:
-            keeper = StateKeeper(call.context.documents, name, module, kept.version)
-            await _Work(call, binary, directory, limits.TAKE_DOWN_S).run("destroy", module, keeper)
+        call.context.register_secret({name: value for name, value in known.items() if is_secret_name(name)})
+        async with private_directory() as directory:
+            keeper = StateSaver(call.context.documents, name, module, kept.version)
+            await _Work(call, binary, directory, limits.TEARDOWN_S).run("destroy", module, keeper)
 
 
 class _Work:
@@ -340,53 +340,55 @@ class _Work:
         self._timeout_s = timeout_s
         self._live = LiveLog(call.context.log, call.context.clock)
 
-    async def run(self, operation: str, module: KeptModule, keeper: StateKeeper) -> Mapping[str, Any]:
+    async def run(self, operation: str, module: StoredModule, keeper: StateSaver) -> Mapping[str, Any]:
         await asyncio.to_thread(module.write, self._directory)
-        environment = {**_environment(), **module.environment}
+        environment = {**_process_environment(), **module.environment}
         state = self._directory / STATE
-        async with Reports(self._call.context) as reports:
-            events = TofuEvents(self._live.write, reports.progress, self._call.context.covered)
+        async with ProgressReporter(self._call.context) as reports:
+            events = TofuEvents(self._live.write, reports.progress, self._call.context.redact)
             try:
                 await self._command(events, environment, "init", "-input=false", "-no-color")
                 if operation == "plan":
                     await self._command(events, environment, "plan", "-input=false", "-json", "-lock=false")
                     return {"outputs": {}, "secrets": {}, "changes": events.changes}
-                async with keeper.following(state):
+                async with keeper.saving_changes(state):
                     await self._command(events, environment, operation, "-input=false", "-json", "-auto-approve")
             finally:
-                self._live.end()
+                self._live.close()
         if operation == "destroy":
-            await keeper.forget()
+            await keeper.delete()
             return {"outputs": {}, "secrets": {}, "changes": events.changes}
         return {**await self._outputs(environment), "changes": events.changes}
 
     async def _outputs(self, environment: Mapping[str, str]) -> dict[str, Any]:
-        ended = await self._start(environment, _ignore, "output", "-json", "-no-color")
+        result = await self._start(environment, _ignore, "output", "-json", "-no-color")
         try:
-            found = msgspec.json.decode(ended.stdout, type=dict[str, dict[str, Any]]) if ended.exit_code == 0 else None
+            found = (
+                msgspec.json.decode(result.stdout, type=dict[str, dict[str, Any]]) if result.exit_code == 0 else None
+            )
         except msgspec.DecodeError:
             found = None
         if found is None:
             raise ActionFailed("The module's outputs cannot be read; there may be too much of them.", retryable=False)
         secrets = {name: each.get("value") for name, each in found.items() if each.get("sensitive")}
-        self._call.context.learn(secrets)
+        self._call.context.register_secret(secrets)
         outputs = {name: each.get("value") for name, each in found.items() if not each.get("sensitive")}
         return {"outputs": outputs, "secrets": secrets}
 
     async def _command(self, events: TofuEvents, environment: Mapping[str, str], *arguments: str) -> None:
         """Run a command of the program; what it says is on both streams. Raises ActionFailed."""
-        ended = await self._start(environment, lambda _, line: events.take(line), *arguments)
-        if ended.exit_code == 0:
+        result = await self._start(environment, lambda _, line: events.handle_line(line), *arguments)
+        if result.exit_code == 0:
             return
-        covered = self._call.context.covered
-        tail = covered(ended.stderr.strip() or ended.stdout.strip())[-_TOLD_CHARS:]
+        covered = self._call.context.redact
+        tail = covered(result.stderr.strip() or result.stdout.strip())[-_REPORTED_CHARS:]
         told = events.errors or [tail]
         raise ActionFailed(
-            f"{Path(self._binary).name} {arguments[0]} ended with exit code {ended.exit_code}: "
+            f"{Path(self._binary).name} {arguments[0]} ended with exit code {result.exit_code}: "
             + covered(" ".join(told)).strip()
         )
 
-    async def _start(self, environment: Mapping[str, str], on_line: Line, *arguments: str) -> Ended:
+    async def _start(self, environment: Mapping[str, str], on_line: OnLine, *arguments: str) -> ProcessResult:
         command = Command(
             argv=(self._binary, *arguments),
             directory=self._directory,
@@ -404,7 +406,7 @@ def _ignore(_stream: str, _line: str) -> None:
     """Log nothing: it may be a secret."""
 
 
-def _environment() -> dict[str, str]:
+def _process_environment() -> dict[str, str]:
     return {
         "TF_IN_AUTOMATION": "1",
         "TF_INPUT": "0",

@@ -21,7 +21,7 @@ _CHARSETS_OF_NAMES = frozenset(("idna", "punycode"))
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-def storable_text(data: bytes, charset: str = "utf-8") -> str:
+def decode_output(data: bytes, charset: str = "utf-8") -> str:
     """Return the text; what is no text in that charset, or cannot be kept, becomes U+FFFD."""
     try:
         known = codecs.lookup(charset).name not in _CHARSETS_OF_NAMES
@@ -31,7 +31,7 @@ def storable_text(data: bytes, charset: str = "utf-8") -> str:
     return _storable_scalar(text)
 
 
-def parsed_json(text: str) -> Any:
+def parse_json_output(text: str) -> Any:
     """Return the value of a JSON text. Raises `ValueError` when it is none, or deeper than may be kept."""
     try:
         value = json.loads(text, parse_constant=_refused_constant)
@@ -81,10 +81,10 @@ class LiveLog:
         self._looked_at_s = clock.monotonic_s()
         self._lines_left = limits.STEP_LOG_LINES
         self._bytes_left = limits.STEP_LOG_BYTES
-        self._left_out = 0
+        self._dropped_lines = 0
         self._is_full = False
 
-    def of(self, host: str) -> Sink:
+    def for_host(self, host: str) -> Sink:
         """Return what takes the output of a command on this host."""
 
         def take(stream: str, line: str) -> None:
@@ -92,12 +92,12 @@ class LiveLog:
 
         return take
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Tell how many lines are left out since the last one that was written."""
-        if self._left_out:
-            count = "one line" if self._left_out == 1 else f"{self._left_out} lines"
+        if self._dropped_lines:
+            count = "one line" if self._dropped_lines == 1 else f"{self._dropped_lines} lines"
             self._log("info", f"({count} of output left out of this log)")
-            self._left_out = 0
+            self._dropped_lines = 0
 
     def write(self, line: str) -> None:
         """Write a line, if there is room for it."""
@@ -106,45 +106,45 @@ class LiveLog:
         self._room = min(limits.STEP_LOG_LINES_AT_ONCE, self._room + passed_s * limits.STEP_LOG_LINES_PER_S)
         self._is_full = self._is_full or self._lines_left < 1 or self._bytes_left < len(line)
         if self._is_full or self._room < 1:
-            self._left_out += 1
+            self._dropped_lines += 1
             return
-        self.end()
+        self.close()
         self._room -= 1
         self._lines_left -= 1
         self._bytes_left -= len(line)
         self._log("info", line)
 
 
-_EVERY_S = 0.5
+_INTERVAL_S = 0.5
 
 
-class Reports:
+class ProgressReporter:
     """Hands the newest figure to the step, twice a second at most, while its block runs."""
 
     def __init__(self, context: StepContext) -> None:
         self._context = context
-        self._newest = self._told = 0
-        self._teller: asyncio.Task[None] | None = None
+        self._newest = self._reported = 0
+        self._reporter: asyncio.Task[None] | None = None
 
     def progress(self, percent: int) -> None:
         """Note a figure; a lower one than before counts for nothing."""
         self._newest = max(self._newest, percent)
 
     async def __aenter__(self) -> Self:
-        self._teller = asyncio.create_task(self._tell())
+        self._reporter = asyncio.create_task(self._report())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._teller is not None, "it was entered"
-        self._teller.cancel()
+        assert self._reporter is not None, "it was entered"
+        self._reporter.cancel()
         with suppress(asyncio.CancelledError):
-            await self._teller
+            await self._reporter
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         while True:
-            if self._newest > self._told:
-                self._told = self._newest
-                await self._context.progress(self._told)
-            await asyncio.sleep(_EVERY_S)
+            if self._newest > self._reported:
+                self._reported = self._newest
+                await self._context.progress(self._reported)
+            await asyncio.sleep(_INTERVAL_S)

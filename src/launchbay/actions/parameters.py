@@ -123,7 +123,7 @@ def flag(parameters: Mapping[str, Any], name: str, *, default: bool) -> bool:
     raise wrong_parameter(name, "true or false")
 
 
-def whole_number(value: Any, name: str, *, least: int, most: int) -> int:
+def whole_number(value: Any, name: str, *, minimum: int, maximum: int) -> int:
     """Return an integer within bounds; "3" and 3.0 are taken too."""
     number: int | None = None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -132,8 +132,8 @@ def whole_number(value: Any, name: str, *, least: int, most: int) -> int:
         isinstance(value, str) and _INTEGER.fullmatch(value.strip())
     ):
         number = int(value)
-    if number is None or not least <= number <= most:
-        raise wrong_parameter(name, f"a whole number from {least} to {most}")
+    if number is None or not minimum <= number <= maximum:
+        raise wrong_parameter(name, f"a whole number from {minimum} to {maximum}")
     return number
 
 

@@ -10,7 +10,7 @@ from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter, Roles, StepMachines
 from launchbay.actions.parameters import optional_text, optional_texts, whole_number
 from launchbay.errors import ActionFailed
-from launchbay.model.machine import Machine, MachineSpec, address_of, joined, without
+from launchbay.model.machine import Machine, MachineSpec, address_of, exclude_machines, merge_machines
 
 DEFAULT_ROLE = "default"
 _ADDRESSES = "a list of addresses"
@@ -78,16 +78,16 @@ class Provision:
             known = {machine.host for machine in machines.of_role(role)}
             new = [entry for entry in dict.fromkeys(addresses) if address_of(entry) not in known]
             made = await machines.adopt(role, new, spec) if new else []
-        everyone = joined(machines.of_role(role), made)
+        everyone = merge_machines(machines.of_role(role), made)
         return {
             "ips": [machine.host for machine in everyone],
             "privateips": [machine.inner_host for machine in everyone],
             "machines": [msgspec.to_builtins(machine) for machine in made],
         }
 
-    def settle(self, outputs: Mapping[str, Any], roles: Roles) -> None:
+    def apply_outputs(self, outputs: Mapping[str, Any], roles: Roles) -> None:
         """Note the new machines."""
-        roles.joined(msgspec.convert(outputs["machines"], list[Machine]))
+        roles.add(msgspec.convert(outputs["machines"], list[Machine]))
 
 
 def _missing(call: ActionCall, role: str, present: int) -> int:
@@ -95,7 +95,7 @@ def _missing(call: ActionCall, role: str, present: int) -> int:
     parameters = call.parameters
     target = parameters.get("targetQuantity")
     if target is not None:
-        wanted = whole_number(target, "targetQuantity", least=0, most=limits.ROLE_MACHINES)
+        wanted = whole_number(target, "targetQuantity", minimum=0, maximum=limits.ROLE_MACHINES)
         if wanted < present:
             call.context.log(
                 "info",
@@ -105,7 +105,7 @@ def _missing(call: ActionCall, role: str, present: int) -> int:
         return max(0, wanted - present)
     added = parameters.get("quantity")
     room = max(0, limits.ROLE_MACHINES - present)
-    return 1 if added is None else whole_number(added, "quantity", least=0, most=room)
+    return 1 if added is None else whole_number(added, "quantity", minimum=0, maximum=room)
 
 
 def _spec(parameters: Mapping[str, Any]) -> MachineSpec:
@@ -153,15 +153,15 @@ class Release:
         leaving = self._leaving(call, machines, role)
         if leaving:
             await machines.release(leaving)
-        left = without(_present(machines, role), leaving)
+        left = exclude_machines(_present(machines, role), leaving)
         return {
             "ips": [machine.host for machine in left],
             "released": [msgspec.to_builtins(machine) for machine in leaving],
         }
 
-    def settle(self, outputs: Mapping[str, Any], roles: Roles) -> None:
+    def apply_outputs(self, outputs: Mapping[str, Any], roles: Roles) -> None:
         """Note which machines are gone."""
-        roles.left(msgspec.convert(outputs["released"], list[Machine]))
+        roles.remove(msgspec.convert(outputs["released"], list[Machine]))
 
     def _leaving(self, call: ActionCall, machines: StepMachines, role: str | None) -> Sequence[Machine]:
         present = _present(machines, role)
@@ -178,7 +178,7 @@ class Release:
         quantity = parameters.get("quantity")
         if quantity is None:
             return present
-        count = whole_number(quantity, "quantity", least=0, most=limits.ROLE_MACHINES)
+        count = whole_number(quantity, "quantity", minimum=0, maximum=limits.ROLE_MACHINES)
         return present[max(0, len(present) - count) :]
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter
-from launchbay.actions.output import parsed_json, storable_text
+from launchbay.actions.output import decode_output, parse_json_output
 from launchbay.actions.parameters import (
     optional_duration_s,
     optional_mapping,
@@ -20,8 +20,8 @@ from launchbay.actions.parameters import (
     whole_number,
     wrong_parameter,
 )
-from launchbay.egress.http import OutgoingAnswer, basic_authorization
-from launchbay.errors import ActionFailed, OutgoingFailed
+from launchbay.egress.http import EgressResponse, basic_authorization
+from launchbay.errors import ActionFailed, EgressFailed
 
 _SHOWN_BODY_CHARS = 500
 _LONG_JSON_CHARS = 65_536
@@ -58,7 +58,7 @@ class RestCall:
         parameters = call.parameters
         url = required_text(parameters, "command", "a URL that starts with http:// or https://")
         method = (optional_text(parameters, "method", "an HTTP method") or "GET").strip().upper()
-        timeout_s = optional_duration_s(parameters, "timeout", longest_s=limits.OUTGOING_TIMEOUT_LONGEST_S)
+        timeout_s = optional_duration_s(parameters, "timeout", longest_s=limits.EGRESS_TIMEOUT_LONGEST_S)
         headers = _headers(parameters)
         body = _body(parameters, headers)
         expected = _expected_statuses(parameters)
@@ -66,27 +66,29 @@ class RestCall:
             headers.setdefault("idempotency-key", call.context.idempotency_key)
         begin_s = call.context.clock.monotonic_s()
         try:
-            answer = await call.context.outgoing.request(
+            answer = await call.context.egress.request(
                 method,
                 url,
                 headers=headers,
                 body=body,
-                timeout_s=limits.OUTGOING_TIMEOUT_S if timeout_s is None else timeout_s,
+                timeout_s=limits.EGRESS_TIMEOUT_S if timeout_s is None else timeout_s,
             )
-        except OutgoingFailed as error:
-            raise ActionFailed(*error.sentences, retryable=error.retryable) from error
+        except EgressFailed as error:
+            raise ActionFailed(*error.messages, retryable=error.retryable) from error
         took_ms = round((call.context.clock.monotonic_s() - begin_s) * 1000)
         call.context.log("info", f"{method} {answer.url}: {answer.status}, {len(answer.body)} bytes, {took_ms} ms.")
-        return await _judged(call, method, answer, expected)
+        return await _check_status(call, method, answer, expected)
 
 
-async def _judged(call: ActionCall, method: str, answer: OutgoingAnswer, expected: frozenset[int]) -> Mapping[str, Any]:
+async def _check_status(
+    call: ActionCall, method: str, answer: EgressResponse, expected: frozenset[int]
+) -> Mapping[str, Any]:
     media_type, charset = _media_type(answer.headers.get("content-type", ""))
-    text = storable_text(answer.body, charset)
+    text = decode_output(answer.body, charset)
     succeeded = answer.status in expected if expected else 200 <= answer.status <= 299
     if not succeeded:
         status_line = f"{answer.status} {responses.get(answer.status, '')}".strip()
-        start = call.context.covered(text)[:_SHOWN_BODY_CHARS].strip()  # before it is cut, in a secret perhaps
+        start = call.context.redact(text)[:_SHOWN_BODY_CHARS].strip()  # before it is cut, in a secret perhaps
         raise ActionFailed(
             f"{method} {answer.url} answered {status_line}" + (f": {start}" if start else "."),
             retryable=not 300 <= answer.status <= 499 or answer.status in _RETRYABLE_CLIENT_ERRORS,
@@ -96,10 +98,10 @@ async def _judged(call: ActionCall, method: str, answer: OutgoingAnswer, expecte
         try:
             # In a thread where it takes long enough to be felt by everybody else on the loop.
             is_long = len(text) > _LONG_JSON_CHARS
-            content = await asyncio.to_thread(parsed_json, text) if is_long else parsed_json(text)
+            content = await asyncio.to_thread(parse_json_output, text) if is_long else parse_json_output(text)
         except ValueError as error:
             call.context.log("warning", f"The answer says it is JSON, but {error}; its text is the content.")
-    headers = {name: storable_text(value.encode("utf-8", "replace")) for name, value in answer.headers.items()}
+    headers = {name: decode_output(value.encode("utf-8", "replace")) for name, value in answer.headers.items()}
     return {"content": content, "status": answer.status, "headers": headers}
 
 
@@ -173,7 +175,7 @@ def _expected_statuses(parameters: Mapping[str, Any]) -> frozenset[int]:
     if value is None:
         return frozenset()
     codes = value if isinstance(value, list | tuple) else [value]
-    return frozenset(whole_number(code, "expectedStatus", least=100, most=599) for code in codes)
+    return frozenset(whole_number(code, "expectedStatus", minimum=100, maximum=599) for code in codes)
 
 
 def _media_type(content_type: str) -> tuple[str, str]:

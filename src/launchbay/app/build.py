@@ -13,40 +13,40 @@ from psycopg import AsyncConnection
 from starlette.types import ASGIApp
 
 from launchbay.actions.registry import Registry
-from launchbay.app.machines import CheckedReach, machine_providers, sweeper
+from launchbay.app.machines import CheckedResolver, machine_providers, sweeper
 from launchbay.auth.audit import Audit, LoggedSecurityEvents
 from launchbay.auth.authentication import PARAMETERS, Authenticator, BasicAuthentication, Passwords
 from launchbay.auth.lookup import Lookups
 from launchbay.auth.openid import OpenIdClient, OpenIdProvider, ProviderMetadata
-from launchbay.auth.secret_key import SealBroken, SecretKey, read_secret_key
+from launchbay.auth.secret_key import SecretKey, UnsealFailed, read_secret_key
 from launchbay.auth.throttle import AddressThrottle, RateLimits, SignInThrottle
 from launchbay.auth.tokens import KeyRing, RefreshTokens, SessionTokens
 from launchbay.clock import Clock, SystemClock
 from launchbay.console.app import create_console, is_of_console
-from launchbay.console.request import OtherSignIn, Outside
+from launchbay.console.request import ConsoleDeps
 from launchbay.egress.addresses import Allowlist
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
-from launchbay.engine.approvals import LOOK_S as APPROVALS_S
+from launchbay.engine.approvals import POLL_S as APPROVALS_S
 from launchbay.engine.approvals import PendingApprovals
 from launchbay.engine.journal import PostgresDocuments
-from launchbay.engine.machine_ledger import CloudProbe
+from launchbay.engine.machine_ledger import PostgresAccountProbe
 from launchbay.engine.queue import Queue
 from launchbay.engine.queue_schema import apply_schema
 from launchbay.engine.rescuer import Rescuer
-from launchbay.engine.retention import CLEAN_S, RETAIN_S, Cleaner, Keeping, Retention
+from launchbay.engine.retention import CLEANER_INTERVAL_S, RETENTION_INTERVAL_S, Cleaner, Retention, RetentionPolicy
 from launchbay.engine.runner import Runner
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.engine.stager import Stager
-from launchbay.engine.webhooks import LOOK_S, WebhookNotices, WebhookSender
-from launchbay.engine.worker import Duty, Engine
+from launchbay.engine.webhooks import POLL_S, WebhookNotifier, WebhookSender
+from launchbay.engine.worker import Engine, PeriodicTask
 from launchbay.errors import CannotStart
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.planning import CompiledManifests
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.processes.run import Programs
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.contract import RetryPacing, Surroundings
+from launchbay.runtime.contract import RetryBackoff, RuntimeDeps
 from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
@@ -55,24 +55,24 @@ from launchbay.store.events import EventFeed
 from launchbay.store.schema import CONNECTION_NAME, upgrade
 from launchbay.telemetry.metrics import exposition
 from launchbay.telemetry.tracing import tracing
-from launchbay.usecases.context import Backlog, Desk
+from launchbay.usecases.context import AppContext, QueueQuota
 from launchbay.usecases.idempotency import Idempotency
-from launchbay.usecases.organizations import FirstAdministrator, first_start
+from launchbay.usecases.organizations import FirstAdministrator, initialize
 from launchbay.usecases.sealing import seal_addresses
-from launchbay.usecases.sign_in import Admission, OpenIdSignIn
+from launchbay.usecases.sign_in import AccountPolicy, OpenIdSignIn, SignInLink
 from launchbay.web.api.sign_in import CALLBACK, START, START_FOR_CONSOLE
-from launchbay.web.app import Pages, create_app
-from launchbay.web.endpoints import ENDPOINTS, WATCHING
+from launchbay.web.app import Mount, create_app
+from launchbay.web.endpoints import ENDPOINTS, MONITORING
 from launchbay.web.problems import log_failure, status_of
-from launchbay.web.requests import Services, SignInWay
+from launchbay.web.requests import ApiDeps
 from launchbay.web.routing import Endpoint
 
 
-def console_pages(settings: Settings, services: Services, actions: Registry) -> Pages:
+def console_pages(settings: Settings, services: ApiDeps, actions: Registry) -> Mount:
     """Return the console, and which paths it answers."""
     context = services.app
     console = create_console(
-        Outside(
+        ConsoleDeps(
             app=context,
             base_url=settings.base_url,
             known_actions=tuple(sorted(actions.names())),
@@ -85,10 +85,10 @@ def console_pages(settings: Settings, services: Services, actions: Registry) -> 
                 user_per_s=settings.rate_limit_user_per_s,
                 burst_s=settings.rate_limit_burst_s,
             ),
-            sign_in_ways=() if services.openid is None else (OtherSignIn(settings.oidc_name, START_FOR_CONSOLE),),
+            sign_in_links=() if services.openid is None else (SignInLink(settings.oidc_name, START_FOR_CONSOLE),),
         )
     )
-    return Pages(console, is_of_console)
+    return Mount(console, is_of_console)
 
 
 def mail_server(settings: Settings) -> MailServer | None:
@@ -114,8 +114,8 @@ def openid_sign_in(settings: Settings, secret: SecretKey, clock: Clock, stack: A
     if not settings.oidc_issuer:
         return None
     # Who names a provider allows it, wherever it is; workflows may not reach it for that.
-    outgoing = OutgoingHttp(Allowlist.parse(f"{settings.outgoing_allow},{_place(settings.oidc_issuer)}"))
-    stack.push_async_callback(outgoing.aclose)
+    egress = EgressClient(Allowlist.parse(f"{settings.outgoing_allow},{_place(settings.oidc_issuer)}"))
+    stack.push_async_callback(egress.aclose)
     client = OpenIdClient(
         issuer=settings.oidc_issuer,
         client_id=settings.oidc_client_id,
@@ -123,10 +123,10 @@ def openid_sign_in(settings: Settings, secret: SecretKey, clock: Clock, stack: A
         scopes=" ".join(settings.oidc_scopes.replace(",", " ").split()),
         redirect_uri=settings.base_url.rstrip("/") + CALLBACK,
     )
-    metadata = ProviderMetadata(client.issuer, outgoing, clock)
+    metadata = ProviderMetadata(client.issuer, egress, clock)
     return OpenIdSignIn(
-        OpenIdProvider(client, metadata, outgoing, secret, clock),
-        Admission(
+        OpenIdProvider(client, metadata, egress, secret, clock),
+        AccountPolicy(
             domains=tuple(domain.lower() for domain in _listed(settings.oidc_allowed_domains)),
             organization=settings.oidc_organization,
             new_user_roles=_listed(settings.oidc_new_user_roles),
@@ -146,11 +146,11 @@ def _listed(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class App:
     """A started process: its web application, its engine, and the account that a first start made."""
 
     app: ASGIApp
-    watching_app: ASGIApp  # health and metrics alone, for a process that serves nothing else
+    monitoring_app: ASGIApp  # health and metrics alone, for a process that serves nothing else
     engine: Engine
     database: Database
     first_administrator: FirstAdministrator | None
@@ -160,9 +160,9 @@ class Parts:
 
 
 @asynccontextmanager
-async def started(
+async def lifespan(
     settings: Settings, clock: Clock | None = None, hasher: PasswordHasher = PARAMETERS
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[App]:
     """Start everything but the listening and the working; leave it all in order at the end.
 
     `hasher` is for tests, whose passwords need no protection. Raises CannotStart with what the operator can do.
@@ -176,7 +176,7 @@ async def started(
         database = await stack.enter_async_context(Database(url, connections=settings.database_connections))
         passwords = Passwords(hasher)
         stack.callback(passwords.close)
-        administrator = await first_start(
+        administrator = await initialize(
             database,
             passwords,
             organization=settings.organization,
@@ -185,22 +185,22 @@ async def started(
         )
         secret = read_secret_key(settings.key_file())
         await seal_addresses(database, secret)
-        outgoing = OutgoingHttp(Allowlist.parse(settings.outgoing_allow))
-        stack.push_async_callback(outgoing.aclose)
-        parts = _assemble(settings, clock, database, passwords, secret, outgoing, administrator, stack)
+        egress = EgressClient(Allowlist.parse(settings.outgoing_allow))
+        stack.push_async_callback(egress.aclose)
+        parts = _assemble(settings, clock, database, passwords, secret, egress, administrator, stack)
         stack.push_async_callback(parts.feed.close)
         stack.push_async_callback(parts.sender.close)
         yield parts
 
 
-async def check_secret_key(parts: Parts, settings: Settings) -> None:
+async def check_secret_key(app: App, settings: Settings) -> None:
     """Look whether the secret key is that of the database. Raises CannotStart.
 
     A process with another one would seal what the others cannot open, and find out at the first secret.
     """
     try:
-        await parts.keys.signing()
-    except SealBroken as error:
+        await app.keys.signing_key()
+    except UnsealFailed as error:
         raise CannotStart(
             f"The secret key in {settings.key_file()} is not the one that this database is sealed with.",
             "Put the file of another server there, or the one that was kept for this backup. Where it is lost for good,"
@@ -239,10 +239,10 @@ def _assemble(
     database: Database,
     passwords: Passwords,
     secret: SecretKey,
-    outgoing: OutgoingHttp,
+    egress: EgressClient,
     administrator: FirstAdministrator | None,
     stack: AsyncExitStack,
-) -> Parts:
+) -> App:
     actions = Registry.load()
     known_actions = frozenset(actions.names())
     component_types = ComponentTypes.load()
@@ -251,20 +251,20 @@ def _assemble(
     basic = BasicAuthentication(database, passwords, SignInThrottle(clock), clock)
     keys = KeyRing(database, secret, clock, settings.session_lifetime_s)
     sessions = SessionTokens(keys, clock, settings.base_url or "launchbay", settings.session_lifetime_s)
-    providers = machine_providers(settings, database, secret, outgoing)
-    context = Desk(
+    providers = machine_providers(settings, database, secret, egress)
+    context = AppContext(
         database=database,
-        lookups=Lookups(basic.forget),
-        backlog=Backlog(settings.queue_limit, clock),
+        lookups=Lookups(basic.invalidate),
+        queue_quota=QueueQuota(settings.queue_limit, clock),
         manifests=manifests,
         check=partial(check, known_actions=known_actions, known_types=known_types),
         runnable_types=frozenset(component_types.running),
         clock=clock,
         feed=EventFeed(database),
         machines=providers,
-        service_types=ServiceTypes.load(CloudAccount(CloudProbe(CheckedReach(outgoing.allowlist)))),
+        service_types=ServiceTypes.load(CloudAccount(PostgresAccountProbe(CheckedResolver(egress.allowlist)))),
         secret_key=secret,
-        outgoing=outgoing,
+        egress=egress,
         audit=Audit(secret),
         passwords=passwords,
         sign_in=basic,
@@ -273,42 +273,42 @@ def _assemble(
         session_lifetime_s=settings.session_lifetime_s,
     )
     approvals = PendingApprovals(database, clock)
-    surroundings = Surroundings(
+    deps = RuntimeDeps(
         actions=actions,
         component_types=component_types.running,
         clock=clock,
-        outgoing=outgoing,
-        retry_pacing=RetryPacing(settings.step_retry_first_s, settings.step_retry_longest_s),
+        egress=egress,
+        retry_backoff=RetryBackoff(settings.step_retry_first_s, settings.step_retry_longest_s),
         machines=providers,
         approvals=approvals,
-        notices=WebhookNotices(database),
+        notifier=WebhookNotifier(database),
         mail=mail_server(settings),
-        kept=PostgresDocuments(database, secret),
+        documents=PostgresDocuments(database, secret),
         programs=Programs(settings.programs()),
     )
     calls = ServiceCalls(database, context.service_types, secret)
-    sender = WebhookSender(database, outgoing, secret)
-    engine = _engine(settings, context, surroundings, calls, sender, approvals)
+    sender = WebhookSender(database, egress, secret)
+    engine = _engine(settings, context, deps, calls, sender, approvals)
     services = _services(settings, context, openid_sign_in(settings, secret, clock, stack))
     app = _app(settings, services, ENDPOINTS, console_pages(settings, services, actions))
-    watching_app = _app(settings, services, WATCHING)
-    return Parts(app, watching_app, engine, database, administrator, context.feed, sender, keys)
+    watching_app = _app(settings, services, MONITORING)
+    return App(app, watching_app, engine, database, administrator, context.feed, sender, keys)
 
 
-def _services(settings: Settings, context: Desk, openid: OpenIdSignIn | None) -> Services:
-    return Services(
+def _services(settings: Settings, context: AppContext, openid: OpenIdSignIn | None) -> ApiDeps:
+    return ApiDeps(
         app=context,
         idempotency=Idempotency(context.database, context.lookups, context.secret_key),
         ready=partial(_ready, context.database),
         metrics=partial(exposition, context.database),
         metrics_token=settings.metrics_token,
         base_url=settings.base_url,
-        sign_in_ways=() if openid is None else (SignInWay(settings.oidc_name, START),),
+        sign_in_links=() if openid is None else (SignInLink(settings.oidc_name, START),),
         openid=openid,
     )
 
 
-def _app(settings: Settings, services: Services, rows: tuple[Endpoint, ...], pages: Pages | None = None) -> ASGIApp:
+def _app(settings: Settings, services: ApiDeps, rows: tuple[Endpoint, ...], pages: Mount | None = None) -> ASGIApp:
     context = services.app
     limits = RateLimits(
         context.clock,
@@ -321,14 +321,14 @@ def _app(settings: Settings, services: Services, rows: tuple[Endpoint, ...], pag
 
 def _engine(
     settings: Settings,
-    context: Desk,
-    surroundings: Surroundings,
+    context: AppContext,
+    deps: RuntimeDeps,
     calls: ServiceCalls,
     sender: WebhookSender,
     approvals: PendingApprovals,
 ) -> Engine:
     database, manifests, secret = context.database, context.manifests, context.secret_key
-    strays = sweeper(settings, database, secret, context.machines, surroundings.clock)
+    strays = sweeper(settings, database, secret, context.machines, deps.clock)
     queue = Queue(
         database.pool,
         conninfo(database.url),
@@ -337,25 +337,29 @@ def _engine(
     )
     return Engine(
         queue=queue,
-        rescuer=Rescuer(queue, surroundings.clock, settings.stalled_after_s),
-        runner=Runner(database, surroundings, manifests, calls, secret, settings.destroy_timeout_s),
-        stager=Stager(database, manifests, surroundings.clock, secret),
+        rescuer=Rescuer(queue, deps.clock, settings.stalled_after_s),
+        runner=Runner(database, deps, manifests, calls, secret, settings.destroy_timeout_s),
+        stager=Stager(database, manifests, deps.clock, secret),
         name=f"worker-{secrets.token_hex(4)}",
         concurrency=settings.engine_concurrency,
         stager_interval_s=settings.stager_interval_ms / 1000,
         is_alone=not settings.database_url,  # the embedded database serves one process, which holds its lock
-        further_duties=(
-            Duty("cleaner", CLEAN_S, Cleaner(database).clean),
-            Duty("retention", RETAIN_S, Retention(database, _keeping(settings), surroundings.clock, secret).purge),
-            Duty("webhooks", LOOK_S, sender.send_due),
-            Duty("approvals", APPROVALS_S, approvals.look),
-            Duty("sweep", settings.machines_sweep_interval_s, strays.sweep),
+        periodic_tasks=(
+            PeriodicTask("cleaner", CLEANER_INTERVAL_S, Cleaner(database).clean),
+            PeriodicTask(
+                "retention",
+                RETENTION_INTERVAL_S,
+                Retention(database, _retention_policy(settings), deps.clock, secret).purge,
+            ),
+            PeriodicTask("webhooks", POLL_S, sender.send_due),
+            PeriodicTask("approvals", APPROVALS_S, approvals.poll),
+            PeriodicTask("sweep", settings.machines_sweep_interval_s, strays.sweep),
         ),
     )
 
 
-def _keeping(settings: Settings) -> Keeping:
-    return Keeping(
+def _retention_policy(settings: Settings) -> RetentionPolicy:
+    return RetentionPolicy(
         destroyed_days=settings.retention_days,
         history_days=settings.history_retention_days,
         log_days=settings.log_retention_days,

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import uvloop
 
-from launchbay.app.build import Parts, check_secret_key, prepare, started
+from launchbay.app.build import App, check_secret_key, lifespan, prepare
 from launchbay.app.build import prepare as prepare_database
 from launchbay.auth.secret_key import FORMER, NEXT, KeyFile, new_key, read_secret_key
 from launchbay.errors import CannotStart
@@ -50,7 +50,7 @@ _file_argument = click.argument("file", type=click.Path(path_type=Path, dir_okay
 def backup(file: Path, config: Path | None, **given: Any) -> None:
     """Write everything in the database to FILE, as of one moment; servers may go on working meanwhile."""
     settings = read_settings(config, given)
-    _told(lambda: _backup(settings, file))
+    _report_problems(lambda: _backup(settings, file))
 
 
 @click.command()
@@ -61,7 +61,7 @@ def backup(file: Path, config: Path | None, **given: Any) -> None:
 def restore(file: Path, config: Path | None, **given: Any) -> None:
     """Fill an empty data directory or database with a backup, and bring it to the schema of this version."""
     settings = read_settings(config, given)
-    _told(lambda: _restore(settings, file))
+    _report_problems(lambda: _restore(settings, file))
 
 
 def _backup(settings: Settings, file: Path) -> None:
@@ -96,12 +96,12 @@ def _fill(database_url: str, file: Path) -> None:
     click.echo(f"Restored {file}, of schema {revision}. Jobs that were under way in it go on when a server starts.")
 
 
-def _told(work: Callable[[], None]) -> None:
+def _report_problems(work: Callable[[], None]) -> None:
     """Do the work; what keeps it from being done is told in sentences."""
     try:
         work()
     except CannotStart as error:
-        click.echo("\n".join(error.sentences), err=True)
+        click.echo("\n".join(error.messages), err=True)
         sys.exit(1)
 
 
@@ -128,7 +128,7 @@ def rotate(config: Path | None, prepare: bool, finish: bool, **given: Any) -> No
         else:
             _rotate(settings, file)
     except CannotStart as error:
-        click.echo("\n".join(error.sentences), err=True)
+        click.echo("\n".join(error.messages), err=True)
         sys.exit(1)
 
 
@@ -197,9 +197,9 @@ def serve(config: Path | None, no_engine: bool, **given: Any) -> None:  # noqa: 
     settings = read_settings(config, given)
 
     async def run(stop: asyncio.Event) -> None:
-        async with started(settings) as parts:
+        async with lifespan(settings) as parts:
             await check_secret_key(parts, settings)
-            _greet(parts)
+            _print_welcome(parts)
             async with asyncio.TaskGroup() as tasks:
                 if not no_engine:
                     tasks.create_task(parts.engine.run(stop), name="engine")
@@ -225,13 +225,13 @@ def worker(config: Path | None, **given: Any) -> None:
         )
 
     async def run(stop: asyncio.Event) -> None:
-        async with started(settings) as parts:
+        async with lifespan(settings) as parts:
             await check_secret_key(parts, settings)
             click.echo(f"Launchbay worker {parts.engine.name} runs jobs.")
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(parts.engine.run(stop), name="engine")
                 if is_watched:
-                    tasks.create_task(serve_http(parts.watching_app, settings, stop, started=_announce), name="web")
+                    tasks.create_task(serve_http(parts.monitoring_app, settings, stop, started=_announce), name="web")
 
     _run(settings, run)
 
@@ -271,7 +271,7 @@ def _run(settings: Settings, work: Callable[[asyncio.Event], Coroutine[Any, Any,
             uvloop.run(main())
     except* CannotStart as group:
         for error in _flat(group):
-            click.echo("\n".join(error.sentences), err=True)
+            click.echo("\n".join(error.messages), err=True)
         sys.exit(1)
 
 
@@ -282,14 +282,14 @@ def _flat(group: ExceptionGroup[CannotStart]) -> list[CannotStart]:
     return found
 
 
-async def _end_streams(parts: Parts, stop: asyncio.Event) -> None:
+async def _end_streams(app: App, stop: asyncio.Event) -> None:
     """End the event streams with the begin of the stop: they would take up all of the grace time."""
     await stop.wait()
-    await parts.feed.close()
+    await app.feed.close()
 
 
-def _greet(parts: Parts) -> None:
-    administrator = parts.first_administrator
+def _print_welcome(app: App) -> None:
+    administrator = app.first_administrator
     if administrator is None:
         return
     click.echo(f"Created the administrator {administrator.email}.")

@@ -135,7 +135,7 @@ class LoggedSecurityEvents:
         _log.warning("security event", kind=event.kind.value, user_id=event.user_id, detail=event.detail)
 
 
-def entered_once(
+def record_once(
     database: Database, write: Callable[[Connection], Awaitable[None]]
 ) -> Callable[[], AbstractAsyncContextManager[Connection]]:
     """Return what opens transactions; the first one that commits holds the entry that `write` makes as well."""

@@ -101,9 +101,9 @@ class Passwords:
     def __init__(self, hasher: PasswordHasher = PARAMETERS) -> None:
         self._hasher = hasher
         self._threads = ThreadPoolExecutor(PASSWORD_VERIFICATIONS, thread_name_prefix="password")
-        self._under_way = 0
+        self._in_flight = 0
         # What an unknown account is verified against, so that it costs the same as a wrong password.
-        self._nobody = hasher.hash(secrets.token_hex(16))
+        self._dummy_hash = hasher.hash(secrets.token_hex(16))
 
     async def hash(self, password: str) -> str:
         """Return the text to store. Raises BadRequest for an empty or oversize password, Unavailable under overload."""
@@ -120,10 +120,10 @@ class Passwords:
         encoded = _encoded(password)
         if len(encoded) > PASSWORD_BYTES:
             return False  # no stored password is so long, whosever it is
-        matches = await self._run(lambda: self._matches(stored or self._nobody, encoded))
+        matches = await self._run(lambda: self._matches(stored or self._dummy_hash, encoded))
         return matches and stored is not None
 
-    def outdated(self, stored: str) -> bool:
+    def needs_rehash(self, stored: str) -> bool:
         """Tell whether the text was made with other parameters than today's; the next sign-in replaces it then."""
         return self._hasher.check_needs_rehash(stored)
 
@@ -138,13 +138,13 @@ class Passwords:
             return False
 
     async def _run(self, work: Callable[[], _T]) -> _T:
-        if self._under_way >= PASSWORD_VERIFICATIONS + PASSWORD_VERIFICATIONS_WAITING:
+        if self._in_flight >= PASSWORD_VERIFICATIONS + PASSWORD_VERIFICATIONS_WAITING:
             raise Unavailable("Too many sign-ins are being verified.", "Try again in a moment.")
-        self._under_way += 1
+        self._in_flight += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
-            self._under_way -= 1
+            self._in_flight -= 1
 
 
 def _encoded(password: str) -> bytes:
@@ -176,7 +176,7 @@ class BasicAuthentication:
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
-        self._under_way: dict[tuple[bytes, str], asyncio.Task[_Verified]] = {}
+        self._in_flight: dict[tuple[bytes, str], asyncio.Task[_Verified]] = {}
 
     async def authenticate(self, credentials: BasicCredentials, address: str) -> Actor:
         """Return the caller. Raises NotAuthenticated, TooManyRequests after wrong attempts, Unavailable."""
@@ -186,23 +186,23 @@ class BasicAuthentication:
             verified = await self._once((key, address), self._verify(key, credentials, address))
         return Actor(verified.user_id, verified.email, verified.name, address, Method.BASIC, verified.stamp)
 
-    def forget(self, user_id: str) -> None:
+    def invalidate(self, user_id: str) -> None:
         """Drop what was verified for this user."""
         for key in [key for key, verified in self._verified.items() if verified.user_id == user_id]:
             del self._verified[key]
 
     async def _once(self, key: tuple[bytes, str], verification: Coroutine[Any, Any, _Verified]) -> _Verified:
         """Run the verification, or wait for the same one that is under way; a client that goes away ends none."""
-        task = self._under_way.get(key)
+        task = self._in_flight.get(key)
         if task is None:
-            task = self._under_way[key] = asyncio.create_task(verification)
+            task = self._in_flight[key] = asyncio.create_task(verification)
             task.add_done_callback(lambda done: self._end(key, done))
         else:
             verification.close()
         return await asyncio.shield(task)
 
     def _end(self, key: tuple[bytes, str], done: "asyncio.Task[_Verified]") -> None:
-        del self._under_way[key]
+        del self._in_flight[key]
         if not done.cancelled():
             done.exception()  # asyncio complains about an error that nobody reads, as when every client has gone away
 
@@ -225,13 +225,13 @@ class BasicAuthentication:
 
     async def _verified_now(self, credentials: BasicCredentials) -> _Verified:
         async with self._database.connection() as connection:
-            row = await users.credentials(connection, email=credentials.email)
+            row = await users.get_credentials(connection, email=credentials.email)
         # The connection is back in the pool while the password is verified, and everybody is: known, disabled or not.
         stored = row.password_hash if row is not None and row.enabled else None
         matches = await self._passwords.verify(stored, credentials.password)
         if row is None or stored is None or not matches:
             raise NotAuthenticated("The e-mail address or the password is wrong.", "Check both and try again.")
-        if self._passwords.outdated(stored):
+        if self._passwords.needs_rehash(stored):
             renewed = await self._passwords.hash(credentials.password)
             async with self._database.connection() as connection:
                 await users.renew_hash(connection, id=row.id, password_hash=renewed, old_hash=stored)

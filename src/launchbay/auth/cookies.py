@@ -17,7 +17,7 @@ from launchbay.errors import NotAllowed
 # is no browser, and cannot be made to send by a site.
 
 
-def require_own_form(headers: Mapping[str, str], base_url: str) -> None:
+def require_same_origin_form(headers: Mapping[str, str], base_url: str) -> None:
     """Refuse a form that another site sent; `headers` has lower-case names. Raises NotAllowed.
 
     This server is called as this caller calls it, and as its setting says, which a proxy may have replaced.

@@ -22,7 +22,7 @@ import yaml
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Pattern, PatternError, Permission, Resource, parse_pattern, permission_named
 from launchbay.errors import BadRequest
-from launchbay.limits import GRANTS_KEPT, ROLE_PATTERNS, ROLE_TEXT_BYTES
+from launchbay.limits import GRANTS_CACHED, ROLE_PATTERNS, ROLE_TEXT_BYTES
 from launchbay.store import users
 from launchbay.store.database import Connection
 from launchbay.store.users import HeldRole, RoleKind, leaves_no_administrator
@@ -67,10 +67,10 @@ class Grants:
         return {permission: tuple(entries) for permission, entries in found.items()}
 
 
-NOTHING = Grants((), member=False)
+NO_GRANTS = Grants((), member=False)
 _EVERYWHERE = (Pattern("/*"),)
 # Of the role of kind 'administrator': by the code, not by a stored text, so that a permission added later is included.
-EVERYTHING = tuple(Entry(permission, _EVERYWHERE) for permission in Permission)
+ALL_GRANTS = tuple(Entry(permission, _EVERYWHERE) for permission in Permission)
 # The texts that the two built-in roles are created with and show.
 ADMINISTRATOR_TEXT = "".join(f"- {permission}: [/*]\n" for permission in Permission)
 GUEST_TEXT = "- Read: [/*]\n"
@@ -271,16 +271,16 @@ class _Reader:
         return event
 
     def _find(self, mark: _Mark | None, problem: str) -> None:
-        self.findings.append(_sentence(mark, problem))
+        self.findings.append(_message_at(mark, problem))
 
 
-def _sentence(mark: _Mark | None, problem: str) -> str:
+def _message_at(mark: _Mark | None, problem: str) -> str:
     assert mark is not None, "the parser gives every event a place"
     return f"Line {mark.line + 1}, column {mark.column + 1}: {problem}."
 
 
 def _refuse(mark: _Mark | None, problem: str) -> NoReturn:
-    raise BadRequest(_sentence(mark, problem), code="InvalidRole")
+    raise BadRequest(_message_at(mark, problem), code="InvalidRole")
 
 
 def _refuse_syntax(text: str, error: yaml.MarkedYAMLError) -> NoReturn:
@@ -301,7 +301,7 @@ def _refuse_at_index(text: str, index: int, problem: str) -> NoReturn:
 _log = structlog.get_logger("launchbay.access")
 
 
-class _Kept(NamedTuple):
+class _CachedGrants(NamedTuple):
     stamp: int
     grants: Grants
 
@@ -309,29 +309,29 @@ class _Kept(NamedTuple):
 class GrantsCache:
     """Answers what a user may do in an organization, with a query only when something changed."""
 
-    def __init__(self, capacity: int = GRANTS_KEPT) -> None:
+    def __init__(self, capacity: int = GRANTS_CACHED) -> None:
         self._capacity = capacity
-        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._cached: OrderedDict[tuple[str, str], _CachedGrants] = OrderedDict()
 
     async def get(self, connection: Connection, user_id: str, organization_id: str, stamp: int) -> Grants:
         """Return the grants that hold under the stamp, or under a newer one when it has been raised meanwhile."""
         key = (user_id, organization_id)
-        kept = self._kept.get(key)
+        kept = self._cached.get(key)
         if kept is None or kept.stamp != stamp:
-            rows = await users.held(connection, user_id=user_id, organization_id=organization_id)
+            rows = await users.list_held_roles(connection, user_id=user_id, organization_id=organization_id)
             if not rows:
-                return NOTHING  # the organization is being deleted
+                return NO_GRANTS  # the organization is being deleted
             # Grants and stamp of one snapshot belong together; the stamp given may be older already.
-            kept = self._kept[key] = _Kept(rows[0].access_stamp, _grants_of(rows))
-            while len(self._kept) > self._capacity:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
+            kept = self._cached[key] = _CachedGrants(rows[0].access_stamp, _grants_of(rows))
+            while len(self._cached) > self._capacity:
+                self._cached.popitem(last=False)
+        self._cached.move_to_end(key)
         return kept.grants
 
 
 def _grants_of(rows: list[HeldRole]) -> Grants:
     if not rows[0].is_member:
-        return NOTHING
+        return NO_GRANTS
     held = tuple(
         RoleGrants(row.name, _entries(row.name, row.kind or "", row.permissions or ""))
         for row in rows
@@ -342,7 +342,7 @@ def _grants_of(rows: list[HeldRole]) -> Grants:
 
 def _entries(name: str, kind: str, text: str) -> tuple[Entry, ...]:
     if kind == RoleKind.ADMINISTRATOR:
-        return EVERYTHING
+        return ALL_GRANTS
     try:
         return _read(text)
     except BadRequest as error:

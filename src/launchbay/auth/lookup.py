@@ -27,7 +27,7 @@ from launchbay.store.applications import Application, Revision
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceDetail, InstanceRecord
-from launchbay.store.lookups import Look, Sighting
+from launchbay.store.lookups import LookupQuery, LookupRow
 from launchbay.store.organizations import Organization
 from launchbay.store.services import Service
 from launchbay.store.users import Role, User
@@ -38,25 +38,25 @@ T = TypeVar("T")
 class Lookups:
     """Makes lookups. `forget` drops what authentication keeps in memory about a user whose credentials changed."""
 
-    def __init__(self, forget: Callable[[str], None], grants: GrantsCache | None = None) -> None:
-        self._forget = forget
+    def __init__(self, invalidate: Callable[[str], None], grants: GrantsCache | None = None) -> None:
+        self._invalidate = invalidate
         self._grants = grants or GrantsCache()
 
-    def on(self, connection: Connection, actor: Actor) -> "Lookup":
+    def bind(self, connection: Connection, actor: Actor) -> "Lookup":
         """Return the caller's view of the database through this connection."""
-        return Lookup(connection, actor, self._grants, self._forget)
+        return Lookup(connection, actor, self._grants, self._invalidate)
 
 
 class Lookup:
     """What one caller may get through one connection. `touching` names other resources that the operation touches."""
 
     def __init__(
-        self, connection: Connection, actor: Actor, grants: GrantsCache, forget: Callable[[str], None]
+        self, connection: Connection, actor: Actor, grants: GrantsCache, invalidate: Callable[[str], None]
     ) -> None:
         self._connection = connection
         self._actor = actor
         self._cache = grants
-        self._forget = forget
+        self._invalidate = invalidate
         self._grants: dict[str, Grants] = {}
 
     async def caller(self) -> User:
@@ -182,24 +182,24 @@ class Lookup:
         """Return what a user holds in an organization, as it is now; whether the caller may know is checked before."""
         return await self._cache.get(self._connection, user_id, organization_id, _NO_STAMP)
 
-    async def _find(self, look: Look[T], object_id: str, **more: str | int | None) -> tuple[T, int]:
+    async def _find(self, query: LookupQuery[T], object_id: str, **more: str | int | None) -> tuple[T, int]:
         # The query runs for an id of another form too: a caller who is no caller any more must hear that first.
-        sighting = await look(self._connection, caller_id=self._actor.user_id, id=_id(object_id), **more)
-        sighting = self._checked(sighting)
-        if sighting.found is None:
-            raise NotFound(f"There is no {look.noun} {object_id[:80]!r}.", "Look the id up in the list it came from.")
-        return sighting.found, sighting.organization_stamp
+        row = await query(self._connection, caller_id=self._actor.user_id, id=_id(object_id), **more)
+        row = self._checked(row)
+        if row.found is None:
+            raise NotFound(f"There is no {query.noun} {object_id[:80]!r}.", "Look the id up in the list it came from.")
+        return row.found, row.organization_stamp
 
-    def _checked(self, sighting: Sighting[T] | None) -> Sighting[T]:
+    def _checked(self, row: LookupRow[T] | None) -> LookupRow[T]:
         actor = self._actor
-        if sighting is None or not sighting.caller_enabled:
-            problem = "This account does not exist any more." if sighting is None else "This account is disabled."
-        elif actor.stamp is not None and actor.stamp != sighting.caller_stamp:
+        if row is None or not row.caller_enabled:
+            problem = "This account does not exist any more." if row is None else "This account is disabled."
+        elif actor.stamp is not None and actor.stamp != row.caller_stamp:
             problem = "The password of this account was changed."
         else:
-            return sighting
+            return row
         if actor.stamp is not None:
-            self._forget(actor.user_id)
+            self._invalidate(actor.user_id)
         raise NotAuthenticated(problem, "Sign in again, or ask an administrator.")
 
     async def _grants_in(self, organization_id: str, stamp: int) -> Grants:

@@ -24,16 +24,16 @@ from joserfc import jws, jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from launchbay.auth.secret_key import SealBroken, SecretKey
+from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.clock import Clock
-from launchbay.egress.http import OutgoingHttp
-from launchbay.errors import NotAuthenticated, OutgoingFailed, Unavailable
+from launchbay.egress.http import EgressClient
+from launchbay.errors import EgressFailed, NotAuthenticated, Unavailable
 from launchbay.limits import (
-    OPENID_ANSWER_BYTES,
     OPENID_ATTEMPT_S,
-    OPENID_KEYS_AGAIN_S,
+    OPENID_KEYS_REFRESH_S,
     OPENID_LEEWAY_S,
     OPENID_METADATA_S,
+    OPENID_RESPONSE_BYTES,
     OPENID_SUBJECT_CHARS,
     OPENID_TIMEOUT_S,
 )
@@ -69,9 +69,9 @@ class Endpoints(msgspec.Struct, frozen=True):
 class ProviderMetadata:
     """Metadata and keys of one issuer."""
 
-    def __init__(self, issuer: str, outgoing: OutgoingHttp, clock: Clock) -> None:
+    def __init__(self, issuer: str, egress: EgressClient, clock: Clock) -> None:
         self._issuer = issuer
-        self._outgoing = outgoing
+        self._egress = egress
         self._clock = clock
         self._lock = asyncio.Lock()
         self._endpoints: Endpoints | None = None
@@ -95,7 +95,7 @@ class ProviderMetadata:
         async with self._lock:
             now = self._clock.monotonic_s()
             is_old = now - self._keys_at_s >= OPENID_METADATA_S
-            may_ask = now - self._keys_at_s >= OPENID_KEYS_AGAIN_S
+            may_ask = now - self._keys_at_s >= OPENID_KEYS_REFRESH_S
             if self._keys is None or is_old or (may_ask and not is_known(self._keys)):
                 try:
                     self._keys = KeySet.import_key_set(await self._fetch(endpoints.keys))  # type: ignore[arg-type] # checked there
@@ -119,11 +119,11 @@ class ProviderMetadata:
 
     async def _fetch(self, url: str) -> dict[str, Any]:
         try:
-            answer = await self._outgoing.request("GET", url, timeout_s=OPENID_TIMEOUT_S, max_bytes=OPENID_ANSWER_BYTES)
+            answer = await self._egress.request("GET", url, timeout_s=OPENID_TIMEOUT_S, max_bytes=OPENID_RESPONSE_BYTES)
             if answer.status != 200:
                 raise self._unfit(f"{url} answered {answer.status}")
             return msgspec.json.decode(answer.body, type=dict[str, Any])
-        except (OutgoingFailed, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (EgressFailed, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self._unfit(str(error)) from None
 
     def _unfit(self, why: str) -> Unavailable:
@@ -132,12 +132,12 @@ class ProviderMetadata:
         return Unavailable("The identity provider cannot be used now.", "Try again later, or ask an administrator.")
 
 
-async def verified_claims(
+async def verify_claims(
     token: object, metadata: ProviderMetadata, client_id: str, nonce: str, clock: Clock
 ) -> dict[str, Any]:
     """Return the claims of an ID token that keeps every rule. Raises NotAuthenticated, and Unavailable without keys."""
     try:
-        return await _verified(token, metadata, client_id, nonce, clock)
+        return await _verify_claims_once(token, metadata, client_id, nonce, clock)
     except (JoseError, ValueError, TypeError, AssertionError) as error:
         log.warning("openid.token_refused", reason=str(error) or type(error).__name__)
         raise NotAuthenticated(
@@ -145,7 +145,7 @@ async def verified_claims(
         ) from None
 
 
-async def _verified(
+async def _verify_claims_once(
     token: object, metadata: ProviderMetadata, client_id: str, nonce: str, clock: Clock
 ) -> dict[str, Any]:
     if not isinstance(token, str):
@@ -179,7 +179,7 @@ async def _verified(
 
 
 _PURPOSE = "openid sign-in"
-_SHOWN_CHARS = 200
+_EXCERPT_CHARS = 200
 _FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
 
 
@@ -205,7 +205,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class AuthorizationRequest:
     """Where to send the browser, and the cookie that it must come back with."""
 
     url: str
@@ -223,15 +223,15 @@ class OpenIdProvider:
     """The provider, as this server talks to it."""
 
     def __init__(
-        self, client: OpenIdClient, metadata: ProviderMetadata, outgoing: OutgoingHttp, secret: SecretKey, clock: Clock
+        self, client: OpenIdClient, metadata: ProviderMetadata, egress: EgressClient, secret: SecretKey, clock: Clock
     ) -> None:
         self._client = client
         self._metadata = metadata
-        self._outgoing = outgoing
+        self._egress = egress
         self._secret = secret
         self._clock = clock
 
-    async def begin(self) -> Begun:
+    async def begin(self) -> AuthorizationRequest:
         """Begin a sign-in. Raises Unavailable while the provider cannot be reached."""
         endpoints = await self._metadata.endpoints()
         attempt = _Attempt(
@@ -244,7 +244,7 @@ class OpenIdProvider:
             endpoints.authorization, state=attempt.state, code_verifier=attempt.verifier, nonce=attempt.nonce
         )
         sealed = self._secret.seal(msgspec.json.encode(attempt), _PURPOSE)
-        return Begun(url, urlsafe_b64encode(sealed).decode())
+        return AuthorizationRequest(url, urlsafe_b64encode(sealed).decode())
 
     async def finish(self, cookie: str, answer: Mapping[str, str]) -> Identity:
         """Return who has signed in, from what the provider's redirect brings in its query.
@@ -259,7 +259,7 @@ class OpenIdProvider:
         if "error" in answer:
             raise _refused(f"The provider refused: {_shown(answer.get('error_description') or answer['error'])}.")
         tokens = await self._exchange(answer.get("code", ""), attempt.verifier)
-        claims = await verified_claims(
+        claims = await verify_claims(
             tokens.get("id_token"), self._metadata, self._client.client_id, attempt.nonce, self._clock
         )
         if "email" not in claims and isinstance(tokens.get("access_token"), str):
@@ -281,7 +281,7 @@ class OpenIdProvider:
         try:
             sealed = urlsafe_b64decode(cookie.encode("ascii"))
             attempt = msgspec.json.decode(self._secret.open(sealed, _PURPOSE), type=_Attempt)
-        except (ValueError, binascii.Error, SealBroken, msgspec.MsgspecError):
+        except (ValueError, binascii.Error, UnsealFailed, msgspec.MsgspecError):
             raise _refused("This browser has begun no sign-in, or does not keep cookies.") from None
         if attempt.until_s < self._clock.now().timestamp():
             raise _refused(f"The sign-in took longer than {OPENID_ATTEMPT_S / 60:g} minutes.")
@@ -314,11 +314,11 @@ class OpenIdProvider:
 
     async def _ask(self, method: str, uri: str, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         try:
-            answer = await self._outgoing.request(
-                method, uri, headers=headers, body=body, timeout_s=OPENID_TIMEOUT_S, max_bytes=OPENID_ANSWER_BYTES
+            answer = await self._egress.request(
+                method, uri, headers=headers, body=body, timeout_s=OPENID_TIMEOUT_S, max_bytes=OPENID_RESPONSE_BYTES
             )
             return msgspec.json.decode(answer.body, type=dict[str, Any])
-        except (OutgoingFailed, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (EgressFailed, msgspec.MsgspecError, UnicodeDecodeError) as error:
             log.warning("openid.provider_failed", error=str(error))
             raise Unavailable("The identity provider does not answer as it should.", "Try again.") from None
 
@@ -335,7 +335,7 @@ class OpenIdProvider:
 
 
 def _shown(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text[:_SHOWN_CHARS]).rstrip(". ")
+    return "".join(character if character.isprintable() else " " for character in text[:_EXCERPT_CHARS]).rstrip(". ")
 
 
 def _refused(sentence: str) -> NotAuthenticated:

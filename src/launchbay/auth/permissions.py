@@ -32,8 +32,8 @@ class Permission(StrEnum):
     VIEW_AUDIT = "ViewAudit"
 
 
-OTHER_SPELLINGS = {"EnvironmentEdit": Permission.EDIT_ENVIRONMENT}
-_BY_NAME = {permission.value: permission for permission in Permission} | OTHER_SPELLINGS
+ALIASES = {"EnvironmentEdit": Permission.EDIT_ENVIRONMENT}
+_BY_NAME = {permission.value: permission for permission in Permission} | ALIASES
 
 
 def permission_named(name: str) -> Permission | None:

@@ -37,7 +37,7 @@ class KeyFile:
         self.path = file
         self._seen: tuple[int, ...] = ()
 
-    def make(self) -> None:
+    def create(self) -> None:
         """Write a file with a new key, readable by its owner alone, unless there is one. Raises CannotStart."""
         try:
             if not self.path.exists():
@@ -159,7 +159,7 @@ _FORMAT = b"\x02"  # AES-256-GCM: this byte, the key's id, the nonce, then the c
 _FORMAT_WITHOUT_ID = b"\x01"
 
 
-class SealBroken(LaunchbayError):
+class UnsealFailed(LaunchbayError):
     """Sealed data cannot be opened: it was changed, or sealed with another key or for another purpose."""
 
     code = "SealBroken"
@@ -194,16 +194,16 @@ class SecretKey:
     """
 
     def __init__(
-        self, key: bytes, others: Sequence[bytes] = (), look: Callable[[], tuple[bytes, ...] | None] = lambda: None
+        self, key: bytes, others: Sequence[bytes] = (), reload: Callable[[], tuple[bytes, ...] | None] = lambda: None
     ) -> None:
         self._keys = (_Key(key), *map(_Key, others))
-        self._look = look
+        self._reload = reload
 
     def seal(self, plain: bytes, purpose: str) -> bytes:
         """Return the sealed form of the bytes; `purpose` names what they are and where they belong."""
         return self._current().seal(plain, purpose, secrets.token_bytes(_NONCE_BYTES))
 
-    def seal_alike(self, plain: bytes, purpose: str) -> bytes:
+    def seal_deterministic(self, plain: bytes, purpose: str) -> bytes:
         """Return a sealed form that is the same for the same bytes, and so tells that they are the same, no more."""
         key = self._current()
         return key.seal(plain, purpose, key.nonce_of(plain, purpose))
@@ -214,20 +214,20 @@ class SecretKey:
         if plain is None and self._refreshed():
             plain = self._opened(sealed, purpose)
         if plain is None:
-            raise SealBroken(
+            raise UnsealFailed(
                 f"Sealed data ({purpose}) cannot be opened with this server's secret key.",
                 "Start the server with the key file that was in use when the data was written.",
             )
         return plain
 
     @property
-    def mark(self) -> bytes:
+    def current_prefix(self) -> bytes:
         """What everything begins with that is sealed with the key that seals now."""
         return _FORMAT + self._current().id
 
     def is_current(self, sealed: bytes) -> bool:
         """Tell whether the bytes were sealed with the key that seals now."""
-        return sealed.startswith(self.mark)
+        return sealed.startswith(self.current_prefix)
 
     def fingerprint(self, plain: bytes, purpose: str) -> str:
         """Return a short text that is equal for equal bytes, and tells nobody without the key what they are."""
@@ -242,7 +242,7 @@ class SecretKey:
         return self._keys[0]
 
     def _refreshed(self) -> bool:
-        keys = self._look()
+        keys = self._reload()
         if keys is None:
             return False
         self._keys = tuple(map(_Key, keys))
@@ -271,7 +271,7 @@ def read_secret_key(file: Path) -> SecretKey:
     Raises CannotStart when the file cannot be read or written, others may read it, or it holds no key.
     """
     key_file = KeyFile(file)
-    key_file.make()
+    key_file.create()
     key, *others = key_file.read()
     return SecretKey(key, others, key_file.changed)
 
@@ -290,16 +290,16 @@ class TextSeal:
 
     def token(self, kind: str, text: str) -> str:
         """Return the token for a text; `kind` is one of `sealed_text`."""
-        sealed = self._key.seal_alike(f"{kind}{text}".encode("utf-8", "surrogatepass"), self._purpose)
+        sealed = self._key.seal_deterministic(f"{kind}{text}".encode("utf-8", "surrogatepass"), self._purpose)
         return redaction.token(urlsafe_b64encode(sealed).decode("ascii").rstrip("="))
 
     def open(self, token: str) -> tuple[str, str] | None:
         """Return kind and text of a token, None for what only looks like one."""
-        held = redaction.held(token)
+        held = redaction.token_content(token)
         try:
             sealed = urlsafe_b64decode(held + "=" * (-len(held) % 4))
             opened = self._key.open(sealed, self._purpose).decode("utf-8", "surrogatepass")
-        except (ValueError, SealBroken):
+        except (ValueError, UnsealFailed):
             return None
         return opened[:1], opened[1:]
 

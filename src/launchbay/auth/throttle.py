@@ -19,23 +19,23 @@ _ADDRESSES_PARSED = 4096  # each request asks for its own, and most come from fe
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class BackoffRule:
     """After `free` attempts in a row, each next one waits twice as long as the one before, up to `longest_s`."""
 
-    free: int
+    free_attempts: int
     first_s: float
     longest_s: float
     # Silence after which a key starts afresh; longer than the longest wait, else a block would earn free attempts.
-    forgotten_after_s: float
+    reset_after_s: float
 
     def wait_s(self, attempts: int) -> float:
         """Return the seconds to wait after so many attempts in a row."""
-        doublings = min(attempts - self.free, 64)
+        doublings = min(attempts - self.free_attempts, 64)
         return 0.0 if doublings < 0 else min(self.longest_s, self.first_s * 2.0**doublings)
 
 
-PER_ACCOUNT_AND_ADDRESS = Rule(free=5, first_s=1.0, longest_s=900.0, forgotten_after_s=3600.0)
-PER_ADDRESS = Rule(free=100, first_s=1.0, longest_s=60.0, forgotten_after_s=3600.0)
+PER_ACCOUNT_AND_ADDRESS = BackoffRule(free_attempts=5, first_s=1.0, longest_s=900.0, reset_after_s=3600.0)
+PER_ADDRESS = BackoffRule(free_attempts=100, first_s=1.0, longest_s=60.0, reset_after_s=3600.0)
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Throttle:
     So attempts sent at the same moment do not slip through before the first of them is known to be wrong.
     """
 
-    def __init__(self, rule: Rule, clock: Clock, capacity: int = THROTTLED_KEYS) -> None:
+    def __init__(self, rule: BackoffRule, clock: Clock, capacity: int = THROTTLED_KEYS) -> None:
         self._rule = rule
         self._clock = clock
         self._capacity = capacity
@@ -66,7 +66,7 @@ class Throttle:
         """Count an attempt."""
         now = self._clock.monotonic_s()
         attempts = self._attempts.get(key)
-        if attempts is None or now - attempts.last_s > self._rule.forgotten_after_s:
+        if attempts is None or now - attempts.last_s > self._rule.reset_after_s:
             attempts = self._attempts[key] = _Attempts(0, now, now)
         attempts.count += 1
         attempts.last_s = now
@@ -102,7 +102,7 @@ class AddressThrottle:
     def begin(self, address: str) -> None:
         """Count an attempt as wrong for now. Raises TooManyRequests when the address must wait."""
         machine = _digest(address_block(address))
-        _refuse_to_hurry(self._addresses.resets_in_s(machine))
+        _refuse_early_attempt(self._addresses.resets_in_s(machine))
         self._addresses.begin(machine)
 
     def withdraw(self, address: str) -> None:
@@ -120,7 +120,7 @@ class SignInThrottle:
     def begin(self, account: str, address: str) -> None:
         """Count an attempt as wrong for now. Raises TooManyRequests when account and address must wait."""
         pair, machine = _keys(account, address)
-        _refuse_to_hurry(max(self._pairs.resets_in_s(pair), self._addresses.resets_in_s(machine)))
+        _refuse_early_attempt(max(self._pairs.resets_in_s(pair), self._addresses.resets_in_s(machine)))
         self._pairs.begin(pair)
         self._addresses.begin(machine)
 
@@ -149,7 +149,7 @@ def address_block(address: str) -> str:
     return str(parsed)
 
 
-def _refuse_to_hurry(wait_s: float) -> None:
+def _refuse_early_attempt(wait_s: float) -> None:
     if wait_s > 0:
         seconds = math.ceil(wait_s)
         raise TooManyRequests("Too many wrong attempts.", f"Try again in {seconds} s.", retry_after_s=seconds)
@@ -171,7 +171,7 @@ def _digest(text: str) -> bytes:
 # used least recently is harmless, unless there are more busy keys than the capacity.
 
 
-class Buckets:
+class TokenBuckets:
     """A bucket for each key, filled with `per_s` tokens a second up to `burst`; with 0 a second nothing is limited."""
 
     def __init__(self, per_s: float, burst: float, clock: Clock, capacity: int = THROTTLED_KEYS) -> None:
@@ -208,8 +208,8 @@ class RateLimits:
 
     def __init__(self, clock: Clock, *, address_per_s: float, user_per_s: float, burst_s: float) -> None:
         """Take requests a second, 0 for no limit, and how many seconds' worth of them may come at once."""
-        self._addresses = Buckets(address_per_s, address_per_s * burst_s, clock)
-        self._users = Buckets(user_per_s, user_per_s * burst_s, clock)
+        self._addresses = TokenBuckets(address_per_s, address_per_s * burst_s, clock)
+        self._users = TokenBuckets(user_per_s, user_per_s * burst_s, clock)
 
     def count_address(self, address: str) -> None:
         """Count a request of an address. Raises TooManyRequests."""

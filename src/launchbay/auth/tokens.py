@@ -72,7 +72,7 @@ class KeyRing:
         self._read_at_s = float("-inf")
         self._reading = asyncio.Lock()
 
-    async def signing(self) -> SigningKey:
+    async def signing_key(self) -> SigningKey:
         """Return the key to sign with, making one when there is none or the newest is old.
 
         Raises Unavailable, and SealBroken when the keys were sealed with another secret key.
@@ -82,7 +82,7 @@ class KeyRing:
         assert self._signing is not None, "reading makes a key when there is none"
         return self._signing
 
-    async def verifying(self, key_id: str) -> SigningKey | None:
+    async def verification_key(self, key_id: str) -> SigningKey | None:
         """Return the key with this id, None when there is none. Raises as `signing` does."""
         if key_id not in self._keys or self._age_s() > _READ_AGAIN_S:
             limit_s = _READ_AGAIN_S if key_id in self._keys else _UNKNOWN_KEY_S
@@ -104,7 +104,7 @@ class KeyRing:
 
     async def _refresh(self, *, new_key: bool) -> None:
         async with self._database.connection() as connection:
-            rows = await keys.all_keys(connection)
+            rows = await keys.list_session_keys(connection)
         if new_key or not rows or rows[0].age_s > ROTATED_AFTER_S or self._expired(rows):
             rows = await self._replace(new_key=new_key)
         # A key is opened once; opening all of them again at every reading would cost for nothing.
@@ -116,14 +116,16 @@ class KeyRing:
     async def _replace(self, *, new_key: bool) -> list[SessionKeyRow]:
         """Make a key where one is due and drop those that nothing needs, one server at a time."""
         async with self._database.transaction() as connection:
-            await keys.lock(connection, number=_LOCK)
-            rows = await keys.all_keys(connection)
+            await keys.lock_session_keys(connection, number=_LOCK)
+            rows = await keys.list_session_keys(connection)
             if new_key or not rows or rows[0].age_s > ROTATED_AFTER_S:
                 key_id = new_id()
                 private = Ed25519PrivateKey.generate().private_bytes_raw()
-                await keys.insert(connection, id=key_id, sealed=self._secret.seal(private, session_key_purpose(key_id)))
-            await keys.delete(connection, ids=self._expired(rows))
-            return await keys.all_keys(connection)
+                await keys.insert_session_key(
+                    connection, id=key_id, sealed=self._secret.seal(private, session_key_purpose(key_id))
+                )
+            await keys.delete_session_key(connection, ids=self._expired(rows))
+            return await keys.list_session_keys(connection)
 
     def _expired(self, rows: list[SessionKeyRow]) -> list[str]:
         """Return the keys whose successor is older than anything they can have signed."""
@@ -193,7 +195,7 @@ class SessionTokens:
 
     async def issue(self, user: User) -> Session:
         """Return a session token for the user. Raises Unavailable."""
-        signing = await self._keys.signing()
+        signing = await self._keys.signing_key()
         now_s = math.floor(self._clock.now().timestamp())
         claims = {
             "iss": self._issuer,
@@ -222,7 +224,7 @@ class SessionTokens:
             self._verified[digest] = verified
             while len(self._verified) > SESSIONS_VERIFIED:
                 self._verified.popitem(last=False)
-        elif await self._keys.verifying(verified.key_id) is None:
+        elif await self._keys.verification_key(verified.key_id) is None:
             _refuse("was signed with a key that is no longer in use")
         if verified.expires_at_s <= self._clock.now().timestamp():
             self._verified.pop(digest, None)
@@ -237,7 +239,7 @@ class SessionTokens:
         key_id = header.get("kid")
         if header != {"alg": ALGORITHM, "typ": "JWT", "kid": key_id} or not isinstance(key_id, str):
             _refuse("is no session token of this server")
-        signing = await self._keys.verifying(key_id)
+        signing = await self._keys.verification_key(key_id)
         if signing is None:
             _refuse("was signed with a key that is not in use")
         try:
@@ -286,7 +288,7 @@ class Verdict(Enum):
     BLOCKED = "refused, and a security event"
 
 
-def verdict(recent: int) -> Verdict:
+def judge_rate(recent: int) -> Verdict:
     """Judge one more token after `recent` ones within the hour (api-decisions, "Authentication")."""
     if recent >= REFRESH_TOKENS_BLOCKED:
         return Verdict.BLOCKED
@@ -294,7 +296,7 @@ def verdict(recent: int) -> Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
+class GeneratedToken:
     """A new token, here and nowhere else in clear, and the row that lists show of it."""
 
     token: str = field(repr=False)
@@ -302,7 +304,7 @@ class Generated:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class GenerationBlocked:
     """No token, because there were too many. It is a result and no exception, so that the block itself is committed.
 
     After the transaction: `raise blocked.error()`.
@@ -326,23 +328,23 @@ class RefreshTokens:
         self._events = events
         self._throttle = throttle
 
-    async def generate(self, connection: Connection, user_id: str, label: str) -> Generated | Blocked:
+    async def generate(self, connection: Connection, user_id: str, label: str) -> GeneratedToken | GenerationBlocked:
         """Make a token, in a transaction. Raises NotAuthenticated when the account is gone or disabled."""
         if await users.lock_user(connection, user_id=user_id) is None:
             raise NotAuthenticated("This account is disabled or does not exist any more.", "Ask an administrator.")
-        state = await users.generation_state(connection, user_id=user_id)
+        state = await users.get_generation_state(connection, user_id=user_id)
         assert state is not None, "the account is locked, so it is there"
         if state.blocked_s > 0:
-            return Blocked(state.blocked_s)
-        judged = verdict(state.recent)
+            return GenerationBlocked(state.blocked_s)
+        judged = judge_rate(state.recent)
         if judged is Verdict.BLOCKED:
-            await users.block(connection, user_id=user_id, seconds=REFRESH_TOKEN_BLOCK_S)
+            await users.block_generation(connection, user_id=user_id, seconds=REFRESH_TOKEN_BLOCK_S)
             self._report(SecurityEventKind.REFRESH_TOKENS_BLOCKED, user_id, state.recent)
-            return Blocked(REFRESH_TOKEN_BLOCK_S)
+            return GenerationBlocked(REFRESH_TOKEN_BLOCK_S)
         if judged is Verdict.SUSPICIOUS:
             self._report(SecurityEventKind.MANY_REFRESH_TOKENS, user_id, state.recent + 1)
         token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
-        row = await users.refresh_tokens_insert(
+        row = await users.insert_refresh_token(
             connection,
             id=new_id(),
             user_id=user_id,
@@ -351,15 +353,15 @@ class RefreshTokens:
             lifetime_s=REFRESH_TOKEN_LIFETIME_DAYS * 24 * 3600,
         )
         assert row is not None, "an insert answers its row"
-        return Generated(token, row)
+        return GeneratedToken(token, row)
 
-    async def of_user(self, connection: Connection, user_id: str) -> list[RefreshTokenRow]:
+    async def list_by_user(self, connection: Connection, user_id: str) -> list[RefreshTokenRow]:
         """Return the user's usable tokens, the newest first; never their values."""
-        return await users.refresh_tokens_of_user(connection, user_id=user_id)
+        return await users.list_refresh_tokens_by_user(connection, user_id=user_id)
 
     async def revoke(self, connection: Connection, user_id: str, token_id: str) -> None:
         """End one of the user's own tokens. Raises NotFound; somebody else's token is not found either."""
-        if not is_id(token_id) or not await users.revoke(connection, id=token_id, user_id=user_id):
+        if not is_id(token_id) or not await users.revoke_refresh_token(connection, id=token_id, user_id=user_id):
             raise NotFound(
                 f"You have no refresh token {token_id[:80]!r}.", "Look its id up in the list of your tokens."
             )
@@ -373,7 +375,7 @@ class RefreshTokens:
         self._throttle.begin(address)
         possible = token.startswith(_PREFIX) and len(token) <= _LONGEST and token.isascii()
         try:
-            user = await users.redeem(connection, token_hash=_hash(token)) if possible else None
+            user = await users.redeem_refresh_token(connection, token_hash=_hash(token)) if possible else None
         except BaseException:
             self._throttle.withdraw(address)
             raise

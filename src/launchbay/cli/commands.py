@@ -15,10 +15,10 @@ import click
 
 from launchbay.cli import inputs as cli_inputs
 from launchbay.cli.connection import OUTPUTS, Connection, connect
-from launchbay.cli.following import print_log, progress_here, settled
+from launchbay.cli.following import print_log, progress_for_terminal, wait_until_final
 from launchbay.cli.inputs import inputs
 from launchbay.cli.lazy import HelpfulGroup, load
-from launchbay.cli.output import ExitCode, Failed, RemoteCommand, printable, show, show_one_of_many
+from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, printable, show, show_one_of_many
 from launchbay.cli.verbs import AnyOperation, all_operations, nouns
 from launchbay.client import Operations
 from launchbay.client.core import Call
@@ -108,7 +108,7 @@ _REASON = re.compile(r'role="alert"[^>]*>(.*?)</', re.DOTALL)
 
 
 def _duration_s(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    return None if text is None else cli_inputs.duration_ms(text) / 1000
+    return None if text is None else cli_inputs.parse_duration_ms(text) / 1000
 
 
 def waiting_options(*, always: bool = False) -> tuple[click.Parameter, ...]:
@@ -140,7 +140,7 @@ def _run(connection: Connection, call: Call[Any], options: Mapping[str, Any]) ->
 
 
 def _wait(connection: Connection, instance: str, timeout_s: float | None, *, after: int | None) -> None:
-    settled(connection.client, instance, timeout_s, progress_here(), after=after)
+    wait_until_final(connection.client, instance, timeout_s, progress_for_terminal(), after=after)
     document = connection.client.send(Operations.read_instance.call(instance).with_returns(Any))
     if connection.output == "table":
         document = {name: document[name] for name in ("id", "name", "status", "returnValues")}
@@ -171,7 +171,7 @@ def token_of(page: str) -> str:
         return found[0]
     reason = _REASON.search(page)
     told = re.sub(r"<[^>]+>|\s+", " ", reason[1]).strip() if reason else "The server gave no token."
-    raise Failed(told, ExitCode.NOT_AUTHENTICATED)
+    raise CommandFailed(told, ExitCode.NOT_AUTHENTICATED)
 
 
 def _openapi(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from launchbay.client import Client, ClientError, Event, InstanceFailed
 from launchbay.client.core import Call
 from launchbay.client.types import InstanceDocument
 
-_LAST_LOOK_S = 1.0
+_FINAL_POLL_S = 1.0
 _ENDS = {"Running", "Failed", "Destroyed"}
 
 
@@ -36,7 +36,7 @@ class Progress(Protocol):
         ...
 
 
-class Lines:
+class LineProgress:
     """A line for each change."""
 
     def __init__(self) -> None:
@@ -44,30 +44,30 @@ class Lines:
 
     def status(self, text: str) -> None:
         """Print the status where it is a new one."""
-        self._tell("", text, text)
+        self._print_once("", text, text)
 
     def step(self, path: str, name: str, status: str, percent: int) -> None:
         """Print a step where its status is a new one."""
-        self._tell(path, status, f"  {name}: {status}" + (f" {percent} %" if 0 < percent < 100 else ""))
+        self._print_once(path, status, f"  {name}: {status}" + (f" {percent} %" if 0 < percent < 100 else ""))
 
     def close(self) -> None:
         """Nothing is left open."""
 
-    def _tell(self, key: str, status: str, line: str) -> None:
+    def _print_once(self, key: str, status: str, line: str) -> None:
         if self._shown.get(key) != status:
             self._shown[key] = status
             click.echo(printable(line), err=True)
 
 
-def progress_here() -> Progress:
+def progress_for_terminal() -> Progress:
     """Return bars where the standard error is a terminal, lines otherwise."""
     if sys.stderr.isatty():
-        bars: Progress = load("launchbay.cli.rich_output:Bars")()
+        bars: Progress = load("launchbay.cli.rich_output:ProgressBars")()
         return bars
-    return Lines()
+    return LineProgress()
 
 
-def settled(
+def wait_until_final(
     client: Client,
     instance: str,
     timeout_s: float | None,
@@ -123,7 +123,7 @@ class _Watcher(threading.Thread):
 
     def join_soon(self) -> None:
         """Wait a moment for the last events: the answer that it is over may have overtaken them."""
-        self._has_ended.wait(_LAST_LOOK_S)
+        self._has_ended.wait(_FINAL_POLL_S)
 
     def silence(self) -> None:
         """Show nothing any more."""

@@ -26,7 +26,7 @@ from launchbay.errors import InvalidManifest
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
 
-PATIENCE_S = 2.0
+COMPLETION_TIMEOUT_S = 2.0
 
 
 def _applications(connection: Connection) -> Iterable[str]:
@@ -87,14 +87,18 @@ def suggest(noun: str, ctx: click.Context, _: click.Parameter, incomplete: str) 
     with suppress(ClientError, click.ClickException), ctx:
         given = ctx.params
         connection = connect(
-            given.get("profile"), given.get("organization"), None, timeout_s=PATIENCE_S, retries=Retries(attempts=1)
+            given.get("profile"),
+            given.get("organization"),
+            None,
+            timeout_s=COMPLETION_TIMEOUT_S,
+            retries=Retries(attempts=1),
         )
         found = _workflows(connection, given) if noun == "workflow" else _NAMES[noun](connection)
         names = sorted({name for name in found if name.startswith(incomplete)})
     return [CompletionItem(name) for name in names]
 
 
-def completing(noun: str) -> dict[str, Any]:
+def completion_for(noun: str) -> dict[str, Any]:
     """Return what makes a parameter suggest names of a kind; nothing for kinds that have none."""
     return {"shell_complete": partial(suggest, noun)} if noun in _NAMES or noun == "workflow" else {}
 
@@ -104,7 +108,7 @@ _PART = re.compile(r"([0-9]+)(ms|s|m|h|d|w)")
 NEVER = -1
 
 
-def duration_ms(text: str) -> int:
+def parse_duration_ms(text: str) -> int:
     """Return milliseconds: `90s`, `1h30m`, `2d`, `never` (-1), or plain milliseconds."""
     stripped = text.strip().lower()
     if stripped in {"never", "-1"}:
@@ -119,13 +123,13 @@ def duration_ms(text: str) -> int:
     return sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
 
 
-def moment_ms(text: str) -> int:
+def parse_time_ms(text: str) -> int:
     """Return milliseconds since the Unix epoch: `+2h` from now, `2026-12-24T18:00`, `never` (-1), or plain ones."""
     stripped = text.strip()
     if stripped.startswith("+"):
-        return int(time.time() * 1000) + duration_ms(stripped[1:])
+        return int(time.time() * 1000) + parse_duration_ms(stripped[1:])
     if stripped.isdecimal() or stripped in {"never", "-1"}:
-        return duration_ms(stripped)
+        return parse_duration_ms(stripped)
     try:
         return int(datetime.fromisoformat(stripped).astimezone().timestamp() * 1000)
     except ValueError:
@@ -160,7 +164,7 @@ def document(text: str, what: str) -> Any:
     try:
         return plain(read(text.encode()))
     except InvalidManifest as error:
-        sentence = error.sentences[0].replace("The manifest", "It")
+        sentence = error.messages[0].replace("The manifest", "It")
         raise click.UsageError(f"{what} is neither JSON nor YAML. {sentence}") from error
 
 
@@ -226,10 +230,10 @@ class _Form:
 
 _FORMS = {
     "destroy_interval": _Form(
-        duration_ms, "How long until it is destroyed: 90s, 1h30m, 2d or never; an hour by default.", "DURATION"
+        parse_duration_ms, "How long until it is destroyed: 90s, 1h30m, 2d or never; an hour by default.", "DURATION"
     ),
-    "interval": _Form(duration_ms, "How long from now: 90s, 1h30m, 2d, or 0.", "DURATION"),
-    "destroy_at": _Form(moment_ms, "When it is destroyed: +2h, 2026-12-24T18:00 or never.", "MOMENT"),
+    "interval": _Form(parse_duration_ms, "How long from now: 90s, 1h30m, 2d, or 0.", "DURATION"),
+    "destroy_at": _Form(parse_time_ms, "When it is destroyed: +2h, 2026-12-24T18:00 or never.", "MOMENT"),
     "permissions": _Form(text_or_file, "The role's text, or @FILE.", "TEXT"),
 }
 
@@ -266,7 +270,7 @@ def _input(argument: inspect.Parameter, about: str, *, is_only: bool) -> Input:
             name in {"name", "url"}
             or name.endswith("_id")
             or name in _LISTS
-            or (is_only and _bare(argument.annotation) is not bool)
+            or (is_only and _unwrapped(argument.annotation) is not bool)
         )
         and name not in _SECRET
     )
@@ -283,16 +287,16 @@ def _input(argument: inspect.Parameter, about: str, *, is_only: bool) -> Input:
 
 def _argument(name: str, argument: inspect.Parameter) -> click.Parameter:
     shown = name.removesuffix("_id").upper().replace("_", "-")
-    if get_origin(_bare(argument.annotation)) in {Sequence, Mapping} or name in _LISTS:
+    if get_origin(_unwrapped(argument.annotation)) in {Sequence, Mapping} or name in _LISTS:
         is_needed = argument.default is inspect.Parameter.empty and name not in _LISTS and name not in _MAPPINGS
         metavar = "[NAME=VALUE]..." if name in _MAPPINGS else f"{shown.rstrip('S')}..."
-        suggestions = completing(_LISTS.get(name, ""))
+        suggestions = completion_for(_LISTS.get(name, ""))
         return click.Argument([name], nargs=-1, required=is_needed, metavar=metavar, **suggestions)
-    return click.Argument([name], metavar=shown, **completing(name.removesuffix("_id")))
+    return click.Argument([name], metavar=shown, **completion_for(name.removesuffix("_id")))
 
 
 def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional: bool) -> click.Parameter:
-    kind = _bare(argument.annotation)
+    kind = _unwrapped(argument.annotation)
     if name in _SECRET:
         confirm = name == "new_password"
         return click.Option(
@@ -320,7 +324,7 @@ def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional:
         required=not is_optional,
         help=told,
         metavar=metavar,
-        **(completing(name.removesuffix("_id")) if name.endswith("_id") else {}),
+        **(completion_for(name.removesuffix("_id")) if name.endswith("_id") else {}),
     )
 
 
@@ -337,7 +341,7 @@ def _hint(name: str, kind: Any) -> tuple[str, str | None]:
 
 
 def _reader(name: str, annotation: Any) -> Read:
-    kind, noun = get_origin(_bare(annotation)), name.removesuffix("_id")
+    kind, noun = get_origin(_unwrapped(annotation)), name.removesuffix("_id")
     read: Read = _as_given
     if name == "job_id":
         read = _job
@@ -350,7 +354,7 @@ def _reader(name: str, annotation: Any) -> Read:
     elif kind is Mapping:
         read = partial(_formed, mapping)
     elif kind is Sequence:
-        read = partial(_formed, partial(_items, get_args(_bare(annotation))[0]))
+        read = partial(_formed, partial(_items, get_args(_unwrapped(annotation))[0]))
     elif name in {"path", "touching"}:
         read = _object_path
     elif name == "force":
@@ -410,7 +414,7 @@ def _option(name: str, about: str) -> click.Option:
     return click.Option([f"--{name.replace('_', '-')}"], help=about)
 
 
-def _bare(annotation: Any) -> Any:
+def _unwrapped(annotation: Any) -> Any:
     """Return a type without None and other signs of absence."""
     if get_origin(annotation) in {Union, types.UnionType}:
         kinds = [each for each in get_args(annotation) if each not in {type(None), msgspec.UnsetType}]

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from launchbay.cli.commands import connected, sharing_options, waiting_options
-from launchbay.cli.following import progress_here, settled
+from launchbay.cli.following import progress_for_terminal, wait_until_final
 from launchbay.cli.output import RemoteCommand, show
 from launchbay.client.types import InstanceSummary
 
@@ -65,7 +65,7 @@ def _wait(instance: str, until: tuple[str, ...], timeout: float | None, **given:
     connection = connected(given)
     wanted = until or ("Running", "Destroyed")
     number = connection.names.instance(instance)
-    document = settled(connection.client, number, timeout, progress_here(), after=None, until=wanted)
+    document = wait_until_final(connection.client, number, timeout, progress_for_terminal(), after=None, until=wanted)
     show({"id": document.id, "name": document.name, "status": document.status}, connection.output)
 
 

@@ -13,16 +13,16 @@ import click
 class Entry:
     """A command by its place, `module:attribute`, with its line in the help of the group."""
 
-    place: str
+    import_path: str
     summary: str
 
 
 Sections = Mapping[str, Mapping[str, Entry]]
 
 
-def load(place: str) -> Any:
+def load(import_path: str) -> Any:
     """Return what stands at `module:attribute`."""
-    module, _, attribute = place.partition(":")
+    module, _, attribute = import_path.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
@@ -35,7 +35,7 @@ class HelpfulGroup(click.Group):
         """Find the command. Raises UsageError with the nearest names."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
-            raise click.UsageError(no_such(f"command '{name}'", name, self.list_commands(ctx)), ctx)
+            raise click.UsageError(unknown_name(f"command '{name}'", name, self.list_commands(ctx)), ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -56,7 +56,7 @@ class LazyGroup(HelpfulGroup):
         entry = self._entries.get(cmd_name)
         if entry is None:
             return None
-        command: click.Command = load(entry.place)
+        command: click.Command = load(entry.import_path)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
@@ -67,7 +67,7 @@ class LazyGroup(HelpfulGroup):
                 formatter.write_dl([(name.ljust(width), entry.summary) for name, entry in entries.items()])
 
 
-def no_such(what: str, name: str, known: Sequence[str]) -> str:
+def unknown_name(what: str, name: str, known: Sequence[str]) -> str:
     """Return a sentence about something that is not there, with what may have been meant."""
     near = difflib.get_close_matches(name.lower(), [each.lower() for each in known], n=3, cutoff=0.6)
     shown = [each for each in known if each.lower() in near]

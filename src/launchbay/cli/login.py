@@ -17,9 +17,9 @@ from launchbay.cli.connection import (
     store,
     write_configuration,
 )
-from launchbay.cli.lazy import HelpfulGroup, no_such
+from launchbay.cli.lazy import HelpfulGroup, unknown_name
 from launchbay.cli.names import Names
-from launchbay.cli.output import ExitCode, Failed, RemoteCommand, show
+from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
 from launchbay.client import Basic, Client, ClientError, RefreshToken, Retries
 
 _HERE = {"localhost", "127.0.0.1", "::1"}
@@ -192,4 +192,4 @@ def remove_profile(name: str) -> None:
 
 def _known(name: str, profiles: dict[str, Profile]) -> None:
     if name not in profiles:
-        raise Failed(no_such(f"profile '{name}'", name, list(profiles)), ExitCode.NOT_FOUND)
+        raise CommandFailed(unknown_name(f"profile '{name}'", name, list(profiles)), ExitCode.NOT_FOUND)

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from launchbay.cli.lazy import no_such
-from launchbay.cli.output import Missing
+from launchbay.cli.lazy import unknown_name
+from launchbay.cli.output import ObjectNotFound
 from launchbay.client import Client
 from launchbay.client.types import InstanceSummary
 
@@ -84,7 +84,7 @@ class Names:
             return text
         application, slash, name = text.rpartition("/")
         if not slash:
-            raise Missing(f"'{text}' names no revision: write APPLICATION/REVISION, or the revision's id.")
+            raise ObjectNotFound(f"'{text}' names no revision: write APPLICATION/REVISION, or the revision's id.")
         application_id = self.application(application)
         return _one("revision", name, lambda: self._client.list_revisions(application_id))
 
@@ -98,7 +98,7 @@ class Names:
             return alive[0].id
         if not alive:
             known = [each.name for each in self.instances(None)]
-            raise Missing(no_such(f"instance '{text}'", text, known))
+            raise ObjectNotFound(unknown_name(f"instance '{text}'", text, known))
         raise _several("instance", text, [each.id for each in alive])
 
     def instances(self, name: str | None) -> Iterable[InstanceSummary]:
@@ -114,7 +114,7 @@ class Names:
         if text == LAST and jobs:
             newest: str = max(jobs, key=lambda job: job.id).id
             return newest
-        raise Missing(f"'{text}' names no job of this instance: write its id, or {LAST} for the newest one.")
+        raise ObjectNotFound(f"'{text}' names no job of this instance: write its id, or {LAST} for the newest one.")
 
     def _find_organization(self) -> str:
         organizations = self._client.list_organizations()
@@ -124,9 +124,9 @@ class Names:
         if len(pairs) == 1:
             return pairs[0][1]
         if not pairs:
-            raise Missing("You belong to no organization. Ask an administrator to add you to one.")
+            raise ObjectNotFound("You belong to no organization. Ask an administrator to add you to one.")
         names = ", ".join(repr(name) for name, _ in pairs)
-        raise Missing(f"You belong to several organizations: {names}. Choose one with --organization.")
+        raise ObjectNotFound(f"You belong to several organizations: {names}. Choose one with --organization.")
 
 
 def _one(kind: str, text: str, listing: Callable[[], Sequence[T]]) -> str:
@@ -140,9 +140,9 @@ def _chosen(kind: str, text: str, pairs: Sequence[tuple[str, str]]) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise Missing(no_such(f"{kind} '{text}'", text, [name for name, _ in pairs]))
+        raise ObjectNotFound(unknown_name(f"{kind} '{text}'", text, [name for name, _ in pairs]))
     raise _several(kind, text, found)
 
 
-def _several(kind: str, text: str, ids: Sequence[str]) -> Missing:
-    return Missing(f"Several of these are called '{text}'. Name the {kind} by its id: {', '.join(ids)}.")
+def _several(kind: str, text: str, ids: Sequence[str]) -> ObjectNotFound:
+    return ObjectNotFound(f"Several of these are called '{text}'. Name the {kind} by its id: {', '.join(ids)}.")

@@ -130,11 +130,11 @@ _REMEDIES = {
 }
 
 
-class Missing(ClientError):
+class ObjectNotFound(ClientError):
     """A name that nothing has; the sentence says what may have been meant."""
 
 
-class Failed(click.ClickException):
+class CommandFailed(click.ClickException):
     """A failure with an exit code of its own."""
 
     def __init__(self, message: str, code: ExitCode) -> None:
@@ -150,17 +150,17 @@ class RemoteCommand(click.Command):
         try:
             return super().invoke(ctx)
         except ClientError as error:
-            raise Failed(printable("\n".join(lines(error, ctx.info_name))), code_of(error)) from error
+            raise CommandFailed(printable("\n".join(lines(error, ctx.info_name))), exit_code_of(error)) from error
         except LaunchbayError as error:
-            raise Failed("\n".join(error.sentences), ExitCode.FAILED) from error
+            raise CommandFailed("\n".join(error.messages), ExitCode.FAILED) from error
         except KeyboardInterrupt:
             click.echo(err=True)
             raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
 
 
-def code_of(error: ClientError) -> ExitCode:
+def exit_code_of(error: ClientError) -> ExitCode:
     """Return the exit code of an error."""
-    if isinstance(error, Missing):
+    if isinstance(error, ObjectNotFound):
         return ExitCode.NOT_FOUND
     if isinstance(error, ServerFailed) and error.status == 503:
         return ExitCode.UNAVAILABLE
@@ -173,7 +173,7 @@ def lines(error: ClientError, command: str | None = None) -> Iterator[str]:
         yield str(error)
         return
     yield from error.messages or (str(error),)
-    remedy = _REMEDIES_OF_CODES.get(error.code) or _REMEDIES.get(code_of(error))
+    remedy = _REMEDIES_OF_CODES.get(error.code) or _REMEDIES.get(exit_code_of(error))
     if remedy and command != "login":
         yield remedy
     reference = ", ".join(part for part in (error.code, error.request_id and f"request {error.request_id}") if part)

@@ -17,12 +17,12 @@ from rich.text import Text
 
 from launchbay.cli.output import printable
 
-_MOMENT = re.compile(r"(At|^at|^timestamp|Since)$")
+_TIME_FORMAT = re.compile(r"(At|^at|^timestamp|Since)$")
 _LEAST_MS = 10**11  # 1973: numbers below are none of our moments
 _CELL_CHARS = 60
 _WHOLE = {"id", "status", "name", "email", "label", "percentComplete", "attempt"}
 _DULL = {"ownerId", "outputs", "outputsOmitted", "canEvict", "canManageRoles"}  # in lists; documents show them
-_ENDLESS = 2_000
+_UNBOUNDED = 2_000
 _WHOLE_CHARS = 30
 COLOURS = {
     "Running": "green", "Succeeded": "green", "delivered": "green", "Executing": "yellow", "Requested": "yellow",
@@ -40,7 +40,7 @@ def show_table(value: Any, columns: Sequence[str] = ()) -> None:
         return
     # Whoever reads this cuts the lines, or searches in them: they are neither folded nor filled.
     text = StringIO()
-    _show(Console(highlight=False, width=_ENDLESS, file=text), value, columns)
+    _show(Console(highlight=False, width=_UNBOUNDED, file=text), value, columns)
     for line in text.getvalue().splitlines():
         click.echo(line.rstrip())
 
@@ -67,7 +67,7 @@ def _show_list(console: Console, items: Sequence[Any], columns: Sequence[str] = 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     rows = [[_cell(name, _at(item, name), in_list=True) for name in names] for item in items]
     for number, name in enumerate(names):
-        is_whole = name in _WHOLE or _MOMENT.search(name) is not None
+        is_whole = name in _WHOLE or _TIME_FORMAT.search(name) is not None
         widest = max(row[number].cell_len for row in rows) if is_whole else 0
         table.add_column(
             name.rpartition(".")[2], overflow="fold", no_wrap=is_whole, min_width=min(widest, _WHOLE_CHARS)
@@ -117,8 +117,8 @@ def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False) 
         return Text("–", style="dim")
     if isinstance(value, bool):
         return Text("yes" if value else "no")
-    if isinstance(value, int) and value > _LEAST_MS and _MOMENT.search(name):
-        return Text(moment(value, in_list=in_list))
+    if isinstance(value, int) and value > _LEAST_MS and _TIME_FORMAT.search(name):
+        return Text(format_time(value, in_list=in_list))
     if isinstance(value, str):
         return Text(printable(value), style=COLOURS.get(value, ""))
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
@@ -127,7 +127,7 @@ def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False) 
     return Text(text if whole or len(text) <= _CELL_CHARS else f"{text[:_CELL_CHARS]}…")
 
 
-def moment(ms: int, *, in_list: bool = False) -> str:
+def format_time(ms: int, *, in_list: bool = False) -> str:
     """Return milliseconds since the Unix epoch in the time of this place; shorter in a list."""
     at = datetime.fromtimestamp(ms / 1000, UTC).astimezone()
     if not in_list:
@@ -139,7 +139,7 @@ def moment(ms: int, *, in_list: bool = False) -> str:
 _WIDTH = 28
 
 
-class Bars:
+class ProgressBars:
     """One bar for each step, and the status of the instance above them."""
 
     def __init__(self) -> None:

@@ -18,8 +18,8 @@ from launchbay.client.types import InstanceDocument
 
 T = TypeVar("T")
 
-_ASK_FIRST_S = 0.2
-_ASK_LONGEST_S = 3.0
+_POLL_FIRST_S = 0.2
+_POLL_LONGEST_S = 3.0
 _STREAM_AGAIN_AFTER = 10  # questions
 _LISTEN_LONGEST_S = 30.0  # then the instance is read again, whatever was heard
 
@@ -38,7 +38,7 @@ def _waiting(
     """
     wanted = {until} if isinstance(until, str) else set(until)
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-    questions, pause_s = 0, _ASK_FIRST_S
+    questions, pause_s = 0, _POLL_FIRST_S
     while True:
         instance = yield from core.answer(Operations.read_instance.call(instance_id))
         if instance.status in wanted:
@@ -48,16 +48,16 @@ def _waiting(
         left_s = None if deadline_s is None else deadline_s - time.monotonic()
         if left_s is not None and left_s <= 0:
             raise WaitTimedOut(f"'{instance.name}' is still {instance.status} after {timeout_s:g} s.", instance.status)
-        has_news = questions % _STREAM_AGAIN_AFTER == 0 and (yield from _news(core, instance_id, wanted, left_s))
+        has_news = questions % _STREAM_AGAIN_AFTER == 0 and (yield from _next_status(core, instance_id, wanted, left_s))
         questions += 1
         if has_news:
-            questions, pause_s = 0, _ASK_FIRST_S
+            questions, pause_s = 0, _POLL_FIRST_S
         else:
             yield Pause(pause_s if left_s is None else min(pause_s, max(left_s, 0.01)))
-            pause_s = min(2 * pause_s, _ASK_LONGEST_S)
+            pause_s = min(2 * pause_s, _POLL_LONGEST_S)
 
 
-def _news(core: Core, instance_id: str, wanted: set[str], left_s: float | None) -> Steps[bool]:
+def _next_status(core: Core, instance_id: str, wanted: set[str], left_s: float | None) -> Steps[bool]:
     """Listen for a while, or until the status is one that ends the waiting.
 
     False where the stream cannot be had or breaks off.

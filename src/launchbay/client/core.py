@@ -57,7 +57,7 @@ class Call(Generic[T]):
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Any = None
     idempotency_key: str | None = None
-    row: OperationSpec | None = None
+    spec: OperationSpec | None = None
 
     def with_returns(self, kind: Any) -> "Call[Any]":
         """Return the call with its answer read as another type, such as `Any` for plain data."""
@@ -66,8 +66,8 @@ class Call(Generic[T]):
     @property
     def known(self) -> OperationSpec:
         """The row of the operation."""
-        assert self.row is not None, "calls are made by operations"
-        return self.row
+        assert self.spec is not None, "calls are made by operations"
+        return self.spec
 
     @property
     def may_be_repeated(self) -> bool:
@@ -114,7 +114,7 @@ class Call(Generic[T]):
         return value
 
 
-def given(fields: Mapping[str, Any], nullable: Sequence[str] = ()) -> dict[str, Any]:
+def omit_unset(fields: Mapping[str, Any], nullable: Sequence[str] = ()) -> dict[str, Any]:
     """Return the fields of a body without those that were left out; null counts only for the `nullable` ones."""
     return {
         name: value
@@ -280,7 +280,7 @@ class SessionAuth(httpx.Auth):
     def __init__(self, refresh: RefreshToken, base_url: str, timeout: httpx.Timeout) -> None:
         self._refresh = refresh
         self._session = refresh.session
-        self._call = Call(_Exchanged, body={"refreshToken": refresh.token}, row=_EXCHANGE)
+        self._call = Call(_Exchanged, body={"refreshToken": refresh.token}, spec=_EXCHANGE)
         self._url = base_url + self._call.target()
         self._timeout = timeout
         self._thread_lock = threading.RLock()  # `renewed` may make calls

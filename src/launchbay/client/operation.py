@@ -14,7 +14,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from launchbay.client.core import Call, Core, OperationSpec, Steps
 from launchbay.client.drivers import AsyncDriver, SyncDriver
-from launchbay.client.streams import Event, items, watched
+from launchbay.client.streams import Event, list_steps, watch_steps
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class _Declared(Generic[P, T]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[T]:
         """Return the call as data, for `Client.send`."""
-        return replace(self.function(self, *args, **kwargs), row=self.row)
+        return replace(self.function(self, *args, **kwargs), spec=self.row)
 
     @property
     def arguments(self) -> list[inspect.Parameter]:
@@ -84,7 +84,7 @@ class BoundList(Generic[P, Whole, Each]):
 
     def each(self, *args: P.args, **kwargs: P.kwargs) -> Each:
         """Iterate over all items: as they arrive in one long answer, or with `limit` in pages of so many."""
-        found: Each = self._caller.iterate(items(self._caller.core, self._listing.call(*args, **kwargs)))
+        found: Each = self._caller.iterate(list_steps(self._caller.core, self._listing.call(*args, **kwargs)))
         return found
 
 
@@ -118,7 +118,7 @@ class EventOperation(_Declared[P, Event]):
         if caller is None:
             return self
         return self._method(
-            caller, lambda *args, **kwargs: caller.iterate(watched(caller.core, self.call(*args, **kwargs)))
+            caller, lambda *args, **kwargs: caller.iterate(watch_steps(caller.core, self.call(*args, **kwargs)))
         )
 
 
@@ -143,21 +143,21 @@ class Routine(Generic[P, T]):
 
 
 def operation(
-    row: OperationSpec,
+    spec: OperationSpec,
 ) -> Callable[[Callable[Concatenate[Any, P], Call[T]]], Operation[P, T]]:
     """Make an operation of a method that makes its calls."""
-    return lambda function: Operation(row, function)
+    return lambda function: Operation(spec, function)
 
 
 def list_operation(
-    row: OperationSpec,
+    spec: OperationSpec,
 ) -> Callable[[Callable[Concatenate[Any, P], Call[list[T]]]], ListOperation[P, T]]:
     """Make an operation of a method that makes its calls, which answer lists."""
-    return lambda function: ListOperation(row, function)
+    return lambda function: ListOperation(spec, function)
 
 
 def event_operation(
-    row: OperationSpec,
+    spec: OperationSpec,
 ) -> Callable[[Callable[Concatenate[Any, P], Call[Event]]], EventOperation[P]]:
     """Make an operation of a method that makes its calls, which answer events."""
-    return lambda function: EventOperation(row, function)
+    return lambda function: EventOperation(spec, function)

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from launchbay.client.core import JSON, Call, OperationSpec, given
+from launchbay.client.core import JSON, Call, OperationSpec, omit_unset
 from launchbay.client.operation import event_operation, list_operation, operation
 from launchbay.client.streams import Event
 from launchbay.client.types import (
@@ -85,7 +85,7 @@ class Operations:
 
         Needs: ManageUsers for all users of some organization.
         """
-        return Call(Created, body=given({"name": name}), idempotency_key=idempotency_key)
+        return Call(Created, body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}"))
     def read_organization(self, organization_id: str) -> Call[Named]:
@@ -101,7 +101,7 @@ class Operations:
 
         Needs: ManageUsers for all users.
         """
-        return Call(NoneType, (organization_id,), body=given({"name": name}))
+        return Call(NoneType, (organization_id,), body=omit_unset({"name": name}))
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/archive"))
     def export_organization(self, organization_id: str) -> Call[Archive]:
@@ -126,7 +126,7 @@ class Operations:
         """
         return Call(
             ImportedOrganization,
-            body=given({"archive": archive, "name": name, "plan": plan}),
+            body=omit_unset({"archive": archive, "name": name, "plan": plan}),
             idempotency_key=idempotency_key,
         )
 
@@ -186,7 +186,7 @@ class Operations:
         return Call(
             AddedUser,
             (organization_id,),
-            body=given({"email": email, "name": name, "password": password, "roles": roles}),
+            body=omit_unset({"email": email, "name": name, "password": password, "roles": roles}),
             idempotency_key=idempotency_key,
         )
 
@@ -204,7 +204,7 @@ class Operations:
 
         Needs: ManageUsers on the user, in every organization that the account belongs to.
         """
-        return Call(NoneType, (organization_id, user_id), body=given({"enabled": enabled}))
+        return Call(NoneType, (organization_id, user_id), body=omit_unset({"enabled": enabled}))
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}"))
     def remove_user(self, organization_id: str, user_id: str) -> Call[None]:
@@ -257,7 +257,7 @@ class Operations:
         return Call(
             RoleDetail,
             (organization_id,),
-            body=given({"name": name, "permissions": permissions}),
+            body=omit_unset({"name": name, "permissions": permissions}),
             idempotency_key=idempotency_key,
         )
 
@@ -275,7 +275,7 @@ class Operations:
 
         Needs: ManageRoles.
         """
-        return Call(NoneType, (role_id,), body=given({"name": name, "permissions": permissions}))
+        return Call(NoneType, (role_id,), body=omit_unset({"name": name, "permissions": permissions}))
 
     @operation(OperationSpec("DELETE", "/api/1/roles/{roleId}"))
     def delete_role(self, role_id: str) -> Call[None]:
@@ -344,7 +344,7 @@ class Operations:
 
         Needs: CreateApplication.
         """
-        return Call(Created, (organization_id,), body=given({"name": name}), idempotency_key=idempotency_key)
+        return Call(Created, (organization_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}"))
     def read_application(self, application_id: str) -> Call[ApplicationDocument]:
@@ -360,7 +360,7 @@ class Operations:
 
         Needs: EditApplication.
         """
-        return Call(NoneType, (application_id,), body=given({"name": name}))
+        return Call(NoneType, (application_id,), body=omit_unset({"name": name}))
 
     @operation(OperationSpec("DELETE", "/api/1/applications/{appId}"))
     def delete_application(self, application_id: str) -> Call[None]:
@@ -405,7 +405,7 @@ class Operations:
         return Call(
             Created,
             (application_id,),
-            body=given(
+            body=omit_unset(
                 {
                     "revisionId": revision_id,
                     "version": version,
@@ -453,7 +453,7 @@ class Operations:
         return Call(
             Preview,
             (application_id,),
-            body=given(
+            body=omit_unset(
                 {
                     "revisionId": revision_id,
                     "version": version,
@@ -508,7 +508,7 @@ class Operations:
 
         Needs: EditApplication.
         """
-        return Call(ManifestVersion, (application_id,), body=given({"url": url}))
+        return Call(ManifestVersion, (application_id,), body=omit_unset({"url": url}))
 
     @operation(OperationSpec("POST", "/api/1/applications/{appId}/manifestSource/refresh", repeatable=True))
     def refresh_manifest(self, application_id: str) -> Call[RefreshedVersion]:
@@ -554,7 +554,7 @@ class Operations:
         return Call(
             Created,
             (application_id,),
-            body=given(
+            body=omit_unset(
                 {
                     "name": name,
                     "instanceId": instance_id,
@@ -595,7 +595,7 @@ class Operations:
         return Call(
             NoneType,
             (revision_id,),
-            body=given(
+            body=omit_unset(
                 {
                     "name": name,
                     "instanceId": instance_id,
@@ -640,7 +640,7 @@ class Operations:
 
         Needs: CreateEnvironment.
         """
-        return Call(Created, (organization_id,), body=given({"name": name}), idempotency_key=idempotency_key)
+        return Call(Created, (organization_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/defaultEnvironment", media_type=JSON))
     def set_default_environment(self, organization_id: str, *, environment_id: str) -> Call[None]:
@@ -648,7 +648,7 @@ class Operations:
 
         Needs: EditEnvironment on the environment that becomes the default one.
         """
-        return Call(NoneType, (organization_id,), body=given({"environmentId": environment_id}))
+        return Call(NoneType, (organization_id,), body=omit_unset({"environmentId": environment_id}))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}", media_type="application/x-yaml"))
     def replace_policies(self, environment_id: str, text: str) -> Call[None]:
@@ -682,7 +682,7 @@ class Operations:
 
         Needs: Read on the environment, CreateEnvironment for the copy.
         """
-        return Call(Named, (environment_id,), body=given({"name": name}), idempotency_key=idempotency_key)
+        return Call(Named, (environment_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/name", media_type=JSON))
     def rename_environment(self, environment_id: str, *, name: str) -> Call[None]:
@@ -690,7 +690,7 @@ class Operations:
 
         Needs: EditEnvironment.
         """
-        return Call(NoneType, (environment_id,), body=given({"name": name}))
+        return Call(NoneType, (environment_id,), body=omit_unset({"name": name}))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/markers", media_type=JSON))
     def replace_markers(self, environment_id: str, *, markers: Sequence[Marker]) -> Call[None]:
@@ -698,7 +698,7 @@ class Operations:
 
         Needs: EditEnvironment.
         """
-        return Call(NoneType, (environment_id,), body=given({"markers": markers}))
+        return Call(NoneType, (environment_id,), body=omit_unset({"markers": markers}))
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/markers"))
     def read_markers(self, environment_id: str) -> Call[Markers]:
@@ -714,7 +714,7 @@ class Operations:
 
         Needs: EditEnvironment.
         """
-        return Call(NoneType, (environment_id,), body=given({"properties": properties}))
+        return Call(NoneType, (environment_id,), body=omit_unset({"properties": properties}))
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/properties"))
     def read_properties(self, environment_id: str) -> Call[Properties]:
@@ -730,7 +730,7 @@ class Operations:
 
         Needs: EditEnvironment on the environment and each service that comes or goes.
         """
-        return Call(NoneType, (environment_id,), body=given({"services": services}))
+        return Call(NoneType, (environment_id,), body=omit_unset({"services": services}))
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/services"))
     def read_environment_services(self, environment_id: str) -> Call[OfferedServices]:
@@ -788,7 +788,7 @@ class Operations:
         return Call(
             Created,
             (organization_id,),
-            body=given({"name": name, "typeId": type_id, "zoneId": zone_id, "parameters": parameters}),
+            body=omit_unset({"name": name, "typeId": type_id, "zoneId": zone_id, "parameters": parameters}),
             idempotency_key=idempotency_key,
         )
 
@@ -830,7 +830,7 @@ class Operations:
 
         Needs: EditService.
         """
-        return Call(ServiceDocument, (service_id,), body=given({"name": name, "parameters": parameters}))
+        return Call(ServiceDocument, (service_id,), body=omit_unset({"name": name, "parameters": parameters}))
 
     @operation(OperationSpec("DELETE", "/api/1/services/{id}"))
     def delete_service(self, service_id: str) -> Call[None]:
@@ -856,7 +856,7 @@ class Operations:
         return Call(
             list[dict[str, Any]],
             (service_id, command),
-            body=given({"arguments": arguments, "includeIntermediate": include_intermediate}),
+            body=omit_unset({"arguments": arguments, "includeIntermediate": include_intermediate}),
         )
 
     # Instances
@@ -999,7 +999,7 @@ class Operations:
         return Call(
             NoneType,
             (instance_id,),
-            body=given(
+            body=omit_unset(
                 {
                     "instanceName": instance_name,
                     "manifestVersion": manifest_version,
@@ -1038,7 +1038,7 @@ class Operations:
         return Call(
             Preview,
             (instance_id,),
-            body=given(
+            body=omit_unset(
                 {
                     "instanceName": instance_name,
                     "manifestVersion": manifest_version,
@@ -1063,7 +1063,7 @@ class Operations:
 
         Needs: EditInstance; EditEnvironment on the instance and each environment that comes or goes.
         """
-        return Call(NoneType, (instance_id,), body=given({"environments": environments}))
+        return Call(NoneType, (instance_id,), body=omit_unset({"environments": environments}))
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/destroyAt", media_type=JSON))
     def set_destroy_at(self, instance_id: str, *, destroy_at: int) -> Call[None]:
@@ -1071,7 +1071,7 @@ class Operations:
 
         Needs: EditInstance.
         """
-        return Call(NoneType, (instance_id,), body=given({"destroyAt": destroy_at}))
+        return Call(NoneType, (instance_id,), body=omit_unset({"destroyAt": destroy_at}))
 
     # Workflows
 
@@ -1107,7 +1107,7 @@ class Operations:
         return Call(
             Scheduled,
             (instance_id, workflow),
-            body=given({"interval": interval, "parameters": parameters}),
+            body=omit_unset({"interval": interval, "parameters": parameters}),
             idempotency_key=idempotency_key,
         )
 
@@ -1119,7 +1119,9 @@ class Operations:
 
         Needs: ScheduleInstanceWorkflow; EditInstance for destroy.
         """
-        return Call(Scheduled, (instance_id, workflow), body=given({"interval": interval, "parameters": parameters}))
+        return Call(
+            Scheduled, (instance_id, workflow), body=omit_unset({"interval": interval, "parameters": parameters})
+        )
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/schedules"))
     def list_schedules(self, instance_id: str) -> Call[Schedules]:
@@ -1175,7 +1177,7 @@ class Operations:
         Needs: RunInstanceWorkflow; EditInstance for destroy.
         """
         return Call(
-            Created, (instance_id, job_id), body=given({"parameters": parameters}), idempotency_key=idempotency_key
+            Created, (instance_id, job_id), body=omit_unset({"parameters": parameters}), idempotency_key=idempotency_key
         )
 
     @list_operation(OperationSpec("GET", "/api/1/instances/{id}/log"))
@@ -1250,7 +1252,7 @@ class Operations:
 
         Needs: ApproveInstanceWorkflow, and what the step asks for.
         """
-        return Call(Approval, (approval_id,), body=given({"comment": comment}), idempotency_key=idempotency_key)
+        return Call(Approval, (approval_id,), body=omit_unset({"comment": comment}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("POST", "/api/1/approvals/{approvalId}/reject", media_type=JSON, keyed=True))
     def reject(
@@ -1260,7 +1262,7 @@ class Operations:
 
         Needs: ApproveInstanceWorkflow, and what the step asks for.
         """
-        return Call(Approval, (approval_id,), body=given({"comment": comment}), idempotency_key=idempotency_key)
+        return Call(Approval, (approval_id,), body=omit_unset({"comment": comment}), idempotency_key=idempotency_key)
 
     # Audit
 
@@ -1327,7 +1329,7 @@ class Operations:
         return Call(
             CreatedWebhook,
             (organization_id,),
-            body=given({"url": url, "events": events, "secret": secret}),
+            body=omit_unset({"url": url, "events": events, "secret": secret}),
             idempotency_key=idempotency_key,
         )
 
@@ -1348,7 +1350,9 @@ class Operations:
         `events`: Of status, job, signal, approval and notification.
         """
         return Call(
-            NoneType, (webhook_id,), body=given({"url": url, "events": events, "secret": secret, "enabled": enabled})
+            NoneType,
+            (webhook_id,),
+            body=omit_unset({"url": url, "events": events, "secret": secret, "enabled": enabled}),
         )
 
     @operation(OperationSpec("DELETE", "/api/1/webhooks/{webhookId}"))
@@ -1381,7 +1385,7 @@ class Operations:
 
         Needs: None: everybody's own.
         """
-        return Call(NoneType, body=given({"currentPassword": current_password, "newPassword": new_password}))
+        return Call(NoneType, body=omit_unset({"currentPassword": current_password, "newPassword": new_password}))
 
     @list_operation(OperationSpec("GET", "/api/1/tokens"))
     def list_tokens(self, *, limit: int | None = None, after: str | None = None) -> Call[list[TokenItem]]:
@@ -1406,7 +1410,7 @@ class Operations:
     @operation(OperationSpec("POST", "/refreshToken/jwtBearer", media_type=JSON, repeatable=True, public=True))
     def exchange_token(self, *, refresh_token: str) -> Call[SessionToken]:
         """Exchanges a refresh token for a session token."""
-        return Call(SessionToken, body=given({"refreshToken": refresh_token}))
+        return Call(SessionToken, body=omit_unset({"refreshToken": refresh_token}))
 
     # Pages
 
@@ -1422,7 +1426,7 @@ class Operations:
     )
     def generate_token(self, *, email: str, password: str, label: str | None = None) -> Call[str]:
         """Signs in and shows a new refresh token, this once."""
-        return Call(str, body=given({"email": email, "password": password, "label": label}))
+        return Call(str, body=omit_unset({"email": email, "password": password, "label": label}))
 
     @operation(OperationSpec("GET", "/invitation/{token}", answer="text/html", public=True))
     def invitation_page(self, token: str) -> Call[str]:
@@ -1440,7 +1444,7 @@ class Operations:
     )
     def accept_invitation(self, token: str, *, password: str, repeated: str) -> Call[str]:
         """Sets the first password; the link works once."""
-        return Call(str, (token,), body=given({"password": password, "repeated": repeated}))
+        return Call(str, (token,), body=omit_unset({"password": password, "repeated": repeated}))
 
     @operation(OperationSpec("GET", "/signIn/openid", answer="text/html", public=True))
     def begin_sign_in(self, *, to: str | None = None) -> Call[str]:

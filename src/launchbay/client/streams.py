@@ -25,7 +25,7 @@ _AFTER_ITEM = re.compile(r"[\s,\]]")
 # Lists
 
 
-def items(core: Core, call: Call[list[T]]) -> Stream[T]:
+def list_steps(core: Core, call: Call[list[T]]) -> Stream[T]:
     """Emit every item of a list. With `limit` in its query each page is a call of its own, repeated if need be.
 
     Without it the items come out of one answer while it arrives, whatever its length. Raises ConnectionFailed where
@@ -39,11 +39,11 @@ def items(core: Core, call: Call[list[T]]) -> Stream[T]:
             for item in current.value_of(response):
                 yield Emit(item)
         else:
-            response = yield from _arriving(core, current)
+            response = yield from _chunks(core, current)
         following = _next(current, response)
 
 
-def _arriving(core: Core, call: Call[list[T]]) -> Generator[Effect | Emit[T], Any, httpx.Response]:
+def _chunks(core: Core, call: Call[list[T]]) -> Generator[Effect | Emit[T], Any, httpx.Response]:
     (kind,) = get_args(call.returns) or (Any,)
     response = yield from core.response(call, is_streamed=True)
     splitter = ArrayItems()
@@ -176,7 +176,7 @@ class EventParser:
         return Event(name or "message", document if isinstance(document, dict) else {"value": document}, number)
 
 
-def watched(core: Core, call: Call[Event]) -> Stream[Event]:
+def watch_steps(core: Core, call: Call[Event]) -> Stream[Event]:
     """Emit the events of a stream until the instance is deleted, across interruptions: nothing is missed or seen twice.
 
     Raises NotFound where there is no such instance to begin with, and what a call raises when the server stays away.

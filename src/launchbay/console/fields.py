@@ -6,14 +6,14 @@ from typing import Any, Literal
 
 from launchbay.console.forms import Form
 from launchbay.console.rendering import compact, pretty
-from launchbay.console.request import Visit
+from launchbay.console.request import PageRequest
 from launchbay.manifest.graph import ApplicationPin, CompiledManifest, WorkflowParameter
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.types import BOOL, DOUBLE, INT, STRING, Type
 from launchbay.model.values import CoercionError, coerce_text
 from launchbay.store.applications import Application
 from launchbay.usecases.launch_request import SubmoduleRequest
-from launchbay.usecases.submodule_shapes import Asked, SubmoduleShape, Way, submodule_shapes
+from launchbay.usecases.submodule_shapes import ModulePath, SubmoduleChoices, SubmoduleShape, submodule_shapes
 
 Control = Literal["text", "number", "choice", "block"]
 _REQUIRED = "This parameter has no default; give a value."
@@ -95,7 +95,7 @@ def workflow_fields(manifest: CompiledManifest, workflow: str) -> list[Field]:
     return [_of_argument(name, kind, details.get(name)) for name, kind in declared.items()]
 
 
-def filled(fields: Iterable[Field], form: Form, prefix: str) -> list[Field]:
+def fill_fields(fields: Iterable[Field], form: Form, prefix: str) -> list[Field]:
     """Return the fields with what a form brought, each with what is wrong with it."""
     return [_filled(each, form.raw(prefix + each.name)) for each in fields]
 
@@ -113,7 +113,7 @@ def values(fields: Iterable[Field], kept: Mapping[str, Any] | None = None) -> di
     return found
 
 
-def texts(fields: Iterable[Field]) -> dict[str, str]:
+def string_values(fields: Iterable[Field]) -> dict[str, str]:
     """Return the values as workflows take them: as texts (reference §4, run)."""
     return {each.name: each.value for each in fields if each.value != "" and not each.error}
 
@@ -196,17 +196,17 @@ class SubmoduleGroup:
     @property
     def id(self) -> str:
         """What the names of its controls begin with."""
-        return prefix(self.shape.way)
+        return prefix(self.shape.path)
 
     @property
     def path(self) -> str:
         """Its way, as messages name it."""
-        return ".".join(self.shape.way)
+        return ".".join(self.shape.path)
 
     @property
     def is_open(self) -> bool:
         """Whether it is to be seen at once: something is asked of it, wrong with it, or required by it."""
-        asked = self.shape.asked
+        asked = self.shape.choice
         own = asked.revision_id or asked.manifest_version or asked.parameters or self.error
         return bool(own) or any(each.required or each.error for each in self.fields) or self._is_open_inside()
 
@@ -214,17 +214,17 @@ class SubmoduleGroup:
         return any(each.is_open for each in self.inside)
 
 
-def prefix(way: Way) -> str:
+def prefix(path: ModulePath) -> str:
     """Return what the names of the controls of a submodule begin with; no component has a slash in its name."""
-    return f"{PREFIX}{'/'.join(way)}:"
+    return f"{PREFIX}{'/'.join(path)}:"
 
 
-def asked_by(request: Mapping[str, Any]) -> Asked:
+def choices_from_request(request: Mapping[str, Any]) -> SubmoduleChoices:
     """Return what the `submodules` of a request ask, by the way of each; those of a revision may have short names."""
 
-    def find(way: Way) -> SubmoduleRequest:
+    def find(module_path: ModulePath) -> SubmoduleRequest:
         inside: Mapping[str, Any] = {"submodules": request}
-        for path in way:
+        for path in module_path:
             known = inside.get("submodules") or {}
             inside = known.get(path, known.get(path.rpartition(".")[2])) or {}
         return SubmoduleRequest(
@@ -234,13 +234,13 @@ def asked_by(request: Mapping[str, Any]) -> Asked:
     return find
 
 
-def asked_in(form: Form) -> Asked:
+def choices_from_form(form: Form) -> SubmoduleChoices:
     """Return what a form asks; versions and values are texts in it, and are checked when they are used."""
 
-    def find(way: Way) -> SubmoduleRequest:
-        start = prefix(way)
+    def find(module_path: ModulePath) -> SubmoduleRequest:
+        start = prefix(module_path)
         version = form.text(f"{start}version")
-        given = {name: text for name, text in form.below(f"{start}parameter:").items() if text.strip()}
+        given = {name: text for name, text in form.with_prefix(f"{start}parameter:").items() if text.strip()}
         return SubmoduleRequest(
             form.text(f"{start}revision") or None,
             int(version) if version.isascii() and version.isdecimal() and len(version) < 10 else None,
@@ -262,20 +262,20 @@ class ModuleForm:
 
 
 async def submodule_groups(
-    visit: Visit, form: ModuleForm, parameters: Mapping[str, Any], environment_id: str | None
+    request: PageRequest, form: ModuleForm, parameters: Mapping[str, Any], environment_id: str | None
 ) -> list[SubmoduleGroup]:
     """Return the submodules of a form, with what was sent in it; `parameters` are those of the root, so far."""
-    place = (visit.ctx, form.application, form.manifest)
-    shapes = await submodule_shapes(*place, form.parameters, environment_id, asked_by(form.submodules))
-    before = by_way(shapes)
-    if visit.request.method != "POST":
-        return groups_of(shapes, before, None)
-    shapes = await submodule_shapes(*place, parameters, environment_id, asked_in(visit.form))
-    return groups_of(shapes, before, visit.form)
+    place = (request.ctx, form.application, form.manifest)
+    shapes = await submodule_shapes(*place, form.parameters, environment_id, choices_from_request(form.submodules))
+    before = shapes_by_path(shapes)
+    if request.http.method != "POST":
+        return build_groups(shapes, before, None)
+    shapes = await submodule_shapes(*place, parameters, environment_id, choices_from_form(request.form))
+    return build_groups(shapes, before, request.form)
 
 
-def groups_of(
-    shapes: Iterable[SubmoduleShape], before: Mapping[Way, SubmoduleShape], form: Form | None
+def build_groups(
+    shapes: Iterable[SubmoduleShape], before: Mapping[ModulePath, SubmoduleShape], form: Form | None
 ) -> list[SubmoduleGroup]:
     """Return the groups of a form, with what was sent where something was.
 
@@ -285,11 +285,11 @@ def groups_of(
     return [_group(shape, before, form) for shape in shapes]
 
 
-def by_way(shapes: Iterable[SubmoduleShape]) -> dict[Way, SubmoduleShape]:
+def shapes_by_path(shapes: Iterable[SubmoduleShape]) -> dict[ModulePath, SubmoduleShape]:
     """Return submodules at all levels by their ways."""
-    found: dict[Way, SubmoduleShape] = {}
+    found: dict[ModulePath, SubmoduleShape] = {}
     for shape in shapes:
-        found |= {shape.way: shape, **by_way(shape.inside)}
+        found |= {shape.path: shape, **shapes_by_path(shape.inside)}
     return found
 
 
@@ -297,7 +297,7 @@ def request_of(groups: Iterable[SubmoduleGroup]) -> dict[str, Any]:
     """Return the `submodules` of a request, without what is left to defaults."""
     found: dict[str, Any] = {}
     for group in groups:
-        asked = group.shape.asked
+        asked = group.shape.choice
         parts = {
             "revisionId": asked.revision_id,
             "manifestVersion": asked.manifest_version,
@@ -305,7 +305,7 @@ def request_of(groups: Iterable[SubmoduleGroup]) -> dict[str, Any]:
             "submodules": request_of(group.inside),
         }
         if present := {name: value for name, value in parts.items() if value}:
-            found[group.shape.way[-1]] = present
+            found[group.shape.path[-1]] = present
     return found
 
 
@@ -341,12 +341,12 @@ def without_errors(groups: Iterable[SubmoduleGroup]) -> list[SubmoduleGroup]:
     ]
 
 
-def _group(shape: SubmoduleShape, before: Mapping[Way, SubmoduleShape], form: Form | None) -> SubmoduleGroup:
+def _group(shape: SubmoduleShape, before: Mapping[ModulePath, SubmoduleShape], form: Form | None) -> SubmoduleGroup:
     if shape.manifest is None:
         return SubmoduleGroup(shape=shape)
-    former = before.get(shape.way)
+    former = before.get(shape.path)
     is_same = former is not None and former.application is not None and former.application == shape.application
-    kept = former.asked.parameters if former is not None and is_same else {}
+    kept = former.choice.parameters if former is not None and is_same else {}
     given = kept if form is None else {name: value for name, value in kept.items() if name not in shape.mapped}
     fields = [
         _with_outside(each, shape.outside)
@@ -354,12 +354,12 @@ def _group(shape: SubmoduleShape, before: Mapping[Way, SubmoduleShape], form: Fo
         if each.name not in shape.mapped
     ]
     if form is not None:
-        fields = filled(fields, form, f"{prefix(shape.way)}parameter:")
-    return SubmoduleGroup(shape=shape, fields=fields, kept=kept, inside=groups_of(shape.inside, before, form))
+        fields = fill_fields(fields, form, f"{prefix(shape.path)}parameter:")
+    return SubmoduleGroup(shape=shape, fields=fields, kept=kept, inside=build_groups(shape.inside, before, form))
 
 
-def _with_outside(each: Field, outside: Mapping[str, Any]) -> Field:
+def _with_outside(each: Field, deps: Mapping[str, Any]) -> Field:
     """Return a field whose default is what the module around the submodule, or the revision, brings."""
-    if each.name not in outside:
+    if each.name not in deps:
         return each
-    return replace(each, required=False, has_default=True, default=outside[each.name])
+    return replace(each, required=False, has_default=True, default=deps[each.name])

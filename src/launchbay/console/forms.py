@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.requests import Request
 
-from launchbay.console.rendering import covered
+from launchbay.console.rendering import redact
 from launchbay.errors import BadRequest, MalformedBody, TooLarge
 from launchbay.limits import CONSOLE_FORM_BYTES, CONSOLE_FORM_FIELDS, KIB
 from launchbay.usecases.instances import NEVER
@@ -38,11 +38,11 @@ class Form:
         """Tell whether a field was sent; a check box that is not ticked is not."""
         return name in self._fields
 
-    def below(self, prefix: str) -> dict[str, str]:
+    def with_prefix(self, prefix: str) -> dict[str, str]:
         """Return the fields whose names begin so, by the rest of their names."""
         return {name[len(prefix) :]: self.raw(name) for name in self._fields if name.startswith(prefix)}
 
-    def secretless(self) -> dict[str, Any]:
+    def without_secrets(self) -> dict[str, Any]:
         """Return the fields to be shown again after a refusal; passwords are typed anew."""
         return {name: values[-1] for name, values in self._fields.items() if "password" not in name.lower()}
 
@@ -118,19 +118,21 @@ def minutes_ms(text: str) -> int:
     return round(minutes * _MINUTE_MS)
 
 
-def kept(sent: Any, before: Any) -> Any:
+def restore_hidden(sent: Any, before: Any) -> Any:
     """Return what was sent, with the former value wherever that is sent as it was shown."""
-    if sent == covered(before):
+    if sent == redact(before):
         return before
     if isinstance(sent, Mapping) and isinstance(before, Mapping):
         # One key at a time, so that what is under a secret name is shown covered here too.
-        return {name: _kept_under(name, value, before) for name, value in sent.items()}
+        return {name: _restore_hidden_value(name, value, before) for name, value in sent.items()}
     if isinstance(sent, list) and isinstance(before, list):
-        return [kept(value, before[place]) if place < len(before) else value for place, value in enumerate(sent)]
+        return [
+            restore_hidden(value, before[place]) if place < len(before) else value for place, value in enumerate(sent)
+        ]
     return sent
 
 
-def _kept_under(name: str, value: Any, before: Mapping[str, Any]) -> Any:
+def _restore_hidden_value(name: str, value: Any, before: Mapping[str, Any]) -> Any:
     if name not in before:
         return value
-    return before[name] if value == covered({name: before[name]})[name] else kept(value, before[name])
+    return before[name] if value == redact({name: before[name]})[name] else restore_hidden(value, before[name])

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from launchbay.console.request import Visit
+from launchbay.console.request import PageRequest
 from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
@@ -15,12 +15,12 @@ from launchbay.model.job import ApprovalStatus, JobStatus, StepStatus, raise_per
 from launchbay.store.approvals import ApprovalRow
 from launchbay.store.instances import InstanceRecord, JobRow, RelativeRow, read_history
 from launchbay.store.jobs import StepView
-from launchbay.usecases.approvals import of_instance as approvals_of
-from launchbay.usecases.browsing import masking_of, read_family, read_instance_record
+from launchbay.usecases.approvals import list_instance_approvals as approvals_of
+from launchbay.usecases.browsing import read_family, read_instance_record, redactor_for
 from launchbay.usecases.instances import read_instance
-from launchbay.usecases.jobs import JobInDetail
+from launchbay.usecases.jobs import JobDetails
 
-_OVER = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
+_FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class InstanceView:
     @property
     def is_over(self) -> bool:
         """Whether nothing can be done with it any more."""
-        return self.record.status in _OVER
+        return self.record.status in _FINAL
 
     @property
     def is_busy(self) -> bool:
@@ -129,35 +129,35 @@ class _Shown(msgspec.Struct, frozen=True, rename="camel"):
     instance_id: str | None = None
 
 
-async def view_instance(visit: Visit, instance_id: str) -> InstanceView:
+async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
     """Return an instance with its history and its family."""
-    record, manifest = await read_instance_record(visit.ctx, instance_id)
-    view = await read_instance(visit.ctx, instance_id)
-    masking = masking_of(record)
-    jobs = [_job(row, masking.text(row.error_message or "")) for row in read_history(view.detail.history)]
+    record, manifest = await read_instance_record(request.ctx, instance_id)
+    view = await read_instance(request.ctx, instance_id)
+    redactor = redactor_for(record)
+    jobs = [_job(row, redactor.text(row.error_message or "")) for row in read_history(view.detail.history)]
     return InstanceView(
         record=record,
         manifest=manifest,
         workflows=view.available_workflows,
         is_dry_run=view.is_dry_run,
-        parameters=masking.value(msgspec.json.decode(record.parameters)),
-        return_values=masking.value(msgspec.json.decode(record.return_values)),
-        error=masking.text(record.error_message or ""),
+        parameters=redactor.value(msgspec.json.decode(record.parameters)),
+        return_values=redactor.value(msgspec.json.decode(record.return_values)),
+        error=redactor.text(record.error_message or ""),
         jobs=jobs,
-        family=await read_family(visit.ctx, instance_id),
-        pending=await _pending(visit, record),
+        family=await read_family(request.ctx, instance_id),
+        pending=await _pending(request, record),
     )
 
 
-async def _pending(visit: Visit, record: InstanceRecord) -> list[ApprovalRow]:
+async def _pending(request: PageRequest, record: InstanceRecord) -> list[ApprovalRow]:
     """Return what steps of the running job wait for; without a job nobody is asked."""
     if record.job_id is None:
         return []
-    rows = await approvals_of(visit.ctx, record.id, after=None, count=LIST_LIMIT_MAX)
+    rows = await approvals_of(request.ctx, record.id, after=None, count=LIST_LIMIT_MAX)
     return [row for row in rows if row.status == ApprovalStatus.PENDING]
 
 
-def job_steps(job: JobInDetail) -> list[StepLine]:
+def job_steps(job: JobDetails) -> list[StepLine]:
     """Return the steps of a job in detail: the planned ones in their order, each followed by those inside it.
 
     The journal is decoded once, and each recorded step looks up the planned one around it: a job may have thousands.
@@ -184,7 +184,7 @@ def job_steps(job: JobInDetail) -> list[StepLine]:
     return lines + alone
 
 
-def _recorded(job: JobInDetail, step: StepView, level: int) -> StepLine:
+def _recorded(job: JobDetails, step: StepView, level: int) -> StepLine:
     return StepLine(
         path=step.path,
         name=step.name,
@@ -193,8 +193,8 @@ def _recorded(job: JobInDetail, step: StepView, level: int) -> StepLine:
         level=level,
         attempt=step.attempt,
         took_ms=_took(step.started_at_ms, step.finished_at_ms),
-        error=job.masking.text(step.error_message or ""),
-        outputs=None if step.outputs is None else job.masking.value(msgspec.json.decode(step.outputs)),
+        error=job.redactor.text(step.error_message or ""),
+        outputs=None if step.outputs is None else job.redactor.value(msgspec.json.decode(step.outputs)),
         outputs_omitted=step.has_outputs and step.outputs is None,
     )
 

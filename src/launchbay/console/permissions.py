@@ -15,7 +15,7 @@ from launchbay.usecases.approvals import may_answer
 from launchbay.usecases.permissions import Permitted, manages_every_user
 
 
-class Lives(Protocol):
+class InstanceRef(Protocol):
     """An instance, whatever else is known of it."""
 
     @property
@@ -31,7 +31,7 @@ class Lives(Protocol):
         """Where it runs."""
 
 
-class May:
+class UiPermissions:
     """The acts by name, for handlers and templates. What comes into being is asked about as anything new."""
 
     def __init__(self, permitted: Permitted) -> None:
@@ -70,27 +70,27 @@ class May:
         touched = () if environment_id is None else (permissions.environment(environment_id),)
         return self._permitted.allows(Permission.CREATE_INSTANCE, permissions.application(application_id), *touched)
 
-    def edit_instance(self, instance: Lives) -> bool:
+    def edit_instance(self, instance: InstanceRef) -> bool:
         """Whether they may reconfigure, extend and destroy it, and set its user data."""
         return self._on(instance, Permission.EDIT_INSTANCE)
 
-    def delete_instance(self, instance: Lives) -> bool:
+    def delete_instance(self, instance: InstanceRef) -> bool:
         """Whether they may delete its records."""
         return self._on(instance, Permission.DELETE_INSTANCE)
 
-    def run(self, instance: Lives, workflow: str) -> bool:
+    def run(self, instance: InstanceRef, workflow: str) -> bool:
         """Whether they may run a workflow, and cancel and resume its jobs."""
         if workflow == DESTROY:
             return self.edit_instance(instance)
         return self._on(instance, Permission.RUN_INSTANCE_WORKFLOW, workflow)
 
-    def schedule(self, instance: Lives, workflow: str) -> bool:
+    def schedule(self, instance: InstanceRef, workflow: str) -> bool:
         """Whether they may schedule a workflow, and move or cancel its schedules."""
         if workflow == DESTROY:
             return self.edit_instance(instance)
         return self._on(instance, Permission.SCHEDULE_INSTANCE_WORKFLOW, workflow)
 
-    def offer(self, instance: Lives, environment_id: str) -> bool:
+    def offer(self, instance: InstanceRef, environment_id: str) -> bool:
         """Whether they may offer it in an environment, or withdraw it from there."""
         return self.edit_instance(instance) and self._permitted.allows(
             Permission.EDIT_ENVIRONMENT,
@@ -158,7 +158,7 @@ class May:
         """Whether they may disable, enable and remove a user."""
         return self._permitted.allows(Permission.MANAGE_USERS, permissions.user(user_id))
 
-    def _on(self, instance: Lives, permission: Permission, workflow: str | None = None) -> bool:
+    def _on(self, instance: InstanceRef, permission: Permission, workflow: str | None = None) -> bool:
         target = (
             permissions.instance(instance.application_id, instance.id)
             if workflow is None

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from starlette.responses import Response
 
 from launchbay.clock import from_ms
-from launchbay.model.redaction import Masking
+from launchbay.model.redaction import Redactor
 
 PATH = "/console/static"
 _FOLDER = resources.files("launchbay.console") / "static"
@@ -44,10 +44,10 @@ def asset(name: str) -> Response | None:
 
 _LINK_CHARS = 2_048
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
-_masking = Masking()
+_redactor = Redactor()
 
 
-def moment(value: datetime | int | None) -> Markup:
+def format_time(value: datetime | int | None) -> Markup:
     """Return a time as text that programs can read too; numbers are milliseconds since the Unix epoch."""
     if value is None:
         return Markup('<span class="quiet">never</span>')
@@ -56,7 +56,7 @@ def moment(value: datetime | int | None) -> Markup:
     return Markup('<time datetime="{}">{} UTC</time>').format(exact, shown)
 
 
-def span(milliseconds: int | None) -> str:
+def format_duration(milliseconds: int | None) -> str:
     """Return how long something takes, in the two largest units that say something."""
     if milliseconds is None:
         return ""
@@ -72,13 +72,13 @@ def span(milliseconds: int | None) -> str:
     return " ".join(words)
 
 
-def until(value: datetime | int | None, now: datetime) -> str:
+def format_remaining(value: datetime | int | None, now: datetime) -> str:
     """Return how far off a time is: `in 2 h 5 min`, `3 min ago`."""
     if value is None:
         return ""
     at = from_ms(value) if isinstance(value, int) else value
     milliseconds = int((at - now).total_seconds() * 1000)
-    return f"in {span(milliseconds)}" if milliseconds >= 0 else f"{span(milliseconds)} ago"
+    return f"in {format_duration(milliseconds)}" if milliseconds >= 0 else f"{format_duration(milliseconds)} ago"
 
 
 def compact(value: Any) -> str:
@@ -102,7 +102,7 @@ def web_address(value: Any) -> str | None:
         return None
 
 
-def shown_value(value: Any) -> Markup:
+def display_value(value: Any) -> Markup:
     """Return a value as HTML: a link where it is a web address, one line where it is short, a block where it is not."""
     link = web_address(value)
     if link is not None:
@@ -114,14 +114,14 @@ def shown_value(value: Any) -> Markup:
     return Markup("<code>{}</code>").format(text) if text else Markup('<span class="quiet">empty</span>')
 
 
-def covered(value: Any) -> Any:
+def redact(value: Any) -> Any:
     """Return a value with what stands under secret names covered (promise 10)."""
-    return _masking.value(value)
+    return _redactor.value(value)
 
 
-def covered_value(value: Any, name: str) -> str:
+def redact_value(value: Any, name: str) -> str:
     """Return a value on one line, or a mask where its name says that it is a secret."""
-    return compact(_masking.named(name, value)) if value is not None else "nothing"
+    return compact(_redactor.named(name, value)) if value is not None else "nothing"
 
 
 def status_badge(status: str) -> Markup:
@@ -155,14 +155,14 @@ def _environment() -> jinja2.Environment:
     )
     environment.globals["asset"] = address
     for word in (
-        moment,
-        span,
-        until,
+        format_time,
+        format_duration,
+        format_remaining,
         compact,
         pretty,
-        shown_value,
+        display_value,
         status_badge,
-        covered_value,
+        redact_value,
     ):
         environment.filters[word.__name__] = word
     return environment

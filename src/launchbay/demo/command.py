@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColum
 from rich.syntax import Syntax
 from rich.table import Table
 
-from launchbay.demo.processes import EMAIL, DemoFailed, Processes, Running, is_free
+from launchbay.demo.processes import EMAIL, DemoFailed, Processes, RunningDemo, is_free
 
 APPLICATION = "sample-shop"
 ENDS = {"Running", "Failed", "Destroyed"}
@@ -23,10 +23,10 @@ POLL_S = 0.1
 WITHIN_S = 120.0
 
 
-class Show:
+class DemoRun:
     """One walk through the product, as any client of the API would do it."""
 
-    def __init__(self, running: Running, console: Console) -> None:
+    def __init__(self, running: RunningDemo, console: Console) -> None:
         self._running = running
         self._console = console
         self._http = httpx.Client(
@@ -190,7 +190,7 @@ def demo(data_dir: Path, port: int | None, stop: bool) -> None:  # noqa: FBT001 
         running = _running(processes, console, port)
         stop_command = _stop_command(data_dir)
         try:
-            show = Show(running, console)
+            show = DemoRun(running, console)
             show.next_commands(show.run(), stop_command)
         except BaseException:
             text = f"\nLaunchbay goes on in the background, at {running.url}. Stop it with:\n{stop_command}"
@@ -202,9 +202,9 @@ def demo(data_dir: Path, port: int | None, stop: bool) -> None:  # noqa: FBT001 
         raise click.exceptions.Exit(_INTERRUPTED) from None
 
 
-def _running(processes: Processes, console: Console, port: int | None) -> Running:
+def _running(processes: Processes, console: Console, port: int | None) -> RunningDemo:
     """Return the demo that runs already, or start one."""
-    with processes.alone():
+    with processes.lock():
         running = processes.find()
         if running is not None:
             console.print(f"[green]●[/] Launchbay runs already, at [bold]{running.url}[/]")
@@ -227,7 +227,7 @@ def _running(processes: Processes, console: Console, port: int | None) -> Runnin
 def _stop(processes: Processes, data_dir: Path) -> bool:
     if not data_dir.is_dir():
         return False
-    with processes.alone():
+    with processes.lock():
         return processes.stop()
 
 

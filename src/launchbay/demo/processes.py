@@ -27,7 +27,7 @@ _LAUNCHER = "import os, sys; os.write(int(sys.argv[1]), b'%d' % os.getpid()); os
 
 
 @dataclass(frozen=True, slots=True)
-class Background:
+class BackgroundProcess:
     """One process in the background: its pid file, and the file that its output goes to."""
 
     pid_file: Path
@@ -102,7 +102,7 @@ class DemoFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningDemo:
     """Where the two processes answer, and how to sign in."""
 
     url: str
@@ -117,11 +117,11 @@ class Processes:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._notes = directory / "demo.json"
-        self._server = Background(directory / "launchbay.pid", directory / "launchbay.log")
-        self._platform = Background(directory / "platform.pid", directory / "platform.log")
+        self._server = BackgroundProcess(directory / "launchbay.pid", directory / "launchbay.log")
+        self._platform = BackgroundProcess(directory / "platform.pid", directory / "platform.log")
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Keep other demo commands on this directory waiting meanwhile. Raises DemoFailed if it cannot be used."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -134,13 +134,13 @@ class Processes:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def find(self) -> Running | None:
+    def find(self) -> RunningDemo | None:
         """Return the demo that runs here already, or None."""
         if not (self._server.is_running() and self._platform.is_running()):
             return None
         return self._last_run()
 
-    def start(self, port: int) -> Running:
+    def start(self, port: int) -> RunningDemo:
         """Start both processes and return when Launchbay answers. Raises DemoFailed.
 
         Whatever ends this early, an interrupt too, leaves nothing running.
@@ -149,7 +149,7 @@ class Processes:
         self.stop()
         try:
             platform_url = self._start_platform(before)
-            running = Running(
+            running = RunningDemo(
                 self._start_server(port, password := self._password()), platform_url, password, str(self._server.log)
             )
             self._notes.touch(0o600)
@@ -164,13 +164,13 @@ class Processes:
         stopped = [process.stop(STOP_WITHIN_S) for process in (self._server, self._platform)]
         return any(stopped)
 
-    def _last_run(self) -> Running | None:
+    def _last_run(self) -> RunningDemo | None:
         try:
-            return Running(**json.loads(self._notes.read_text("utf-8")))
+            return RunningDemo(**json.loads(self._notes.read_text("utf-8")))
         except (OSError, ValueError, TypeError):
             return None
 
-    def _start_platform(self, before: Running | None) -> str:
+    def _start_platform(self, before: RunningDemo | None) -> str:
         # At the same port as the last time, where that is free: instances of that time know the platform by it.
         port = "0" if before is None else before.platform_url.rpartition(":")[2]
         process = self._platform.start([sys.executable, "-m", "launchbay.demo.platform", port], {})

@@ -89,9 +89,9 @@ class _Entry:
     network: IPv4Network | IPv6Network | None
     host: str
     port: int | None
-    whose: str = ""  # the id of an organization or environment; empty for everybody
+    owner: str = ""  # the id of an organization or environment; empty for everybody
 
-    def fits(self, name: str, address: IPv4Address | IPv6Address, port: int) -> bool:
+    def matches(self, name: str, address: IPv4Address | IPv6Address, port: int) -> bool:
         if self.port is not None and self.port != port:
             return False
         return address in self.network if self.network is not None else self.host == name
@@ -104,9 +104,9 @@ class Allowlist:
     have a list of its own, which only narrows: both must allow what the rules forbid.
     """
 
-    def __init__(self, entries: tuple[_Entry, ...] = (), whose: Collection[str] = (), own: str | None = None) -> None:
+    def __init__(self, entries: tuple[_Entry, ...] = (), owner: Collection[str] = (), own: str | None = None) -> None:
         self._entries = entries
-        self._whose = frozenset(whose)
+        self._owner = frozenset(owner)
         self._own = None if own is None else _own_entries(own)
 
     @classmethod
@@ -121,7 +121,7 @@ class Allowlist:
         except ValueError as error:
             raise CannotStart(f"OUTGOING_ALLOW: {error}") from None
 
-    def within(
+    def for_environment(
         self, organization_id: str, environment_id: str = "", policies: Mapping[str, Any] = NO_POLICIES
     ) -> "Allowlist":
         """Return what counts for connections on behalf of an organization, or of an environment with these policies."""
@@ -132,15 +132,17 @@ class Allowlist:
         """Tell whether an administrator allowed the address, by itself or by the name that led to it."""
         name = normalized_host(host)
         return any(
-            entry.fits(name, address, port) for entry in self._entries if not entry.whose or entry.whose in self._whose
-        ) and (self._own is None or any(entry.fits(name, address, port) for entry in self._own))
+            entry.matches(name, address, port)
+            for entry in self._entries
+            if not entry.owner or entry.owner in self._owner
+        ) and (self._own is None or any(entry.matches(name, address, port) for entry in self._own))
 
 
 def policy_problem(text: str) -> str | None:
     """Return a sentence that says what is wrong with the value of the policy `outgoing.allow`, None for a good one."""
     try:
         for part in text.split(","):
-            if part.strip() and _entry(part.strip()).whose:
+            if part.strip() and _entry(part.strip()).owner:
                 return f"{part.strip()!r} has an @, which only the setting OUTGOING_ALLOW may have."
     except ValueError as error:
         return str(error)
@@ -160,12 +162,12 @@ def normalized_host(host: str) -> str:
     return name if name.isascii() else name.encode("idna").decode("ascii")
 
 
-def checked_address(text: str, host: str, port: int, allowlist: Allowlist) -> str:
+def validate_address(text: str, host: str, port: int, allowlist: Allowlist) -> str:
     """Return the address to dial: `text`, as it was resolved from `host`, in its plainest form.
 
     Raises `AddressRefused` when the rules forbid it and no administrator allowed it.
     """
-    address = plain_address(text)
+    address = unmapped_address(text)
     reason = forbidden_reason(address)
     if reason is None or allowlist.allows(host, address, port):
         return str(address)
@@ -173,7 +175,7 @@ def checked_address(text: str, host: str, port: int, allowlist: Allowlist) -> st
     raise AddressRefused(f"The address {address}{origin} is refused: it is {reason}.", _REMEDY)
 
 
-def plain_address(text: str) -> IPv4Address | IPv6Address:
+def unmapped_address(text: str) -> IPv4Address | IPv6Address:
     """Return the address without a zone; an IPv4-mapped one as IPv4, which is what the kernel dials."""
     address = ip_address(text)
     if isinstance(address, IPv4Address):

@@ -9,22 +9,22 @@ from pathlib import Path
 import httpx
 
 from launchbay import limits
-from launchbay.egress.http import OutgoingHttp, shown_url
-from launchbay.errors import ActionFailed, OutgoingFailed
+from launchbay.egress.http import EgressClient, redacted_url
+from launchbay.errors import ActionFailed, EgressFailed
 
 
-async def fetched(outgoing: OutgoingHttp, url: str, *, accept: str = "*/*") -> bytes:
+async def download(egress: EgressClient, url: str, *, accept: str = "*/*") -> bytes:
     """Return what is at the URL. Raises ActionFailed."""
     try:
-        answer = await outgoing.request(
+        answer = await egress.request(
             "GET",
             url,
             headers={"Accept": accept},
             timeout_s=limits.ARCHIVE_FETCH_S,
             max_bytes=limits.ARCHIVE_BYTES,
         )
-    except OutgoingFailed as error:
-        raise ActionFailed(*error.sentences, retryable=error.retryable) from error
+    except EgressFailed as error:
+        raise ActionFailed(*error.messages, retryable=error.retryable) from error
     if answer.status != 200:
         raise ActionFailed(
             f"{answer.url} answered {answer.status}; expected 200 with the file.", retryable=answer.status >= 500
@@ -32,16 +32,16 @@ async def fetched(outgoing: OutgoingHttp, url: str, *, accept: str = "*/*") -> b
     return answer.body
 
 
-async def unpack_fetched(outgoing: OutgoingHttp, url: str, directory: Path) -> Path:
+async def download_and_unpack(egress: EgressClient, url: str, directory: Path) -> Path:
     """Fetch an archive and unpack it; return the directory that its files are below.
 
     That is the one top directory of an archive that has nothing beside it. Raises ActionFailed.
     """
-    archive = await fetched(outgoing, url)
+    archive = await download(egress, url)
     try:
         return await asyncio.to_thread(unpack, archive, directory)
     except ValueError as error:
-        where = shown_url(httpx.URL(url))
+        where = redacted_url(httpx.URL(url))
         raise ActionFailed(f"The archive of {where} is refused: {error}.", retryable=False) from error
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 
 from launchbay import limits
-from launchbay.egress.addresses import NO_POLICIES, Allowlist, checked_address
-from launchbay.egress.transport import CheckedTransport, Resolver, SystemResolver, judged_by
-from launchbay.errors import OutgoingFailed
+from launchbay.egress.addresses import NO_POLICIES, Allowlist, validate_address
+from launchbay.egress.transport import CheckedTransport, Resolver, SystemResolver, using_allowlist
+from launchbay.errors import EgressFailed
 
 _PLAIN = frozenset(("", "identity"))
 # What a compressed body that cannot be compressed may be longer than its contents.
@@ -35,7 +35,7 @@ class BoundedBody:
         self._body = bytearray()
         self._encoding = headers.get("content-encoding", "").strip().lower()
         if self._encoding not in _PLAIN | _GZIP | {"deflate"}:
-            raise OutgoingFailed(f"{where} answered in the unknown encoding {self._encoding[:40]!r}.", retryable=False)
+            raise EgressFailed(f"{where} answered in the unknown encoding {self._encoding[:40]!r}.", retryable=False)
         self._inflater: zlib._Decompress | None = None
         self._arrived = 0
         length = headers.get("content-length", "")
@@ -53,12 +53,12 @@ class BoundedBody:
         try:
             self._inflate(part)
         except zlib.error as error:
-            raise OutgoingFailed(f"{self._where} answered with a damaged {self._encoding} body: {error}.") from error
+            raise EgressFailed(f"{self._where} answered with a damaged {self._encoding} body: {error}.") from error
 
     def finish(self) -> bytes:
         """Return the whole body."""
         if self._inflater is not None and not self._inflater.eof and self._body:
-            raise OutgoingFailed(f"{self._where} answered with a {self._encoding} body that ends too early.")
+            raise EgressFailed(f"{self._where} answered with a {self._encoding} body that ends too early.")
         return bytes(self._body)
 
     def _inflate(self, part: bytes) -> None:
@@ -78,8 +78,8 @@ class BoundedBody:
         if len(self._body) > self._max_bytes:
             raise self._too_long()
 
-    def _too_long(self) -> OutgoingFailed:
-        return OutgoingFailed(f"{self._where} answered with more than {self._max_bytes} bytes.", retryable=False)
+    def _too_long(self) -> EgressFailed:
+        return EgressFailed(f"{self._where} answered with more than {self._max_bytes} bytes.", retryable=False)
 
 
 def _gzip_decoder() -> "zlib._Decompress":
@@ -109,7 +109,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class OutgoingAnswer:
+class EgressResponse:
     """A whole answer. Header names are lower case; `body` is decoded from its content encoding."""
 
     status: int
@@ -118,7 +118,7 @@ class OutgoingAnswer:
     url: str  # of the last redirect; without query and credentials, fit to be shown
 
 
-class OutgoingHttp:
+class EgressClient:
     """Sends requests to http and https addresses that the rules allow (quality.md §3, "Bounds that evidence forces").
 
     It keeps no cookies and no connections, reads no proxy and no password file from the environment.
@@ -135,21 +135,21 @@ class OutgoingHttp:
         self._resolver = resolver
         self.transport = CheckedTransport(self.allowlist, resolver=resolver, ssl_context=ssl_context)
 
-    def within(
+    def for_environment(
         self, organization_id: str, environment_id: str = "", policies: Mapping[str, Any] = NO_POLICIES
-    ) -> "OutgoingHttp":
+    ) -> "EgressClient":
         """Return the same client, sending on behalf of an organization, or of an environment with these policies."""
         client = copy.copy(self)
-        client.allowlist = self.allowlist.within(organization_id, environment_id, policies)
+        client.allowlist = self.allowlist.for_environment(organization_id, environment_id, policies)
         return client
 
-    def trusting(self, ssl_context: ssl.SSLContext) -> "OutgoingHttp":
+    def with_ssl_context(self, ssl_context: ssl.SSLContext) -> "EgressClient":
         """Return the same client with other authorities to trust, or a certificate of its own; close it after use."""
         client = copy.copy(self)
         client.transport = CheckedTransport(self.allowlist, resolver=self._resolver, ssl_context=ssl_context)
         return client
 
-    async def checked_address(self, url: str) -> str:
+    async def validate_url(self, url: str) -> str:
         """Return an address of a URL's host that the rules allow, for a program that dials it in its own way.
 
         Raises `OutgoingFailed`, and `AddressRefused` when the rules forbid one of the host's addresses.
@@ -159,10 +159,10 @@ class OutgoingHttp:
         try:
             found = await (self._resolver or SystemResolver()).resolve(target.host, port)
         except (OSError, UnicodeError) as error:
-            raise OutgoingFailed(f"The name {target.host} has no address ({error}).") from error
-        checked = [checked_address(address, target.host, port, self.allowlist) for address in found]
+            raise EgressFailed(f"The name {target.host} has no address ({error}).") from error
+        checked = [validate_address(address, target.host, port, self.allowlist) for address in found]
         if not checked:
-            raise OutgoingFailed(f"The name {target.host} has no address.")
+            raise EgressFailed(f"The name {target.host} has no address.")
         return checked[0]
 
     async def request(
@@ -172,9 +172,9 @@ class OutgoingHttp:
         *,
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
-        timeout_s: float = limits.OUTGOING_TIMEOUT_S,
-        max_bytes: int = limits.OUTGOING_BODY_BYTES,
-    ) -> OutgoingAnswer:
+        timeout_s: float = limits.EGRESS_TIMEOUT_S,
+        max_bytes: int = limits.EGRESS_BODY_BYTES,
+    ) -> EgressResponse:
         """Send a request, follow its redirects, and return the answer, whatever its status.
 
         `timeout_s` bounds everything together, `max_bytes` the decoded body. Credentials in the URL become Basic
@@ -186,43 +186,43 @@ class OutgoingHttp:
             async with asyncio.timeout(timeout_s):
                 return await self._follow(request, body, max_bytes)
         except TimeoutError:
-            raise OutgoingFailed(
-                f"{shown_url(request.url)} gave no whole answer within {timeout_s:g} seconds."
+            raise EgressFailed(
+                f"{redacted_url(request.url)} gave no whole answer within {timeout_s:g} seconds."
             ) from None
 
     async def aclose(self) -> None:
         """Close what is open."""
         await self.transport.aclose()
 
-    async def _follow(self, request: httpx.Request, body: bytes, max_bytes: int) -> OutgoingAnswer:
-        first = shown_url(request.url)
-        for _hop in range(limits.OUTGOING_REDIRECTS + 1):
+    async def _follow(self, request: httpx.Request, body: bytes, max_bytes: int) -> EgressResponse:
+        first = redacted_url(request.url)
+        for _hop in range(limits.EGRESS_REDIRECTS + 1):
             answer = await self._exchange(request, max_bytes)
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS or not location:
                 return answer
             request, body = _redirected(request, body, answer.status, location)
-        raise OutgoingFailed(f"{first} redirects more than {limits.OUTGOING_REDIRECTS} times.", retryable=False)
+        raise EgressFailed(f"{first} redirects more than {limits.EGRESS_REDIRECTS} times.", retryable=False)
 
-    async def _exchange(self, request: httpx.Request, max_bytes: int) -> OutgoingAnswer:
-        where = shown_url(request.url)
+    async def _exchange(self, request: httpx.Request, max_bytes: int) -> EgressResponse:
+        where = redacted_url(request.url)
         try:
-            with judged_by(self.allowlist):
+            with using_allowlist(self.allowlist):
                 response = await self.transport.handle_async_request(request)
             try:
                 reader = BoundedBody(where, response.headers, max_bytes)
                 async for part in response.aiter_raw():
                     reader.feed(part)
-                return OutgoingAnswer(response.status_code, dict(response.headers), reader.finish(), where)
+                return EgressResponse(response.status_code, dict(response.headers), reader.finish(), where)
             finally:
                 await response.aclose()
         except (httpx.LocalProtocolError, httpx.UnsupportedProtocol) as error:
-            raise OutgoingFailed(f"The request to {where} cannot be sent: {error}.", retryable=False) from error
+            raise EgressFailed(f"The request to {where} cannot be sent: {error}.", retryable=False) from error
         except httpx.TransportError as error:
-            raise OutgoingFailed(f"{where} cannot be reached: {_described(error)}.") from error
+            raise EgressFailed(f"{where} cannot be reached: {_described(error)}.") from error
 
 
-def shown_url(url: httpx.URL) -> str:
+def redacted_url(url: httpx.URL) -> str:
     """Return the URL without credentials, query and fragment, which may hold secrets."""
     return str(url.copy_with(userinfo=b"", query=None, fragment=None))
 
@@ -234,14 +234,14 @@ def basic_authorization(username: str, password: str) -> str:
 
 def _request(method: str, url: str, headers: Mapping[str, str], body: bytes) -> httpx.Request:
     if not _METHOD.fullmatch(method) or method in ("CONNECT", "TRACE"):
-        raise OutgoingFailed(f"{method[:40]!r} is no HTTP method that can be sent.", retryable=False)
+        raise EgressFailed(f"{method[:40]!r} is no HTTP method that can be sent.", retryable=False)
     target = _url(url)
     checked = httpx.Headers({"accept": "*/*", "user-agent": "launchbay"})
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise OutgoingFailed(f"The header {name[:80]!r} has characters that no header may have.", retryable=False)
+            raise EgressFailed(f"The header {name[:80]!r} has characters that no header may have.", retryable=False)
         if name.lower() in _RESERVED_HEADERS:
-            raise OutgoingFailed(f"The header {name!r} is written by the server itself; leave it out.", retryable=False)
+            raise EgressFailed(f"The header {name!r} is written by the server itself; leave it out.", retryable=False)
         checked.update({name.encode(): value.strip().encode()})
     if target.userinfo and "authorization" not in checked:
         checked["authorization"] = basic_authorization(target.username, target.password)
@@ -259,32 +259,30 @@ def _built(method: str, url: httpx.URL, headers: httpx.Headers, body: bytes) -> 
         headers=sent,
         content=content,
         # The whole exchange has one time limit outside; only the dialling of one address has its own.
-        extensions={"timeout": {"connect": limits.OUTGOING_CONNECT_S}},
+        extensions={"timeout": {"connect": limits.EGRESS_CONNECT_S}},
     )
 
 
 def _url(text: str) -> httpx.URL:
     """Read a URL. Raises `OutgoingFailed` without repeating what may hold a password."""
-    if len(text) > limits.OUTGOING_URL_CHARS:
-        raise OutgoingFailed(f"The URL is longer than {limits.OUTGOING_URL_CHARS} characters.", retryable=False)
+    if len(text) > limits.EGRESS_URL_CHARS:
+        raise EgressFailed(f"The URL is longer than {limits.EGRESS_URL_CHARS} characters.", retryable=False)
     try:
         url = httpx.URL(text.strip())
     except (httpx.InvalidURL, ValueError):
-        raise OutgoingFailed("The URL cannot be read; expected https://host:port/path.", retryable=False) from None
+        raise EgressFailed("The URL cannot be read; expected https://host:port/path.", retryable=False) from None
     if url.scheme not in _DEFAULT_PORTS or not url.host:
-        raise OutgoingFailed("The URL must start with http:// or https:// and name a host.", retryable=False)
+        raise EgressFailed("The URL must start with http:// or https:// and name a host.", retryable=False)
     return url
 
 
 def _redirected(request: httpx.Request, body: bytes, status: int, location: str) -> tuple[httpx.Request, bytes]:
     """Return the request for the place that a redirect names, with only what may go there."""
-    where = shown_url(request.url)
+    where = redacted_url(request.url)
     try:
         target = _url(str(request.url.join(location)))
-    except (OutgoingFailed, httpx.InvalidURL, ValueError) as error:
-        raise OutgoingFailed(
-            f"{where} redirects to a place that cannot be followed: {error}", retryable=False
-        ) from error
+    except (EgressFailed, httpx.InvalidURL, ValueError) as error:
+        raise EgressFailed(f"{where} redirects to a place that cannot be followed: {error}", retryable=False) from error
     method, headers = request.method, httpx.Headers(request.headers)
     if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
         method, body = "GET", b""
@@ -293,8 +291,8 @@ def _redirected(request: httpx.Request, body: bytes, status: int, location: str)
     headers.pop("content-length", None)
     if not _keeps_credentials(request.url, target):
         if body:
-            raise OutgoingFailed(
-                f"{where} redirects the request's body to another origin, {shown_url(target)}.",
+            raise EgressFailed(
+                f"{where} redirects the request's body to another origin, {redacted_url(target)}.",
                 "Send the request there directly if it may have the body.",
                 retryable=False,
             )

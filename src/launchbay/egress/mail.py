@@ -15,13 +15,13 @@ from email.utils import format_datetime, parseaddr
 
 from launchbay import limits
 from launchbay.clock import Clock
-from launchbay.errors import OutgoingFailed
+from launchbay.errors import EgressFailed
 
 SECURITIES = ("tls", "starttls", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class Email:
     """What is to be sent. `message_id` stays the same for every attempt, so that receivers can drop doubles."""
 
     message_id: str
@@ -49,63 +49,63 @@ class MailServer:
         """The domain that message ids are made in."""
         return parseaddr(self.sender)[1].rpartition("@")[2]
 
-    async def send(self, letter: Letter, clock: Clock) -> Mapping[str, str]:
+    async def send(self, email: Email, clock: Clock) -> Mapping[str, str]:
         """Send a letter and return which receivers were refused and why; at least one was taken.
 
         Raises OutgoingFailed, not retryable where the server refuses for good or the letter cannot be written.
         """
-        message = self._message(letter, clock)
-        receivers = list(dict.fromkeys((*letter.to, *letter.cc)))
+        message = self._message(email, clock)
+        receivers = list(dict.fromkeys((*email.to, *email.cc)))
         try:
             return await asyncio.to_thread(self._send, message, receivers)
         except smtplib.SMTPRecipientsRefused as error:
-            raise OutgoingFailed(
-                f"The mail server refused every receiver: {_told(_refused(error.recipients))}",
+            raise EgressFailed(
+                f"The mail server refused every receiver: {_describe_refusals(_refused(error.recipients))}",
                 retryable=any(code < 500 for code, _ in error.recipients.values()),
             ) from error
         except smtplib.SMTPAuthenticationError as error:
-            raise OutgoingFailed(
+            raise EgressFailed(
                 f"The mail server {self.host} refused the sign-in ({error.smtp_code}).",
                 "The operator sets LAUNCHBAY_SMTP_USER and LAUNCHBAY_SMTP_PASSWORD.",
                 retryable=False,
             ) from error
         except smtplib.SMTPResponseException as error:
             text = _text(error.smtp_error)
-            raise OutgoingFailed(
+            raise EgressFailed(
                 f"The mail server {self.host} refused the letter: {error.smtp_code} {text}",
                 retryable=error.smtp_code < 500,
             ) from error
         except smtplib.SMTPNotSupportedError as error:
-            raise OutgoingFailed(
+            raise EgressFailed(
                 f"The mail server {self.host} cannot do what the letter needs: {error}",
                 "The operator checks LAUNCHBAY_SMTP_SECURITY and LAUNCHBAY_SMTP_USER.",
                 retryable=False,
             ) from error
         except ssl.SSLError as error:
-            raise OutgoingFailed(
+            raise EgressFailed(
                 f"The mail server {self.host} cannot be trusted: {error}.",
                 "The operator checks LAUNCHBAY_SMTP_SECURITY and LAUNCHBAY_SMTP_CA_FILE.",
                 retryable=False,
             ) from error
         except (OSError, smtplib.SMTPException) as error:
-            raise OutgoingFailed(f"The mail server {self.host}:{self.port} cannot be reached: {error}.") from error
+            raise EgressFailed(f"The mail server {self.host}:{self.port} cannot be reached: {error}.") from error
 
-    def _message(self, letter: Letter, clock: Clock) -> EmailMessage:
+    def _message(self, email: Email, clock: Clock) -> EmailMessage:
         message = EmailMessage()
         try:
             message["From"] = self.sender
-            message["To"] = ", ".join(letter.to)
-            if letter.cc:
-                message["Cc"] = ", ".join(letter.cc)
-            message["Subject"] = letter.subject
+            message["To"] = ", ".join(email.to)
+            if email.cc:
+                message["Cc"] = ", ".join(email.cc)
+            message["Subject"] = email.subject
             message["Date"] = format_datetime(clock.now())
-            message["Message-ID"] = letter.message_id
+            message["Message-ID"] = email.message_id
             message["Auto-Submitted"] = "auto-generated"
-            message.set_content(letter.text)
-            if letter.html is not None:
-                message.add_alternative(letter.html, subtype="html")
+            message.set_content(email.text)
+            if email.html is not None:
+                message.add_alternative(email.html, subtype="html")
         except (ValueError, HeaderParseError, UnicodeError) as error:
-            raise OutgoingFailed(f"The letter cannot be written: {error}.", retryable=False) from error
+            raise EgressFailed(f"The letter cannot be written: {error}.", retryable=False) from error
         return message
 
     def _send(self, message: EmailMessage, receivers: Sequence[str]) -> Mapping[str, str]:
@@ -125,7 +125,7 @@ class MailServer:
             return _refused(connection.send_message(message, from_addr=sender, to_addrs=list(receivers)))
 
 
-def checked_address(text: str) -> str:
+def validate_address(text: str) -> str:
     """Return an e-mail address, alone and without a name. Raises ValueError for anything else."""
     text = text.strip()
     if len(text) > limits.EMAIL_CHARS or not text.isprintable() or any(each in text for each in ' ",;<>()[]\\'):
@@ -143,7 +143,7 @@ def _refused(answers: Mapping[str, tuple[int, bytes]]) -> dict[str, str]:
     return {receiver: f"{code} {_text(told)}" for receiver, (code, told) in answers.items()}
 
 
-def _told(refused: Mapping[str, str]) -> str:
+def _describe_refusals(refused: Mapping[str, str]) -> str:
     return "; ".join(f"{receiver}: {why}" for receiver, why in refused.items()) + "."
 
 

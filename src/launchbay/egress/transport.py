@@ -17,7 +17,7 @@ import httpcore
 import httpx
 
 from launchbay import limits
-from launchbay.egress.addresses import Allowlist, checked_address
+from launchbay.egress.addresses import Allowlist, validate_address
 
 
 class Resolver(Protocol):
@@ -42,7 +42,7 @@ _rules: ContextVar[Allowlist | None] = ContextVar("rules of an outgoing request"
 
 
 @contextlib.contextmanager
-def judged_by(allowlist: Allowlist | None) -> Iterator[None]:
+def using_allowlist(allowlist: Allowlist | None) -> Iterator[None]:
     """Let another allow-list count for the requests inside of the block."""
     token = _rules.set(allowlist)
     try:
@@ -73,9 +73,9 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         except (OSError, UnicodeError) as error:
             raise httpcore.ConnectError(f"the name {host} has no address ({error})") from error
         allowlist = _rules.get() or self._allowlist
-        checked = [checked_address(address, host, port, allowlist) for address in addresses]
+        checked = [validate_address(address, host, port, allowlist) for address in addresses]
         failure: Exception = httpcore.ConnectError(f"the name {host} has no address")
-        for address in checked[: limits.OUTGOING_ADDRESSES]:
+        for address in checked[: limits.EGRESS_ADDRESSES]:
             try:
                 return await self._dialler.connect_tcp(address, port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
@@ -91,7 +91,7 @@ class CheckedTransport(httpx.AsyncBaseTransport):
     ) -> None:
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=ssl_context or trusted_ssl_context(),
-            max_connections=limits.OUTGOING_CONNECTIONS,
+            max_connections=limits.EGRESS_CONNECTIONS,
             max_keepalive_connections=0,
             network_backend=CheckedBackend(allowlist, resolver or SystemResolver()),
         )
@@ -113,7 +113,7 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         if not isinstance(answer.stream, AsyncIterable):
             raise TypeError("The answer's body cannot be read asynchronously.")
         return httpx.Response(
-            answer.status, headers=answer.headers, stream=_AnswerStream(answer.stream, request), request=request
+            answer.status, headers=answer.headers, stream=_ResponseStream(answer.stream, request), request=request
         )
 
     async def aclose(self) -> None:
@@ -121,7 +121,7 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         await self._pool.aclose()
 
 
-class _AnswerStream(httpx.AsyncByteStream):
+class _ResponseStream(httpx.AsyncByteStream):
     """The body of an answer as it arrives."""
 
     def __init__(self, stream: AsyncIterable[bytes], request: httpx.Request) -> None:

@@ -11,16 +11,16 @@ from typing import NamedTuple
 from launchbay import limits
 from launchbay.auth.permissions import permission_named
 from launchbay.clock import Clock
-from launchbay.engine.journal import patiently, storable
+from launchbay.engine.journal import postgres_text, retry_while_unavailable
 from launchbay.errors import ActionFailed, Fenced
 from launchbay.ids import new_id
-from launchbay.model.job import Answer, ApprovalStatus, Question, Verdict, who_sentence
+from launchbay.model.job import Answer, ApprovalStatus, Question, Verdict, approver_message
 from launchbay.runtime.contract import JobRun
-from launchbay.runtime.slot import lent_slot
+from launchbay.runtime.slot import slot_released
 from launchbay.store import approvals as store
 from launchbay.store.database import Database
 
-LOOK_S = 1.0
+POLL_S = 1.0
 
 
 class _Who(NamedTuple):
@@ -42,23 +42,23 @@ class PendingApprovals:
 
         Raises ActionFailed where nobody can be asked, and Fenced when another worker holds the job.
         """
-        who = await patiently(partial(self._who, job, question))
-        approval_id = await patiently(partial(self._ask, job, path, question, who))
-        sentence = who_sentence(permission=who.permission, role=who.role)
+        who = await retry_while_unavailable(partial(self._who, job, question))
+        approval_id = await retry_while_unavailable(partial(self._ask, job, path, question, who))
+        sentence = approver_message(permission=who.permission, role=who.role)
         job.journal.log(path, "info", f"Waits for approval by {sentence}: {question.text}")
-        with lent_slot():
+        with slot_released():
             await self._decided(approval_id)
-        return await patiently(partial(self._verdict, approval_id))
+        return await retry_while_unavailable(partial(self._verdict, approval_id))
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """See which of the approvals that somebody waits for here have been decided, and end those that are overdue."""
         if not self._waiting:
             return
         ids = list(self._waiting)
         async with self._database.connection() as connection:
-            for row in await store.due(connection, approval_ids=ids, now=self._clock.now()):
+            for row in await store.list_due(connection, approval_ids=ids, now=self._clock.now()):
                 await self._expire(row.id, row.instance_id)
-            for decided in await store.decided(connection, approval_ids=ids):
+            for decided in await store.list_decided(connection, approval_ids=ids):
                 if decided.id in self._waiting:
                     self._waiting[decided.id].set()
 
@@ -76,7 +76,7 @@ class PendingApprovals:
         if permission is not None:
             return _Who(permission=permission.value)
         async with self._database.connection() as connection:
-            role_id = await store.role_named(connection, organization_id=job.organization_id, name=question.who)
+            role_id = await store.get_role_by_name(connection, organization_id=job.organization_id, name=question.who)
         if role_id is None:
             raise ActionFailed(
                 f"The parameter 'who' is wrong: {question.who[:80]!r} is neither a permission nor a role of the"
@@ -92,14 +92,14 @@ class PendingApprovals:
                 raise ActionFailed(
                     f"The organization has {pending} approvals that wait already, which is the most; answer some."
                 )
-            approval_id = await store.ask(
+            approval_id = await store.insert(
                 connection,
                 approval_id=new_id(),
                 organization_id=job.organization_id,
                 job_id=job.job_id,
                 fence=job.fence,
                 step=path,
-                text=storable(job.secrets.covered(question.text), limits.APPROVAL_TEXT_CHARS),
+                text=postgres_text(job.secrets.redact(question.text), limits.APPROVAL_TEXT_CHARS),
                 permission=who.permission,
                 role_id=who.role_id,
                 needed=question.needed,
@@ -119,7 +119,7 @@ class PendingApprovals:
 
     async def _verdict(self, approval_id: str) -> Verdict:
         async with self._database.connection() as connection:
-            rows = await store.answers(connection, approval_id=approval_id)
-            [decided] = await store.decided(connection, approval_ids=[approval_id])
+            rows = await store.list_answers(connection, approval_id=approval_id)
+            [decided] = await store.list_decided(connection, approval_ids=[approval_id])
         answers = tuple(Answer(row.email, row.approves, row.comment, row.at) for row in rows)
         return Verdict(ApprovalStatus(decided.status), answers)

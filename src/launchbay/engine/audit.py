@@ -14,16 +14,16 @@ from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import to_ms
 from launchbay.runtime.contract import JobRun
 from launchbay.store.database import Connection
-from launchbay.store.jobs import DroppedRow
+from launchbay.store.jobs import DeletedInstanceRow
 from launchbay.store.schedules import DueRow
 from launchbay.store.webhooks import DisabledRow
 
 ENGINE = "engine"
 # By the kind of what fell due.
-_DUTIES = {"workflow": "schedules", "cron": "cron", "trigger": "triggers", "expiry": "expiry"}
+_TASKS = {"workflow": "schedules", "cron": "cron", "trigger": "triggers", "expiry": "expiry"}
 
 
-class Recording:
+class EngineAudit:
     """Writes the entries of what the duties of the engine change."""
 
     def __init__(self, secret_key: SecretKey) -> None:
@@ -35,7 +35,7 @@ class Recording:
         """Write down that what fell due on an instance has become a job."""
         await self._audit.record(
             connection,
-            _actor(_DUTIES[due.kind]),
+            _actor(_TASKS[due.kind]),
             "run_workflow",
             str(permissions.workflow(application_id, due.instance_id, due.workflow)),
             organization_id=organization_id,
@@ -73,7 +73,7 @@ class Recording:
             after={"enabled": False, "reason": reason},
         )
 
-    async def dropped(self, connection: Connection, instance: DroppedRow) -> None:
+    async def dropped(self, connection: Connection, instance: DeletedInstanceRow) -> None:
         """Write down that a destroyed instance, whose time is over, was deleted with its records."""
         await self._audit.record(
             connection,
@@ -85,5 +85,5 @@ class Recording:
         )
 
 
-def _actor(duty: str) -> Actor:
-    return Actor(ENGINE, f"{ENGINE}/{duty}", duty, "", Method.ENGINE)
+def _actor(task: str) -> Actor:
+    return Actor(ENGINE, f"{ENGINE}/{task}", task, "", Method.ENGINE)

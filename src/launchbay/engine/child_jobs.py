@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.engine.journal import patiently
+from launchbay.engine.journal import retry_while_unavailable
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import BadRequest, Fenced, WorkflowFailed
 from launchbay.manifest.bindings import required_needs
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.v1 import outer_names
-from launchbay.model.instance import InstanceStatus, Link, LinkKind, move
+from launchbay.model.instance import InstanceStatus, Link, LinkKind, transition
 from launchbay.model.job import JobStatus, Plan
 from launchbay.planning import (
     DESTROY,
@@ -34,15 +34,15 @@ from launchbay.planning import (
     plan_call,
 )
 from launchbay.runtime.contract import JobRun, LinkedInstance
-from launchbay.runtime.slot import rest
+from launchbay.runtime.slot import interruptible_sleep
 from launchbay.store import jobs
 from launchbay.store import jobs as store
 from launchbay.store.database import Database
-from launchbay.store.jobs import InnerJobsOutcomeRow, TargetRow
+from launchbay.store.jobs import ChildOutcomeRow, TargetRow
 
 BUSY_FIRST_S = 0.05
 BUSY_LONGEST_S = 1.0
-HELP_AFTER_S = 2.0  # without a worker for the job that keeps the other instance busy
+STALLED_AFTER_S = 2.0  # without a worker for the job that keeps the other instance busy
 ORPHAN_S = 30.0  # after which another worker may have died over it
 TOO_LONG = "The call took longer than its caller waits."
 ORPHANED = "The job that ran this one has ended without it."
@@ -50,7 +50,7 @@ ORPHANED = "The job that ran this one has ended without it."
 RunJob = Callable[[str], Coroutine[Any, Any, None]]
 
 
-class InnerJobs:
+class ChildJobs:
     """Implements `runtime.run.OtherInstances`. `run_job` runs one job here and now (`Runner.run_job`).
 
     Commands on services of the environment, which are no instances, go to `services`.
@@ -66,52 +66,54 @@ class InnerJobs:
         self._awaited: set[str] = set()  # jobs that somebody in this process waits for
         self._orphans: dict[str, float] = {}  # when they were first seen
 
-    async def look(self, link: Link) -> LinkedInstance:
+    async def get(self, link: Link) -> LinkedInstance:
         """Return the linked instance as it is now. Raises WorkflowFailed when it is gone."""
-        target = await patiently(partial(self._target, link.instance_id))
+        target = await retry_while_unavailable(partial(self._target, link.instance_id))
         return LinkedInstance(target.name, target.status, msgspec.json.decode(target.return_values))
 
-    async def feed(self, link: Link, signals: Mapping[str, Any]) -> None:
+    async def push_signals(self, link: Link, signals: Mapping[str, Any]) -> None:
         """Give signals to the needs of the linked instance's application, for its next job to see."""
-        await patiently(partial(self._feed, link.instance_id, msgspec.json.encode(signals).decode()))
+        await retry_while_unavailable(
+            partial(self._push_signals, link.instance_id, msgspec.json.encode(signals).decode())
+        )
 
-    async def is_to_reconfigure(self, outer: JobRun, link: Link, path: str, *, is_up: bool) -> bool:
+    async def needs_reconfiguration(self, parent: JobRun, link: Link, path: str, *, is_up: bool) -> bool:
         """Tell whether a reconfiguration there, at this place of the outer job's plan, is what the instance needs.
 
         That is so when it has a new configuration that no job has brought it to yet, and, in a reconfiguration, when it
         failed. What the outer job has begun before a crash is gone on with, however the instance looks by now.
         """
-        if await self._has_begun(outer, path):
+        if await self._has_begun(parent, path):
             return True
-        target = await patiently(partial(self._target, link.instance_id))
+        target = await retry_while_unavailable(partial(self._target, link.instance_id))
         launch_path = path.removesuffix(RECONFIGURE) + LAUNCH
-        if target.status == InstanceStatus.REQUESTED or await self._has_begun(outer, launch_path):
+        if target.status == InstanceStatus.REQUESTED or await self._has_begun(parent, launch_path):
             return False
-        is_second_chance = outer.plan.kind == "reconfigure" and (not is_up or target.status == InstanceStatus.FAILED)
+        is_second_chance = parent.plan.kind == "reconfigure" and (not is_up or target.status == InstanceStatus.FAILED)
         return target.is_to_reconfigure or is_second_chance
 
-    async def left_behind(self, outer: JobRun) -> list[Link]:
+    async def orphaned_instances(self, parent: JobRun) -> list[Link]:
         """Return own instances that no component leads to any more, and that should have been destroyed."""
-        return await patiently(partial(self._left_behind, outer.instance_id))
+        return await retry_while_unavailable(partial(self._orphaned_instances, parent.instance_id))
 
-    async def offers(self, link: Link) -> frozenset[str]:
+    async def offered_pins(self, link: Link) -> frozenset[str]:
         """Return the keys of the pins of the linked instance's application. Raises WorkflowFailed when it is gone."""
-        manifest = await patiently(partial(self._manifest, link.instance_id))
+        manifest = await retry_while_unavailable(partial(self._manifest, link.instance_id))
         return outer_names(manifest)
 
-    async def requires(self, link: Link) -> frozenset[str]:
+    async def required_signals(self, link: Link) -> frozenset[str]:
         """Return the needs for signals without which the linked instance is not to be launched."""
-        return required_needs(await patiently(partial(self._manifest, link.instance_id)))
+        return required_needs(await retry_while_unavailable(partial(self._manifest, link.instance_id)))
 
     async def run(
         self,
-        outer: JobRun,
+        parent: JobRun,
         link: Link,
         workflow: str,
         arguments: Mapping[str, Any],
         path: str,
         *,
-        is_over: bool = False,
+        is_replay: bool = False,
     ) -> Mapping[str, Any]:
         """Run a workflow on the linked instance and return its results by name.
 
@@ -120,60 +122,60 @@ class InnerJobs:
         other instance.
         """
         if not link.is_instance:
-            return await self._services.run(outer, link, workflow, arguments, path, is_over=is_over)
-        job_id = inner_job_id(outer.job_id, path)
-        before = await patiently(partial(self._before, outer, path)) if outer.plan.resumes else []
+            return await self._services.run(parent, link, workflow, arguments, path, is_replay=is_replay)
+        job_id = child_job_id(parent.job_id, path)
+        before = await retry_while_unavailable(partial(self._before, parent, path)) if parent.plan.resumes else []
         for done in before:
             if done.status == JobStatus.SUCCEEDED:
-                return _results(done, outer)
+                return _results(done, parent)
         resumes = [failed.id for failed in before]
-        begin = partial(self._begin, outer, link, workflow, arguments, job_id, resumes)
-        waiting = _Waiting(workflow)
+        begin = partial(self._begin, parent, link, workflow, arguments, job_id, resumes)
+        waiting = _BusyBackoff(workflow)
         while True:
-            outcome = await patiently(partial(self._outcome, job_id))
+            outcome = await retry_while_unavailable(partial(self._outcome, job_id))
             if outcome is None:
-                if is_over:
+                if is_replay:
                     raise WorkflowFailed(f"the call of {workflow!r} was broken off before it began.")
                 try:
-                    begun = await patiently(begin)
-                except _GoneAlready:
+                    begun = await retry_while_unavailable(begin)
+                except _AlreadyDestroyed:
                     return {}  # a destroy that is run again finds some of the submodules destroyed
                 if not begun:
                     await waiting.pause()
-                    await self._lend_a_hand(link.instance_id)
+                    await self._run_stalled_job(link.instance_id)
             elif outcome.status == JobStatus.EXECUTING:
-                if is_over:
-                    await patiently(partial(self._cancel, job_id))
-                await self._go_on(outer, job_id)
+                if is_replay:
+                    await retry_while_unavailable(partial(self._cancel, job_id))
+                await self._resume(parent, job_id)
             elif outcome.status == JobStatus.SUCCEEDED:
-                return _results(outcome, outer)
+                return _results(outcome, parent)
             else:
                 raise WorkflowFailed(outcome.error_message or f"the call of {workflow!r} failed.")
 
-    async def give_up(self, outer: JobRun) -> None:
+    async def cancel_abandoned(self, parent: JobRun) -> None:
         """Cancel the jobs that the outer one began and waits for no more, and bring them to their ends.
 
         Nobody else runs them, and their instances would stay busy for as long as the outer job lasts.
         """
         async with self._database.connection() as connection:
-            begun = await store.under_way(connection, parent_job_id=outer.job_id)
+            begun = await store.list_running_children(connection, parent_job_id=parent.job_id)
         for each in begun:
             if each.id not in self._awaited:
-                await patiently(partial(self._cancel, each.id))
-                await self._go_on(outer, each.id)
+                await retry_while_unavailable(partial(self._cancel, each.id))
+                await self._resume(parent, each.id)
 
-    async def _left_behind(self, instance_id: str) -> list[Link]:
+    async def _orphaned_instances(self, instance_id: str) -> list[Link]:
         async with self._database.connection() as connection:
-            rows = await store.left_behind(connection, instance_id=instance_id)
+            rows = await store.list_orphaned_instances(connection, instance_id=instance_id)
         return [Link(row.id, LinkKind.OWN) for row in rows]
 
-    async def _has_begun(self, outer: JobRun, path: str) -> bool:
-        return await patiently(partial(self._outcome, inner_job_id(outer.job_id, path))) is not None
+    async def _has_begun(self, parent: JobRun, path: str) -> bool:
+        return await retry_while_unavailable(partial(self._outcome, child_job_id(parent.job_id, path))) is not None
 
-    async def _go_on(self, outer: JobRun, job_id: str) -> None:
+    async def _resume(self, parent: JobRun, job_id: str) -> None:
         """Run an inner job from where it stands. Raises Fenced when the outer job is another worker's by now."""
         async with self._database.connection() as connection:
-            held = await store.is_held(connection, job_id=outer.claimed_id or outer.job_id, fence=outer.fence)
+            held = await store.is_held(connection, job_id=parent.claimed_id or parent.job_id, fence=parent.fence)
         if not held:
             # Who lost the outer job must not take the inner one from the worker that goes on with both (promise 7).
             raise Fenced("Another worker has taken the outer job over.")
@@ -183,38 +185,41 @@ class InnerJobs:
         finally:
             self._awaited.discard(job_id)
 
-    async def _lend_a_hand(self, instance_id: str) -> None:
+    async def _run_stalled_job(self, instance_id: str) -> None:
         """Run the job that keeps the instance busy, if no worker has begun it for a while.
 
         Jobs that wait for each other's instances could otherwise hold all places, with what they wait for in the queue.
         """
         async with self._database.connection() as connection:
-            waiting = await store.unclaimed(connection, instance_id=instance_id, after_s=HELP_AFTER_S)
+            waiting = await store.get_unclaimed(connection, instance_id=instance_id, after_s=STALLED_AFTER_S)
         if waiting is not None:
             await self._run_job(waiting)
 
     async def _cancel(self, job_id: str, reason: str = TOO_LONG) -> bool:
         """Ask a job to end; False when somebody has done so before, or it has ended."""
         async with self._database.connection() as connection:
-            return await jobs.cancel_inner(connection, job_id=job_id, reason=reason) > 0
+            return await jobs.cancel_child(connection, job_id=job_id, reason=reason) > 0
 
-    async def give_up_orphans(self) -> None:
+    async def cancel_orphans(self) -> None:
         """Cancel the jobs whose outer job has ended without them, and bring them to their ends with what they did.
 
         Nobody else would run them any more. A worker that takes one fences out any other; so that workers do not do
         that to each other in turn, one that another has asked to end is left alone for a while.
         """
         async with self._database.connection() as connection:
-            found = await store.orphans(connection)
+            found = await store.list_orphans(connection)
         self._orphans = {each.id: self._orphans.get(each.id, time.monotonic()) for each in found}
         for orphan_id, seen_s in list(self._orphans.items()):
-            if await patiently(partial(self._cancel, orphan_id, ORPHANED)) or seen_s + ORPHAN_S < time.monotonic():
+            if (
+                await retry_while_unavailable(partial(self._cancel, orphan_id, ORPHANED))
+                or seen_s + ORPHAN_S < time.monotonic()
+            ):
                 self._orphans.pop(orphan_id, None)
                 await self._run_job(orphan_id)
 
     async def _begin(
         self,
-        outer: JobRun,
+        parent: JobRun,
         link: Link,
         workflow: str,
         arguments: Mapping[str, Any],
@@ -229,19 +234,19 @@ class InnerJobs:
             if target.job_id is not None:
                 return False
             if workflow == DESTROY and status is InstanceStatus.DESTROYED:
-                raise _GoneAlready
+                raise _AlreadyDestroyed
             try:
                 plan = plan_call(manifest, workflow, arguments, status)
             except BadRequest as error:
                 raise WorkflowFailed(f"the instance {target.name!r}: {error}") from error
-            plan = msgspec.structs.replace(plan, resumes=resumes, arguments=outer.secrets.sealed(plan.arguments))
-            _must_be_possible(plan, target)
-            begun = await store.begin(
+            plan = msgspec.structs.replace(plan, resumes=resumes, arguments=parent.secrets.sealed(plan.arguments))
+            _check_possible(plan, target)
+            begun = await store.begin_child(
                 connection,
                 instance_id=link.instance_id,
                 job_id=job_id,
-                parent_job_id=outer.job_id,
-                parent_fence=outer.fence,
+                parent_job_id=parent.job_id,
+                parent_fence=parent.fence,
                 name=plan.workflow,
                 prior_status=status,
                 status=_status_while_running(plan, status),
@@ -251,23 +256,23 @@ class InnerJobs:
                 await jobs.take_over(connection, job_id=job_id, earlier_id=resumes[-1])
         return begun is not None
 
-    async def _feed(self, instance_id: str, signals: str) -> None:
+    async def _push_signals(self, instance_id: str, signals: str) -> None:
         async with self._database.connection() as connection:
-            await store.feed(connection, instance_id=instance_id, signals=signals)
+            await store.push_signals(connection, instance_id=instance_id, signals=signals)
 
-    async def _before(self, outer: JobRun, path: str) -> list[InnerJobsOutcomeRow]:
+    async def _before(self, parent: JobRun, path: str) -> list[ChildOutcomeRow]:
         """Return the jobs that the same call was in the jobs that the outer one resumes, the last one last."""
-        job_ids = [inner_job_id(job_id, path) for job_id in outer.plan.resumes]
+        job_ids = [child_job_id(job_id, path) for job_id in parent.plan.resumes]
         async with self._database.connection() as connection:
-            return await store.outcomes(connection, job_ids=job_ids)
+            return await store.list_child_outcomes(connection, job_ids=job_ids)
 
-    async def _outcome(self, job_id: str) -> InnerJobsOutcomeRow | None:
+    async def _outcome(self, job_id: str) -> ChildOutcomeRow | None:
         async with self._database.connection() as connection:
-            return await store.inner_jobs_outcome(connection, job_id=job_id)
+            return await store.get_child_outcome(connection, job_id=job_id)
 
     async def _target(self, instance_id: str) -> TargetRow:
         async with self._database.connection() as connection:
-            target = await store.target(connection, instance_id=instance_id)
+            target = await store.get_child_target(connection, instance_id=instance_id)
         if target is None:
             raise WorkflowFailed(f"the instance {instance_id} behind it does not exist any more.")
         return target
@@ -278,11 +283,11 @@ class InnerJobs:
             return await self._manifests.get(connection, target.application_id, target.version)
 
 
-class _GoneAlready(Exception):
+class _AlreadyDestroyed(Exception):
     """What is to be destroyed is destroyed."""
 
 
-class _Waiting:
+class _BusyBackoff:
     """The pauses of a call that waits for a busy instance: each longer than the one before, and bounded in all."""
 
     def __init__(self, workflow: str) -> None:
@@ -297,22 +302,22 @@ class _Waiting:
                 f"the instance was busy for more than {limits.CALL_WAITS_FOR_INSTANCE_S:g} s, "
                 f"so {self._workflow!r} did not run on it."
             )
-        await rest(self._pause_s)
+        await interruptible_sleep(self._pause_s)
         self._waited_s += self._pause_s
         self._pause_s = min(BUSY_LONGEST_S, self._pause_s * 2)
 
 
-def inner_job_id(outer_job_id: str, path: str) -> str:
+def child_job_id(parent_job_id: str, path: str) -> str:
     """Return the id of the job that an outer job runs at this place of its plan: the same after every crash."""
-    return outer_job_id[:8] + hashlib.sha256(f"{outer_job_id}\n{path}".encode()).hexdigest()[:16]
+    return parent_job_id[:8] + hashlib.sha256(f"{parent_job_id}\n{path}".encode()).hexdigest()[:16]
 
 
-def _results(outcome: InnerJobsOutcomeRow, outer: JobRun) -> dict[str, Any]:
-    results: dict[str, Any] = outer.secrets.opened(msgspec.json.decode(outcome.results or "{}"))
+def _results(outcome: ChildOutcomeRow, parent: JobRun) -> dict[str, Any]:
+    results: dict[str, Any] = parent.secrets.opened(msgspec.json.decode(outcome.results or "{}"))
     return results
 
 
-def _must_be_possible(plan: Plan, target: TargetRow) -> None:
+def _check_possible(plan: Plan, target: TargetRow) -> None:
     status = InstanceStatus(target.status)
     first_launch = plan.workflow == LAUNCH and status is InstanceStatus.REQUESTED
     if not first_launch and not may_accept(plan):
@@ -323,4 +328,4 @@ def _status_while_running(plan: Plan, status: InstanceStatus) -> InstanceStatus:
     if plan.workflow == LAUNCH and status is InstanceStatus.REQUESTED:
         return status  # the claim moves it on, as for every first launch
     assert plan.workflow != DESTROY or plan.kind == "destroy"
-    return move(status, accepting_event(plan))
+    return transition(status, accepting_event(plan))

@@ -11,8 +11,8 @@ import msgspec
 import structlog
 
 from launchbay import limits
-from launchbay.engine.audit import Recording
-from launchbay.engine.journal import NOTHING_TO_WRITE, PostgresJournal, patiently
+from launchbay.engine.audit import EngineAudit
+from launchbay.engine.journal import NOTHING_TO_WRITE, PostgresJournal, retry_while_unavailable
 from launchbay.errors import BadRequest, Fenced
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, status_after_job
@@ -20,7 +20,7 @@ from launchbay.model.job import JobKind, JobStatus, Plan
 from launchbay.model.schedule import next_due
 from launchbay.planning import accept, plan_trigger
 from launchbay.runtime.secrets import Secrets
-from launchbay.runtime.signals import Fed, due_triggers, feed_for
+from launchbay.runtime.signals import ParentSignals, due_triggers, submodule_signals
 from launchbay.runtime.state import STATE_VERSION, InstanceState
 from launchbay.store import jobs, schedules
 from launchbay.store.database import Connection, Database
@@ -29,7 +29,7 @@ from launchbay.telemetry import metrics
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingRun:
     """A workflow of a component that is to run by itself: at once (`due_at` None), or at a time."""
 
     kind: Literal["trigger", "cron"]
@@ -39,93 +39,97 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Aftermath:
+class FollowUps:
     """What the end of a job brings about, beside the new state. `gone` are components whose schedules end."""
 
-    pending: tuple[Pending, ...] = ()
-    gone: tuple[str, ...] = ()
+    pending: tuple[PendingRun, ...] = ()
+    removed: tuple[str, ...] = ()
     signals_changed: bool = False
-    feeds: Mapping[str, str] = field(default_factory=dict)  # instance of a submodule → what it gets, a JSON text
+    pushed_signals: Mapping[str, str] = field(
+        default_factory=dict
+    )  # instance of a submodule → what it gets, a JSON text
 
     def columns(self) -> dict[str, Any]:
         """Return the parameters of the statement that ends a job."""
         return {
-            "has_follow_up": bool(self.pending or self.signals_changed or self.feeds),
+            "has_follow_up": bool(self.pending or self.signals_changed or self.pushed_signals),
             "next_kinds": [each.kind for each in self.pending],
             "next_components": [each.component for each in self.pending],
             "next_workflows": [each.workflow for each in self.pending],
             "next_times": [each.due_at for each in self.pending],
             "signals_changed": self.signals_changed,
-            "fed_ids": list(self.feeds),
-            "fed_signals": list(self.feeds.values()),
+            "fed_ids": list(self.pushed_signals),
+            "fed_signals": list(self.pushed_signals.values()),
         }
 
 
-NOTHING_FOLLOWS = Aftermath()
+NO_FOLLOW_UPS = FollowUps()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class InstanceSnapshot:
     """An instance at the end of a job, or after a look at the signals of others."""
 
     manifest: CompiledManifest
     state: InstanceState
-    fed: Fed = field(default_factory=dict)
+    parent_signals: ParentSignals = field(default_factory=dict)
     links: Mapping[str, Link] = field(default_factory=dict)
     values_before: Mapping[str, Any]
     values_now: Mapping[str, Any]
     secrets: Secrets = field(default_factory=Secrets)
 
 
-def aftermath(moment: Moment, now: datetime, kind: JobKind | None = None, *, failed: bool = False) -> Aftermath:
+def follow_ups(
+    snapshot: InstanceSnapshot, now: datetime, kind: JobKind | None = None, *, failed: bool = False
+) -> FollowUps:
     """Return what follows from a job of this kind; None is a look without a job."""
     pending = [
-        Pending("trigger", component, workflow)
-        for component, workflow in due_triggers(moment.manifest, moment.state, moment.fed)
+        PendingRun("trigger", component, workflow)
+        for component, workflow in due_triggers(snapshot.manifest, snapshot.state, snapshot.parent_signals)
     ]
-    pending += _schedules(moment.manifest, _starting(moment, kind, failed=failed), now)
-    gone = tuple(moment.state.retired)
-    return Aftermath(tuple(pending), gone, moment.values_before != moment.values_now, _feeds(moment))
+    pending += _schedules(snapshot.manifest, _newly_scheduled(snapshot, kind, failed=failed), now)
+    gone = tuple(snapshot.state.retired)
+    return FollowUps(tuple(pending), gone, snapshot.values_before != snapshot.values_now, _pushed_signals(snapshot))
 
 
-def _starting(moment: Moment, kind: JobKind | None, *, failed: bool) -> Collection[str]:
+def _newly_scheduled(snapshot: InstanceSnapshot, kind: JobKind | None, *, failed: bool) -> Collection[str]:
     """Return the components whose own schedules start (language §5): all with the instance's life, then new members."""
-    launched = [path for path in moment.manifest.order if moment.state.is_launched(path)]
+    launched = [path for path in snapshot.manifest.order if snapshot.state.is_launched(path)]
     if kind == "reconfigure" or (kind == "launch" and not failed):
         return launched
     if kind in {"command", "trigger"}:
-        return [path for path in launched if not moment.state.was_launched(path)]
+        return [path for path in launched if not snapshot.state.was_launched(path)]
     return ()
 
 
-def _feeds(moment: Moment) -> dict[str, str]:
+def _pushed_signals(snapshot: InstanceSnapshot) -> dict[str, str]:
     feeds: dict[str, str] = {}
-    for path, link in moment.links.items():
-        if link.kind is LinkKind.OWN and path in moment.manifest.components:
-            component = moment.manifest.components[path]
-            needs = feed_for(moment.manifest, moment.state, moment.fed, component)
+    for path, link in snapshot.links.items():
+        if link.kind is LinkKind.OWN and path in snapshot.manifest.components:
+            component = snapshot.manifest.components[path]
+            needs = submodule_signals(snapshot.manifest, snapshot.state, snapshot.parent_signals, component)
             if needs:
-                feeds[link.instance_id] = msgspec.json.encode(moment.secrets.sealed(needs)).decode()
+                feeds[link.instance_id] = msgspec.json.encode(snapshot.secrets.sealed(needs)).decode()
     return feeds
 
 
-def _schedules(manifest: CompiledManifest, components: Collection[str], now: datetime) -> list[Pending]:
+def _schedules(manifest: CompiledManifest, components: Collection[str], now: datetime) -> list[PendingRun]:
     """Return the next due times of the own schedules of these components."""
-    found: list[Pending] = []
+    found: list[PendingRun] = []
     for path in components:
         for workflow, cron in manifest.components[path].schedule.items():
             due_at = next_due(cron, now)
             if due_at is not None:
-                found.append(Pending("cron", path, workflow, due_at))
+                found.append(PendingRun("cron", path, workflow, due_at))
     return found
 
 
 log = structlog.get_logger(__name__)
-BROKEN = "Launchbay broke while running this job; its log tells more under job {job_id}. Report it."
+INTERNAL_ERROR = "Launchbay broke while running this job; its log tells more under job {job_id}. Report it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class JobOutcome:
     """How a job has ended. `propagates` False keeps the instance's status whatever the plan says (language §5).
 
     `return_values` are the instance's and `results` the job's own, as JSON texts; None leaves them as they are.
@@ -135,11 +139,11 @@ class Outcome:
     propagates: bool = True
     return_values: str | None = None
     results: str | None = None
-    follows: Aftermath = NOTHING_FOLLOWS
+    follow_ups: FollowUps = NO_FOLLOW_UPS
     manifest: CompiledManifest | None = None  # to plan what follows
 
 
-class Ending:
+class JobCompletion:
     """Writes the end of one claim of a job."""
 
     def __init__(
@@ -149,30 +153,30 @@ class Ending:
         job_id: str,
         claim: ClaimRow,
         plan: Plan,
-        recording: Recording,
+        audit: EngineAudit,
     ) -> None:
         self._database = database
         self._journal = journal
         self._job_id = job_id
         self._claim = claim
         self._plan = plan
-        self._recording = recording
+        self._audit = audit
         self._began_s = time.monotonic()
 
-    async def write(self, state: InstanceState, outcome: Outcome) -> None:
+    async def write(self, state: InstanceState, outcome: JobOutcome) -> None:
         """End the job, as failed when there is an error; waits out a database that is away. Raises Fenced."""
         try:
             if outcome.error is not None:
-                outcome = replace(outcome, error=self._journal.covered(outcome.error, limits.ERROR_CHARS))
+                outcome = replace(outcome, error=self._journal.redact(outcome.error, limits.ERROR_CHARS))
                 self._journal.log(None, "error", outcome.error or "")
-            self._journal.break_off()
-            await self._end(outcome, self._journal.secrets.sealed_json(state.to_text()), await self._journal.settle())
+            self._journal.interrupt_open_steps()
+            await self._end(outcome, self._journal.secrets.sealed_json(state.to_text()), await self._journal.drain())
         except Fenced:
             raise
         except Exception:
             # PostgreSQL refuses some of it, and would again. The job still ends, with as little as that takes.
             log.exception("job.end_refused", job=self._job_id, instance=self._claim.instance_id)
-            outcome = Outcome(error=BROKEN.format(job_id=self._job_id))
+            outcome = JobOutcome(error=INTERNAL_ERROR.format(job_id=self._job_id))
             await self._end(outcome, None, NOTHING_TO_WRITE)
         status = JobStatus.SUCCEEDED if outcome.error is None else JobStatus.FAILED
         metrics.jobs.labels(self._plan.kind, status.value).observe(time.monotonic() - self._began_s)
@@ -181,14 +185,14 @@ class Ending:
             "job.ended", job=self._job_id, instance=self._claim.instance_id, workflow=workflow, error=outcome.error
         )
 
-    async def _end(self, outcome: Outcome, state: str | None, journal: Mapping[str, Any]) -> None:
+    async def _end(self, outcome: JobOutcome, state: str | None, journal: Mapping[str, Any]) -> None:
         write: Callable[[], Awaitable[bool]] = self._delete_instance
         if not self._plan.deletes_instance:
             write = partial(self._write, outcome, state, journal)
-        if not await patiently(write):
+        if not await retry_while_unavailable(write):
             raise Fenced("Another worker has taken the job over.")
 
-    async def _write(self, outcome: Outcome, state: str | None, journal: Mapping[str, Any]) -> bool:
+    async def _write(self, outcome: JobOutcome, state: str | None, journal: Mapping[str, Any]) -> bool:
         succeeded = outcome.error is None
         status = status_after_job(
             InstanceStatus(self._plan.prior_status),
@@ -197,20 +201,20 @@ class Ending:
             propagates=self._plan.propagates and outcome.propagates,
         )
         # A trigger that follows starts in the same transaction: nobody sees the instance idle between the two.
-        may_go_on = bool(outcome.follows.pending) or self._plan.kind in {"trigger", "reconfigure"}
-        gone = None if self._plan.kind == "reconfigure" else list(outcome.follows.gone)
+        may_go_on = bool(outcome.follow_ups.pending) or self._plan.kind in {"trigger", "reconfigure"}
+        gone = None if self._plan.kind == "reconfigure" else list(outcome.follow_ups.removed)
         is_more = may_go_on or gone != []
         async with self._database.transaction() if is_more else self._database.connection() as lent:
             if gone != []:
                 # The schedules of a reconfigured manifest start anew, in the statement that ends the job.
-                await schedules.stop_own(lent, job_id=self._job_id, fence=self._claim.fence, components=gone)
+                await schedules.delete_own(lent, job_id=self._job_id, fence=self._claim.fence, components=gone)
             ended = await jobs.end(
                 lent,
                 job_id=self._job_id,
                 fence=self._claim.fence,
                 parent_job_id=self._claim.parent_job_id,
                 job_status=JobStatus.SUCCEEDED if succeeded else JobStatus.FAILED,
-                steps=self._journal.brief(msgspec.json.decode(self._claim.steps)),
+                steps=self._journal.summary(msgspec.json.decode(self._claim.steps)),
                 error_message=outcome.error,
                 keeps_error=succeeded and status is InstanceStatus.FAILED,
                 status=status,
@@ -222,20 +226,22 @@ class Ending:
                 ends_reconfiguration=self._plan.kind in {"reconfigure", "launch"},
                 has_journal=bool(journal["paths"] or journal["log_texts"]),
                 **journal,
-                **outcome.follows.columns(),
+                **outcome.follow_ups.columns(),
             )
             if ended is None:
                 return await self._was_written(lent)
             if ended.work_waiting:
                 await schedules.unblock(lent, instance_id=self._claim.instance_id)
             if may_go_on and outcome.manifest is not None and status is not InstanceStatus.DESTROYED:
-                await self._go_on(lent, outcome.manifest, status)
+                await self._start_follow_up(lent, outcome.manifest, status)
         return True
 
-    async def _go_on(self, connection: Connection, manifest: CompiledManifest, status: InstanceStatus) -> None:
+    async def _start_follow_up(
+        self, connection: Connection, manifest: CompiledManifest, status: InstanceStatus
+    ) -> None:
         """Accept the triggered workflow whose turn it is, if it is one's. What else is due is the stager's."""
         claim = self._claim
-        due = await schedules.next_turn(connection, instance_id=claim.instance_id)
+        due = await schedules.get_next_turn(connection, instance_id=claim.instance_id)
         if due is None or due.kind != "trigger":
             return
         try:
@@ -244,8 +250,8 @@ class Ending:
             return  # the stager refuses it where it shows
         job_id = await accept(connection, claim.instance_id, due.owner_id, plan, manifest)
         if job_id is not None:
-            await self._recording.fired(connection, due, job_id, claim.organization_id, claim.application_id)
-            await schedules.remove(connection, schedule_ids=[due.id])
+            await self._audit.fired(connection, due, job_id, claim.organization_id, claim.application_id)
+            await schedules.delete(connection, schedule_ids=[due.id])
 
     async def _delete_instance(self) -> bool:
         async with self._database.connection() as connection:
@@ -254,5 +260,5 @@ class Ending:
 
     async def _was_written(self, connection: Connection) -> bool:
         """Tell whether an earlier attempt, whose answer was lost, has ended the job after all."""
-        outcome = await jobs.outcome(connection, job_id=self._job_id)
+        outcome = await jobs.get_status(connection, job_id=self._job_id)
         return outcome is None or (outcome.fence == self._claim.fence and outcome.status != JobStatus.EXECUTING)

@@ -17,21 +17,21 @@ import structlog
 
 from launchbay import limits
 from launchbay.actions.contract import Document
-from launchbay.auth.secret_key import SealBroken, SecretKey
+from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.clock import Clock
 from launchbay.errors import ActionFailed, Fenced, Unavailable
 from launchbay.ids import new_id
-from launchbay.model.job import StepStatus, is_own_step, move_step, raise_percent, step_name
-from launchbay.runtime.contract import JobRun, KeptKey, StepRecord
+from launchbay.model.job import StepStatus, is_own_step, raise_percent, step_name, transition_step
+from launchbay.runtime.contract import DocumentKey, JobRun, StepRecord
 from launchbay.runtime.secrets import Secrets
 from launchbay.store import instances as store
 from launchbay.store import jobs
 from launchbay.store.database import Database
-from launchbay.store.instances import kept_document_purpose
+from launchbay.store.instances import document_purpose
 from launchbay.telemetry import metrics
 
 FULL = "The {what} has written as much log as is kept ({lines} lines or {size} characters); further lines are left out."
-_LAST_WORDS = 100  # errors beyond the bound: why it ended is worth a line, a thousand times is not
+_LINES_RESERVED = 100  # errors beyond the bound: why it ended is worth a line, a thousand times is not
 
 
 @dataclass(slots=True)
@@ -43,13 +43,13 @@ class _Written:
 
 
 @dataclass(slots=True)
-class LogBounds:
+class LogQuota:
     """Counts what one claim of a job writes."""
 
     _job: _Written = field(default_factory=_Written)
     _steps: defaultdict[str | None, _Written] = field(default_factory=lambda: defaultdict(_Written))
 
-    def admitted(self, path: str | None, level: str, text: str) -> tuple[str, str] | None:
+    def admit(self, path: str | None, level: str, text: str) -> tuple[str, str] | None:
         """Return level and text of the line that may be written for this one, None for none."""
         bounds = (
             ("job", self._job, limits.LOG_JOB_LINES, limits.LOG_JOB_CHARS),
@@ -58,7 +58,7 @@ class LogBounds:
         for what, written, lines, size in bounds:
             if written.lines < lines and written.size < size:
                 continue
-            if level == "error" and written.errors < _LAST_WORDS:
+            if level == "error" and written.errors < _LINES_RESERVED:
                 written.errors += 1
             elif written.is_told:
                 return None
@@ -75,7 +75,7 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _CUT = " … (cut)"
 
 
-def storable(text: str, longest: int) -> str:
+def postgres_text(text: str, longest: int) -> str:
     """Return the text without what PostgreSQL refuses (NUL, lone surrogates), cut to so many characters."""
     if len(text) > longest:
         text = text[: longest - len(_CUT)] + _CUT
@@ -175,7 +175,7 @@ class PostgresJournal:
         self._on_fenced = on_fenced
         self.secrets = Secrets() if secrets is None else secrets
         self._steps: dict[str, _StepRow] = {}
-        self._log_bounds = LogBounds()
+        self._log_quota = LogQuota()
         self._next: _Batch | None = None
         self._writer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -193,7 +193,7 @@ class PostgresJournal:
         """Record that an attempt begins; returns when it is durable, and was so just now. Raises Fenced."""
         row = self._row(path, name)
         row.is_record = True
-        row.status = move_step(row.status, StepStatus.EXECUTING)
+        row.status = transition_step(row.status, StepStatus.EXECUTING)
         row.attempt = attempt
         row.started_at = at
         for _ in range(_WRITES_OF_A_BEGIN):
@@ -223,7 +223,7 @@ class PostgresJournal:
         self._finish(row, StepStatus.FAILED)
         row.is_record = True
         row.attempt = attempt
-        row.error = self.covered(error, limits.ERROR_CHARS)
+        row.error = self.redact(error, limits.ERROR_CHARS)
         self._put(path, row)
         self._write_within(OUTCOME_S)
 
@@ -247,18 +247,18 @@ class PostgresJournal:
 
     def log(self, path: str | None, level: str, text: str) -> None:
         """Add a line to the instance's log soon, as far as there is room for more of the step's."""
-        admitted = self._log_bounds.admitted(path, level, self.covered(text, limits.LOG_LINE_CHARS))
+        admitted = self._log_quota.admit(path, level, self.redact(text, limits.LOG_LINE_CHARS))
         if admitted is None:
             return
         level, text = admitted
-        self._batch().lines.append((path, storable(level, _LEVEL_CHARS), text, self._clock.now()))
+        self._batch().lines.append((path, postgres_text(level, _LEVEL_CHARS), text, self._clock.now()))
         self._write_within(LAZY_S)
 
-    def covered(self, text: str, longest_chars: int) -> str:
+    def redact(self, text: str, longest_chars: int) -> str:
         """Return the form of a text that may be written: without secrets, and of a length that is stored."""
-        return storable(self.secrets.covered(text), longest_chars)
+        return postgres_text(self.secrets.redact(text), longest_chars)
 
-    def break_off(self) -> None:
+    def interrupt_open_steps(self) -> None:
         """End the steps that the job leaves behind unfinished, such as those of a command that took too long."""
         for path, record in self._records.items():
             if record.status is StepStatus.EXECUTING:
@@ -269,7 +269,7 @@ class PostgresJournal:
                 row.error = "The step was broken off."
                 self._put(path, row)
 
-    def brief(self, planned: list[list[Any]]) -> str:
+    def summary(self, planned: list[list[Any]]) -> str:
         """Return the planned steps `[path, name, status, percent]` with what has become of them, in the stored form.
 
         Steps of the job's own workflows that could not be planned (a reconfiguration finds out what to run) follow.
@@ -289,7 +289,7 @@ class PostgresJournal:
                 now.append([path, name, status, percent])
         return msgspec.json.encode(now).decode()
 
-    async def settle(self) -> dict[str, Any]:
+    async def drain(self) -> dict[str, Any]:
         """Wait for the write under way and return what is still unwritten, for the statement that ends the job.
 
         Raises what kept an earlier write from being made.
@@ -320,16 +320,16 @@ class PostgresJournal:
         if row is None:
             record = self._records.get(path)
             if record is None:
-                status = move_step(StepStatus.REQUESTED, StepStatus.EXECUTING)
+                status = transition_step(StepStatus.REQUESTED, StepStatus.EXECUTING)
                 row = _StepRow(status, started_at=self._clock.now())
             else:
                 row = _StepRow(record.status, record.percent, record.attempt, record.started_at)
             self._steps[path] = row
-            row.name = storable(name, limits.NAME_CHARS)
+            row.name = postgres_text(name, limits.NAME_CHARS)
         return row
 
     def _finish(self, row: _StepRow, status: StepStatus) -> None:
-        row.status = move_step(row.status, status)
+        row.status = transition_step(row.status, status)
         row.finished_at = self._clock.now()
         if row.is_record and row.started_at is not None:
             metrics.steps.labels(status.value).observe((row.finished_at - row.started_at).total_seconds())
@@ -370,7 +370,7 @@ class PostgresJournal:
             batch, self._next = self._next, None
             try:
                 if self._lost is None:
-                    await patiently(partial(self._write, batch, batch.columns()))
+                    await retry_while_unavailable(partial(self._write, batch, batch.columns()))
             except asyncio.CancelledError:
                 batch.written.cancel()
                 raise
@@ -392,7 +392,7 @@ class PostgresJournal:
                 raise Fenced("Another worker has taken the job over.")
 
 
-async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
+async def retry_while_unavailable(attempt: Callable[[], Awaitable[T]]) -> T:
     """Repeat a statement until the database takes it. Only for statements that may run twice."""
     pause_s = RETRY_FIRST_S
     while True:
@@ -410,23 +410,23 @@ class PostgresDocuments:
         self._database = database
         self._secret_key = secret_key
 
-    async def of_instance(self, job: JobRun) -> Sequence[KeptKey]:
+    async def list_by_instance(self, job: JobRun) -> Sequence[DocumentKey]:
         """Return which documents there are."""
-        return await patiently(partial(self._of_instance, job))
+        return await retry_while_unavailable(partial(self._list_by_instance, job))
 
-    async def read(self, job: JobRun, key: KeptKey) -> Document | None:
+    async def read(self, job: JobRun, key: DocumentKey) -> Document | None:
         """Return a document, None where there is none."""
-        found = await patiently(partial(self._read, job, key))
+        found = await retry_while_unavailable(partial(self._read, job, key))
         if found is None:
             return None
         try:
-            return Document(self._secret_key.open(found.sealed, kept_document_purpose(found.id)), found.version)
-        except SealBroken as error:
-            raise ActionFailed(*error.sentences, retryable=False) from error
+            return Document(self._secret_key.open(found.sealed, document_purpose(found.id)), found.version)
+        except UnsealFailed as error:
+            raise ActionFailed(*error.messages, retryable=False) from error
 
-    async def write(self, job: JobRun, key: KeptKey, document: Document) -> int:
+    async def write(self, job: JobRun, key: DocumentKey, document: Document) -> int:
         """Write over the version that the document names, and return the new one."""
-        version = await patiently(partial(self._write, job, key, document))
+        version = await retry_while_unavailable(partial(self._write, job, key, document))
         if version is None:
             raise ActionFailed(
                 f"Another step has changed what {key.action} keeps as {key.name!r} meanwhile.",
@@ -434,41 +434,41 @@ class PostgresDocuments:
             )
         return version
 
-    async def forget(self, job: JobRun, key: KeptKey) -> None:
+    async def delete(self, job: JobRun, key: DocumentKey) -> None:
         """Drop a document."""
-        await patiently(partial(self._forget, job, key))
+        await retry_while_unavailable(partial(self._delete, job, key))
 
-    async def _of_instance(self, job: JobRun) -> Sequence[KeptKey]:
+    async def _list_by_instance(self, job: JobRun) -> Sequence[DocumentKey]:
         async with self._database.connection() as connection:
-            rows = await store.of_instance(connection, instance_id=job.instance_id)
-        return [KeptKey(*row) for row in rows]
+            rows = await store.list_documents_by_instance(connection, instance_id=job.instance_id)
+        return [DocumentKey(*row) for row in rows]
 
-    async def _read(self, job: JobRun, key: KeptKey) -> store.KeptRow | None:
+    async def _read(self, job: JobRun, key: DocumentKey) -> store.DocumentRow | None:
         async with self._database.connection() as connection:
-            return await store.read(connection, instance_id=job.instance_id, **key._asdict())
+            return await store.get_document(connection, instance_id=job.instance_id, **key._asdict())
 
-    async def _write(self, job: JobRun, key: KeptKey, document: Document) -> int | None:
+    async def _write(self, job: JobRun, key: DocumentKey, document: Document) -> int | None:
         async with self._database.transaction() as connection:
-            before = await store.read(connection, instance_id=job.instance_id, **key._asdict())
+            before = await store.get_document(connection, instance_id=job.instance_id, **key._asdict())
             if (0 if before is None else before.version) != document.version:
                 return None
             document_id = new_id() if before is None else before.id
-            version = await store.write(
+            version = await store.write_document(
                 connection,
                 document_id=document_id,
                 instance_id=job.instance_id,
                 **key._asdict(),
-                sealed=self._secret_key.seal(document.data, kept_document_purpose(document_id)),
+                sealed=self._secret_key.seal(document.data, document_purpose(document_id)),
                 version=document.version,
                 **_claim(job),
             )
-            if version is None and not await store.holds(connection, **_claim(job)):
+            if version is None and not await store.has_documents(connection, **_claim(job)):
                 raise Fenced("Another worker has taken the job over.")
             return version
 
-    async def _forget(self, job: JobRun, key: KeptKey) -> None:
+    async def _delete(self, job: JobRun, key: DocumentKey) -> None:
         async with self._database.connection() as connection:
-            await store.forget(connection, instance_id=job.instance_id, **key._asdict(), **_claim(job))
+            await store.delete_document(connection, instance_id=job.instance_id, **key._asdict(), **_claim(job))
 
 
 def _claim(job: JobRun) -> dict[str, str | int]:

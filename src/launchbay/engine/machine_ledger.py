@@ -11,15 +11,15 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
-from launchbay.auth.secret_key import SealBroken, SecretKey
-from launchbay.engine.journal import patiently
+from launchbay.auth.secret_key import SecretKey, UnsealFailed
+from launchbay.engine.journal import retry_while_unavailable
 from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.ids import new_id
 from launchbay.machines.clouds.account import GIVEN, CloudAccount, Place
 from launchbay.machines.clouds.order import DEFAULT_REGION
 from launchbay.machines.clouds.provider import CloudCalls
-from launchbay.machines.contract import INSTALLATION, Errand, Pooled, Reach
-from launchbay.model.redaction import Masking
+from launchbay.machines.contract import INSTALLATION, AddressResolver, PooledHost, ProviderContext
+from launchbay.model.redaction import Redactor
 from launchbay.service_types.builtin import CloudAccount as AccountType
 from launchbay.service_types.contract import ServiceCall
 from launchbay.service_types.resource_pool import ResourcePool
@@ -35,17 +35,17 @@ T = TypeVar("T")
 _PREFIX = "configuration."
 
 
-def through_outages(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+def retrying_while_unavailable(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Repeat what a step asks of the database until it answers: a step does not fail for a database that is away."""
 
     @wraps(work)
     async def repeated(*arguments: P.args, **more: P.kwargs) -> T:
-        return await patiently(lambda: work(*arguments, **more))
+        return await retry_while_unavailable(lambda: work(*arguments, **more))
 
     return repeated
 
 
-class PostgresCloudBook:
+class PostgresMachineLedger:
     """One object serves all providers and the sweep."""
 
     def __init__(self, database: Database, secret_key: SecretKey) -> None:
@@ -53,95 +53,95 @@ class PostgresCloudBook:
         self._secret_key = secret_key
         self._installation = ""
 
-    @through_outages
+    @retrying_while_unavailable
     async def installation(self) -> str:
         """Return the id of this installation."""
         if not self._installation:
             async with self._database.connection() as connection:
-                self._installation = await store.installation(connection) or ""
+                self._installation = await store.get_installation(connection) or ""
             assert self._installation, "the migration writes it"
         return self._installation
 
-    @through_outages
-    async def of_environment(self, errand: Errand) -> Sequence[CloudAccount]:
-        """Return the cloud accounts that the errand's environment offers, by name."""
+    @retrying_while_unavailable
+    async def list_by_environment(self, context: ProviderContext) -> Sequence[CloudAccount]:
+        """Return the cloud accounts that the context's environment offers, by name."""
         async with self._database.connection() as connection:
-            rows = await store.of_environment(
+            rows = await store.list_accounts_by_environment(
                 connection,
-                environment_id=errand.environment_id,
-                organization_id=errand.organization_id,
+                environment_id=context.environment_id,
+                organization_id=context.organization_id,
                 type_id=AccountType.id,
             )
             return [await self._opened(connection, row) for row in rows]
 
-    @through_outages
-    async def given(self, errand: Errand, account: CloudAccount) -> CloudAccount:
+    @retrying_while_unavailable
+    async def save_given(self, context: ProviderContext, account: CloudAccount) -> CloudAccount:
         """Keep credentials that a manifest gave, sealed, and return the account with its id."""
         data = msgspec.json.encode(_parameters(account))
-        organization, fingerprint = errand.organization_id, self._secret_key.fingerprint(data, "cloud sign-in")
+        organization, fingerprint = context.organization_id, self._secret_key.fingerprint(data, "cloud sign-in")
         new = new_id()
         async with self._database.transaction() as connection:
-            await store.keep_sign_in(
+            await store.insert_sign_in(
                 connection,
                 id=new,
                 organization_id=organization,
                 fingerprint=fingerprint,
                 sealed=self._secret_key.seal(data, sign_in_purpose(new)),
             )
-            kept = await store.sign_in_id(connection, organization_id=organization, fingerprint=fingerprint)
+            kept = await store.get_sign_in_id(connection, organization_id=organization, fingerprint=fingerprint)
         assert kept is not None, "it was kept, now or before"
         return replace(account, id=kept)
 
-    @through_outages
-    async def find(self, account_id: str) -> CloudAccount | None:
+    @retrying_while_unavailable
+    async def get(self, account_id: str) -> CloudAccount | None:
         """Return an account, None for one that was deleted."""
         async with self._database.connection() as connection:
-            row = await store.account(connection, account_id=account_id, type_id=AccountType.id)
+            row = await store.get_account(connection, account_id=account_id, type_id=AccountType.id)
             if row is not None:
                 return await self._opened(connection, row)
-            sealed = await store.sign_in(connection, account_id=account_id)
+            sealed = await store.get_sign_in(connection, account_id=account_id)
         if sealed is None:
             return None
         parameters = msgspec.json.decode(self._secret_key.open(sealed, sign_in_purpose(account_id)))
         return account_of(account_id, GIVEN, parameters)
 
-    @through_outages
-    async def note(self, errand: Errand, account_id: str, region: str) -> None:
-        """Write down that machines of the errand's instance may be there from now on. Raises ActionFailed."""
+    @retrying_while_unavailable
+    async def record_place(self, context: ProviderContext, account_id: str, region: str) -> None:
+        """Write down that machines of the context's instance may be there from now on. Raises ActionFailed."""
         async with self._database.transaction() as connection:
             if not await self._is_held(connection, account_id):
                 raise ActionFailed("The cloud account was deleted at the same moment.", retryable=False)
-            await store.note_place(
+            await store.record_place(
                 connection,
                 account_id=account_id,
                 region=region,
-                organization_id=errand.organization_id,
-                environment_id=errand.environment_id,
+                organization_id=context.organization_id,
+                environment_id=context.environment_id,
             )
-            await store.note_place_of_instance(
-                connection, instance_id=errand.instance_id, account_id=account_id, region=region
+            await store.record_place_of_instance(
+                connection, instance_id=context.instance_id, account_id=account_id, region=region
             )
 
-    @through_outages
+    @retrying_while_unavailable
     async def places(self, instance_id: str | None = None) -> Sequence[Place]:
         """Return all places where machines may be, or those where machines of an instance may be."""
         async with self._database.connection() as connection:
             if instance_id is None:
-                rows = await store.places(connection)
+                rows = await store.list_places(connection)
             else:
-                rows = await store.places_of_instance(connection, instance_id=instance_id)
+                rows = await store.list_places_by_instance(connection, instance_id=instance_id)
         return [Place(*row) for row in rows]
 
     async def _is_held(self, connection: Connection, account_id: str) -> bool:
         """Tell whether an account is there, and keep it from being deleted meanwhile."""
-        if await store.hold_account(connection, account_id=account_id):
+        if await store.lock_account(connection, account_id=account_id):
             return True
-        return await store.sign_in(connection, account_id=account_id) is not None
+        return await store.get_sign_in(connection, account_id=account_id) is not None
 
     async def _opened(self, connection: Connection, row: AccountRow) -> CloudAccount:
         try:
             secrets = await open_secrets(self._secret_key, connection, row.id)
-        except (Conflict, SealBroken) as error:
+        except (Conflict, UnsealFailed) as error:
             raise ActionFailed(f"The cloud account {row.name!r} cannot be opened: {error}", retryable=False) from None
         return account_of(row.id, row.name, {**msgspec.json.decode(row.parameters), **secrets})
 
@@ -177,11 +177,11 @@ def _parameters(account: CloudAccount) -> dict[str, str]:
 _NOBODY = {INSTALLATION: "nobody"}  # a question that is answered with no machines, but only to who may sign in
 
 
-class CloudProbe:
+class PostgresAccountProbe:
     """Implements `service_types.cloud_account.AccountProbe`."""
 
-    def __init__(self, reach: Reach) -> None:
-        self._calls = CloudCalls(reach)
+    def __init__(self, resolver: AddressResolver) -> None:
+        self._calls = CloudCalls(resolver)
 
     def regions(self, parameters: Mapping[str, Any]) -> Sequence[str]:
         """Return the regions that an account with these parameters is for: those it names, or the usual one."""
@@ -190,8 +190,8 @@ class CloudProbe:
     async def problem(self, organization_id: str, parameters: Mapping[str, Any], region: str) -> str | None:
         """Sign in to a region and return what keeps the account from being used there, None where nothing does."""
         account = account_of("", "of this service", parameters)
-        masking = Masking()
-        errand = Errand(
+        redactor = Redactor()
+        context = ProviderContext(
             organization_id=organization_id,
             environment_id="",
             instance_id="",
@@ -200,17 +200,17 @@ class CloudProbe:
             step="check",
             path="check",
             tag="check",
-            log=_say_nothing,
-            learn=masking.learn,
+            log=_discard_line,
+            register_secret=redactor.register_secret,
         )
         try:
-            await self._calls.ask(errand, account, region, lambda cloud: cloud.marked(_NOBODY))
+            await self._calls.call(context, account, region, lambda cloud: cloud.find_tagged(_NOBODY))
         except ActionFailed as error:
-            return masking.text(str(error))
+            return redactor.text(str(error))
         return None
 
 
-def _say_nothing(level: str, text: str) -> None:
+def _discard_line(level: str, text: str) -> None:
     """Take a line for a log that there is not."""
 
 
@@ -227,54 +227,54 @@ class EnvironmentPools:
         self._secret_key = secret_key
         self._type = ResourcePool()
 
-    async def take(self, errand: Errand, count: int) -> Mapping[str, Pooled]:
+    async def acquire(self, context: ProviderContext, count: int) -> Mapping[str, PooledHost]:
         """Take so many hosts, or none, by the id under which each is given back. Raises ActionFailed."""
-        pool = await self._chosen(errand)
-        taken: dict[str, Pooled] = {}
+        pool = await self._chosen(context)
+        taken: dict[str, PooledHost] = {}
         try:
             for number in range(1, count + 1):
-                holder = f"{errand.instance_id}:{errand.tag[:_TAG_CHARS]}:{number}"
-                given = await self._run(pool.id, errand, "acquire", {"holder": holder, "timeout": _WAIT_S})
-                taken[f"{pool.id}/{holder}"] = Pooled(given["id"], given["resource"])
+                holder = f"{context.instance_id}:{context.tag[:_TAG_CHARS]}:{number}"
+                given = await self._run(pool.id, context, "acquire", {"holder": holder, "timeout": _WAIT_S})
+                taken[f"{pool.id}/{holder}"] = PooledHost(given["id"], given["resource"])
         except (BadRequest, Conflict) as error:
             for machine_id in taken:
-                await self.give_back(errand, machine_id)
+                await self.release(context, machine_id)
             text = f"The pool {pool.name!r} gave {len(taken)} of {count} hosts: {error}"
             raise ActionFailed(text, retryable=isinstance(error, Conflict)) from error
         return taken
 
-    async def give_back(self, errand: Errand, machine_id: str) -> None:
+    async def release(self, context: ProviderContext, machine_id: str) -> None:
         """Give a host back; of a pool that is gone, it is free already."""
         pool_id, _, holder = machine_id.partition("/")
         async with self._database.connection() as connection:
             is_there = await services.exists(connection, service_id=pool_id)
         if is_there:
-            await self._run(pool_id, errand, "release", {"holder": holder})
+            await self._run(pool_id, context, "release", {"holder": holder})
 
-    async def taken(self, errand: Errand) -> Mapping[str, Pooled]:
-        """Return all hosts that the errand's instance holds in the pools of its environment."""
-        found: dict[str, Pooled] = {}
-        for pool in await self._offered(errand):
-            listed = await self._run(pool.id, errand, "list", {})
+    async def acquired(self, context: ProviderContext) -> Mapping[str, PooledHost]:
+        """Return all hosts that the context's instance holds in the pools of its environment."""
+        found: dict[str, PooledHost] = {}
+        for pool in await self._offered(context):
+            listed = await self._run(pool.id, context, "list", {})
             for entry in listed["resources"]:
                 holder = entry["holder"] or ""
-                if holder.startswith(f"{errand.instance_id}:"):
-                    found[f"{pool.id}/{holder}"] = Pooled(entry["id"], entry["resource"])
+                if holder.startswith(f"{context.instance_id}:"):
+                    found[f"{pool.id}/{holder}"] = PooledHost(entry["id"], entry["resource"])
         return found
 
-    async def _offered(self, errand: Errand) -> list[OfferedOfType]:
+    async def _offered(self, context: ProviderContext) -> list[OfferedOfType]:
         async with self._database.connection() as connection:
-            return await services.offered_of_type(
+            return await services.list_offered_by_type(
                 connection,
-                environment_id=errand.environment_id,
-                organization_id=errand.organization_id,
+                environment_id=context.environment_id,
+                organization_id=context.organization_id,
                 type_id=self._type.id,
             )
 
-    async def _chosen(self, errand: Errand) -> OfferedOfType:
+    async def _chosen(self, context: ProviderContext) -> OfferedOfType:
         """Return the pool to take from: the one that the policy names, or the only one."""
-        offered = await self._offered(errand)
-        wanted = errand.policies.get(POLICY)
+        offered = await self._offered(context)
+        wanted = context.policies.get(POLICY)
         fitting = [pool for pool in offered if wanted in (None, pool.name, pool.id)]
         if len(fitting) == 1:
             return fitting[0]
@@ -292,10 +292,12 @@ class EnvironmentPools:
             retryable=False,
         )
 
-    async def _run(self, pool_id: str, errand: Errand, command: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _run(
+        self, pool_id: str, context: ProviderContext, command: str, arguments: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         call = ServiceCall(
             service_id=pool_id,
-            organization_id=errand.organization_id,
+            organization_id=context.organization_id,
             parameters={},  # the pool reads its own, under its lock
             arguments=arguments,
             transaction=self._database.transaction,
@@ -309,24 +311,24 @@ def _ignore(report: Mapping[str, Any]) -> None:
     """Take what is told while one waits."""
 
 
-class PinnedHosts:
+class PostgresHostKeys:
     """One object serves all providers."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def pinned(self, errand: Errand, host: str) -> str | None:
+    async def pinned(self, context: ProviderContext, host: str) -> str | None:
         """Return the key that the host must show, None for a host that is new."""
         async with self._database.connection() as connection:
-            return await store.get(connection, organization_id=errand.organization_id, host=host)
+            return await store.get_host_key(connection, organization_id=context.organization_id, host=host)
 
-    async def pin(self, errand: Errand, host: str, key: str) -> str:
+    async def pin(self, context: ProviderContext, host: str, key: str) -> str:
         """Keep the key of a new host, and return the one that counts."""
         async with self._database.transaction() as connection:
-            await store.pin(connection, organization_id=errand.organization_id, host=host, public_key=key)
-            return await store.get(connection, organization_id=errand.organization_id, host=host) or key
+            await store.insert_host_key(connection, organization_id=context.organization_id, host=host, public_key=key)
+            return await store.get_host_key(connection, organization_id=context.organization_id, host=host) or key
 
-    async def forget(self, errand: Errand, host: str) -> None:
+    async def forget(self, context: ProviderContext, host: str) -> None:
         """Take the host for a new one from now on."""
         async with self._database.transaction() as connection:
-            await store.forget(connection, organization_id=errand.organization_id, host=host)
+            await store.delete_host_key(connection, organization_id=context.organization_id, host=host)

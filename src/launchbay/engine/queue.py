@@ -39,12 +39,12 @@ from launchbay.store.database import BoundedConnection
 
 log = structlog.get_logger(__name__)
 RECONNECT_S = 0.2
-PATIENCE_S = 5.0  # with a database that does not answer: a few intervals, not TCP's own patience
-WakeupBeat = Callable[[psycopg.AsyncConnection[tuple[object, ...]]], Awaitable[None]]
-Hear = Callable[[str], Awaitable[None]]
+CONNECTION_TIMEOUT_S = 5.0  # with a database that does not answer: a few intervals, not TCP's own patience
+OnHeartbeat = Callable[[psycopg.AsyncConnection[tuple[object, ...]]], Awaitable[None]]
+OnNotification = Callable[[str], Awaitable[None]]
 
 
-class Pulse:
+class Heartbeat:
     """Listens on a channel and beats at an interval, for as long as `run` is not cancelled; reconnects by itself."""
 
     def __init__(
@@ -52,15 +52,15 @@ class Pulse:
         conninfo: str,
         *,
         channel: str,
-        beat: WakeupBeat,
-        hear: Hear,
+        on_heartbeat: OnHeartbeat,
+        on_notification: OnNotification,
         interval_s: float,
     ) -> None:
         """Take what to do: `beat` runs a statement on the connection, `hear` gets each payload ("" = look now)."""
         self._conninfo = conninfo
         self._channel = channel
-        self._beat = beat
-        self._hear = hear
+        self._on_heartbeat = on_heartbeat
+        self._on_notification = on_notification
         self._interval_s = interval_s
 
     async def run(self) -> NoReturn:
@@ -75,30 +75,32 @@ class Pulse:
     async def _connected(self) -> NoReturn:
         conn = await BoundedConnection.connect(self._conninfo, autocommit=True)
         async with conn:
-            conn.patience_s = max(PATIENCE_S, 4 * self._interval_s)
+            conn.timeout_s = max(CONNECTION_TIMEOUT_S, 4 * self._interval_s)
             # A heartbeat that a power cut forgets harms nobody; without this an idle worker costs a disk flush
             # per beat.
             await conn.execute("SET synchronous_commit = off")
             await conn.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
             # Whatever was committed before LISTEN took effect was announced to nobody here.
-            await self._hear("")
+            await self._on_notification("")
             while True:
-                await self._beat(conn)
+                await self._on_heartbeat(conn)
                 # Notifications that arrive during a beat wait in psycopg's backlog and come out first here.
                 async for notification in conn.notifies(timeout=self._interval_s):
-                    await self._hear(notification.payload)
+                    await self._on_notification(notification.payload)
 
 
 Handler = Callable[..., Awaitable[None]]
-Beat: TypeAlias = tuple[int, datetime]  # of a worker: its number, and when it last beat by the database's clock
+WorkerHeartbeat: TypeAlias = tuple[
+    int, datetime
+]  # of a worker: its number, and when it last beat by the database's clock
 QUEUE = "launchbay"
 CHANNEL = "procrastinate_any_queue_v1"
 HEARTBEAT_S = 0.5
 GRACE_S = 5.0
 POLL_S = 1.0  # finds jobs whose time comes; new ones are announced
 RETRY_S = 0.5  # between attempts while the database is away
-DOUBT_S = 60.0  # after a failed claim; longer than any statement may run on behind a broken connection
-UNWIND_S = 0.7  # for cancelled handlers to clean up after themselves
+UNCERTAIN_CLAIM_S = 60.0  # after a failed claim; longer than any statement may run on behind a broken connection
+CLEANUP_S = 0.7  # for cancelled handlers to clean up after themselves
 DEFER_SQL = "SELECT launchbay_defer(%(task)s, %(lock)s, %(arguments)s, %(at)s, %(priority)s, %(queue)s)"
 _CLAIM_SQL = """
 SELECT id, status, task_name, priority, lock, queueing_lock, args, scheduled_at, queue_name, attempts, worker_id
@@ -172,13 +174,13 @@ class Queue:
             if not stop.is_set():
                 await _first(stop.wait(), timeout_s=RETRY_S)
 
-    async def beats(self) -> list[Beat]:
+    async def heartbeats(self) -> list[WorkerHeartbeat]:
         """Return the last heartbeat of each worker that is in the table."""
         async with self._pool.connection() as conn:
             found = await conn.execute("SELECT id, last_heartbeat FROM procrastinate_workers")
             return [(worker, beat) async for worker, beat in found]
 
-    async def rescue(self, silent: Collection[Beat]) -> int:
+    async def rescue(self, silent: Collection[WorkerHeartbeat]) -> int:
         """Take workers off the table that have not beaten again, and put jobs without a worker back in the queue.
 
         Returns how many jobs. Who is silent is for the Rescuer to say.
@@ -202,7 +204,9 @@ class _Jobs(JobManager):
         super().__init__(connector)
         self._pool = pool
         self._concurrency = concurrency
-        self._places: Counter[str] = Counter()  # by queue: jobs claimed and not finished, but for those that only wait
+        self._capacity: Counter[str] = (
+            Counter()
+        )  # by queue: jobs claimed and not finished, but for those that only wait
         self._waking: set[asyncio.Task[None]] = set()
         self._slots: set[Slot] = set()
         self.worker_id: int | None = None
@@ -211,7 +215,7 @@ class _Jobs(JobManager):
         self._notify: NotificationCallback | None = None
         self._wakes = 0
         self._known: dict[int, str] = {}  # jobs claimed and not finished, with their queues
-        self._doubt_until_s = 0.0  # monotonic: a claim whose answer was lost may exist
+        self._uncertain_until_s = 0.0  # monotonic: a claim whose answer was lost may exist
 
     async def wake(self, notification: Notification = _WAKE) -> None:
         """Make the worker look for jobs, and let no look that is under way count as having seen them."""
@@ -220,40 +224,40 @@ class _Jobs(JobManager):
             await self._notify(channel=CHANNEL, notification=notification)
 
     @contextmanager
-    def slot(self, queue: str, on_left: Callable[[], object]) -> Iterator[Slot]:
+    def slot(self, queue: str, on_evicted: Callable[[], object]) -> Iterator[Slot]:
         """Give the place of a claimed job, which it may lend to others while it only waits."""
-        slot = Slot(partial(self._lend, queue), partial(self._take_back, queue), on_left)
+        slot = Slot(partial(self._slot_released, queue), partial(self._slot_reacquired, queue), on_evicted)
         self._slots.add(slot)
         try:
             yield slot
         finally:
             self._slots.discard(slot)
 
-    def leave(self) -> None:
+    def drain(self) -> None:
         """Let each running job go to another worker as soon as that cuts nothing in two."""
         for slot in list(self._slots):
-            slot.leave()
+            slot.drain()
 
-    def abandon(self) -> None:
+    def evict(self) -> None:
         """Break all running jobs off: others have them already."""
         for slot in list(self._slots):
-            slot.abandon()
+            slot.evict()
 
-    def _lend(self, queue: str) -> None:
-        self._places[queue] -= 1
+    def _slot_released(self, queue: str) -> None:
+        self._capacity[queue] -= 1
         waking = asyncio.create_task(self.wake())
         self._waking.add(waking)
         waking.add_done_callback(self._waking.discard)
 
-    def _take_back(self, queue: str) -> None:
+    def _slot_reacquired(self, queue: str) -> None:
         # At once, even where all places are taken: until there is room again, no further job is claimed.
-        self._places[queue] += 1
+        self._capacity[queue] += 1
 
-    async def hear(self, payload: str) -> None:
+    async def handle_notification(self, payload: str) -> None:
         """Take one notification from the database; an empty one stands for those that may have been missed."""
         await self.wake(json.loads(payload) if payload else _WAKE)
 
-    async def beat(self, conn: AsyncConnection[Any]) -> None:
+    async def send_heartbeat(self, conn: AsyncConnection[Any]) -> None:
         """Say that this worker lives, or find that the others have given its jobs away."""
         if self.worker_id is not None:
             cursor = await conn.execute("SELECT launchbay_beat(%s)", [self.worker_id])
@@ -276,29 +280,29 @@ class _Jobs(JobManager):
         The worker forgets pending wake-ups when this returns, without awaiting in between, so an announcement that
         came during the query must be answered here, with another query.
         """
-        if self._places.total() >= self._concurrency:
+        if self._capacity.total() >= self._concurrency:
             return None  # the worker looks again when a job ends or begins to wait
         while True:
             wakes = self._wakes
-            known = list(self._known) if time.monotonic() < self._doubt_until_s else None
+            known = list(self._known) if time.monotonic() < self._uncertain_until_s else None
             try:
                 row = await self.connector.execute_query_one_async(
                     _CLAIM_SQL,
                     worker_id=worker_id,
                     known=known,
-                    queues=list(self._places),
-                    places=list(self._places.values()),
-                    free=self._concurrency - self._places.total(),
+                    queues=list(self._capacity),
+                    places=list(self._capacity.values()),
+                    free=self._concurrency - self._capacity.total(),
                 )
             except UniqueViolation:
                 continue  # another worker claimed a job of the same lock, of lower priority, at the same moment
             except ConnectorException as error:
-                self._doubt_until_s = time.monotonic() + DOUBT_S
-                await self._trouble("queue.claim_failed", error, worker_id=worker_id)
+                self._uncertain_until_s = time.monotonic() + UNCERTAIN_CLAIM_S
+                await self._log_failure("queue.claim_failed", error, worker_id=worker_id)
                 return None  # the worker asks again at the next poll
             if row["id"] is not None:
                 self._known[row["id"]] = row["queue_name"]
-                self._places[row["queue_name"]] += 1
+                self._capacity[row["queue_name"]] += 1
                 return Job.from_row(row)
             if wakes == self._wakes:
                 return None
@@ -311,7 +315,7 @@ class _Jobs(JobManager):
                     _FINISH_SQL, job_id=job.id, worker_id=job.worker_id, attempt=job.attempts, outcome=status.value
                 )
             except ConnectorException as error:
-                await self._trouble("queue.outcome_not_written", error, job=job.id)
+                await self._log_failure("queue.outcome_not_written", error, job=job.id)
                 await _first(self.over.wait(), timeout_s=RETRY_S)
                 if self.over.is_set():
                     return  # the rescue finds the job without a living worker, and it runs again
@@ -319,7 +323,7 @@ class _Jobs(JobManager):
                 break
         queue = self._known.pop(job.id or 0, None)
         if queue is not None:
-            self._places -= Counter([queue])  # which forgets the queues that have no place any more
+            self._capacity -= Counter([queue])  # which forgets the queues that have no place any more
         # The next job of the same lock may have been announced, looked for and found blocked before this commit.
         await self.wake()
 
@@ -334,7 +338,7 @@ class _Jobs(JobManager):
         await super().unregister_worker(worker_id)
         await self.connector.execute_query_async("SELECT launchbay_announce()")
 
-    async def _trouble(self, event: str, error: ConnectorException, **about: object) -> None:
+    async def _log_failure(self, event: str, error: ConnectorException, **about: object) -> None:
         log.warning(event, error=repr(error.__cause__ or error), **about)
         # After a restart of the database every pooled connection is dead; without this each costs a failed attempt.
         await self._pool.check()
@@ -380,7 +384,13 @@ class _Session:
         jobs, worker = self._jobs, self._worker
         worker.shutdown_graceful_timeout = grace_s
         await self._app.open_async(self._pool)
-        beats = Pulse(self._conninfo, channel=CHANNEL, beat=jobs.beat, hear=jobs.hear, interval_s=heartbeat_s)
+        beats = Heartbeat(
+            self._conninfo,
+            channel=CHANNEL,
+            on_heartbeat=jobs.send_heartbeat,
+            on_notification=jobs.handle_notification,
+            interval_s=heartbeat_s,
+        )
         pulse = asyncio.create_task(beats.run(), name=f"{self._name} pulse")
         running = asyncio.create_task(worker.run(), name=f"{self._name} worker")  # type: ignore[no-untyped-call]  # unannotated there
         try:
@@ -400,11 +410,11 @@ class _Session:
             grace_s = worker.shutdown_graceful_timeout = 0.0
             jobs.over.set()
         worker.stop()  # type: ignore[no-untyped-call]  # unannotated in the library
-        jobs.leave()
-        await _first(running, jobs.lost.wait(), timeout_s=grace_s + UNWIND_S)
+        jobs.drain()
+        await _first(running, jobs.lost.wait(), timeout_s=grace_s + CLEANUP_S)
         if jobs.lost.is_set():
-            jobs.abandon()
-            await _first(running, timeout_s=UNWIND_S)
+            jobs.evict()
+            await _first(running, timeout_s=CLEANUP_S)
         jobs.over.set()
         await _first(running, timeout_s=RETRY_S)
         if not running.done():

@@ -7,7 +7,7 @@ long as its lease is; the watcher's own monotonic time counts, and only as far a
 import psycopg
 
 from launchbay.clock import Clock
-from launchbay.engine.queue import Beat, Queue
+from launchbay.engine.queue import Queue, WorkerHeartbeat
 from launchbay.store.database import unavailable
 
 
@@ -19,22 +19,22 @@ class Rescuer:
         self._clock = clock
         self._stalled_after_s = stalled_after_s
         self.interval_s = stalled_after_s / 8
-        self._seen_at: dict[Beat, float] = {}  # in seconds of watching
+        self._seen_at: dict[WorkerHeartbeat, float] = {}  # in seconds of watching
         self._watched_s = 0.0
         self._looked_at_s = clock.monotonic_s()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Note who has beaten, and free the jobs of those who have been silent for too long. Raises Unavailable."""
         try:
-            beats = await self._queue.beats()
-            self._go_on()
+            beats = await self._queue.heartbeats()
+            self._reset()
             self._seen_at = {beat: self._seen_at.get(beat, self._watched_s) for beat in beats}
             silent = [beat for beat, at in self._seen_at.items() if self._watched_s - at >= self._stalled_after_s]
             await self._queue.rescue(silent)
         except psycopg.Error as error:
             raise unavailable(error) or error from error
 
-    def _go_on(self) -> None:
+    def _reset(self) -> None:
         """Count the time since the last look, as far as it can be called watching.
 
         While this process stood still, or the database was away, nobody could be heard, and silence means nothing.

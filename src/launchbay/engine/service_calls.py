@@ -5,17 +5,17 @@ from functools import partial
 from typing import Any
 
 from launchbay.actions.contract import idempotency_key
-from launchbay.auth.audit import entered_once
-from launchbay.auth.secret_key import SealBroken, SecretKey
-from launchbay.engine.audit import Recording
-from launchbay.engine.journal import patiently
+from launchbay.auth.audit import record_once
+from launchbay.auth.secret_key import SecretKey, UnsealFailed
+from launchbay.engine.audit import EngineAudit
+from launchbay.engine.journal import retry_while_unavailable
 from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.model.instance import BoundService, Link
 from launchbay.runtime.contract import JobRun
-from launchbay.runtime.step import recorded
-from launchbay.service_types.contract import ServiceCall, ServiceType, checked_arguments
+from launchbay.runtime.step import run_recorded
+from launchbay.service_types.contract import ServiceCall, ServiceType, validate_arguments
 from launchbay.service_types.registry import ServiceTypes
-from launchbay.service_types.secrets import ServiceSeal, is_reference, opened, resolved
+from launchbay.service_types.secrets import ServiceSeal, is_reference, open_values, resolve_references
 from launchbay.store import services
 from launchbay.store.database import Database
 
@@ -27,10 +27,10 @@ class ServiceCalls:
         self._database = database
         self._service_types = service_types
         self._secret_key = secret_key
-        self._recording = Recording(secret_key)
+        self._audit = EngineAudit(secret_key)
 
     async def run(
-        self, job: JobRun, link: Link, command: str, arguments: Mapping[str, Any], path: str, *, is_over: bool = False
+        self, job: JobRun, link: Link, command: str, arguments: Mapping[str, Any], path: str, *, is_replay: bool = False
     ) -> Mapping[str, Any]:
         """Run a command on the service that a link leads to, and return its final results.
 
@@ -41,13 +41,13 @@ class ServiceCalls:
         async def work() -> Mapping[str, Any]:
             return await self._run(job, link, command, arguments, idempotency_key(job.job_id, path))
 
-        return await recorded(job, path, command, work, is_over=is_over)
+        return await run_recorded(job, path, command, work, is_replay=is_replay)
 
     async def _run(
         self, job: JobRun, link: Link, command: str, arguments: Mapping[str, Any], key: str
     ) -> Mapping[str, Any]:
         bound = link.binding.service
-        if bound is None or not await patiently(partial(self._exists, link.instance_id)):
+        if bound is None or not await retry_while_unavailable(partial(self._exists, link.instance_id)):
             name = "" if bound is None else f" {bound.name!r}"
             raise ActionFailed(
                 f"The service{name} ({link.instance_id}) was deleted, so {command!r} cannot run on it.",
@@ -59,24 +59,24 @@ class ServiceCalls:
         if declared is None:
             raise ActionFailed(f"The service {bound.name!r} has no command {command!r} any more.", retryable=False)
         try:
-            opened_parameters = await patiently(partial(self._open, link.instance_id, bound))
-            job.secrets.learn(opened_parameters)
-            checked = checked_arguments(declared, arguments)
-            entry = partial(self._recording.commanded, job=job, service_id=link.instance_id, given=(command, checked))
+            opened_parameters = await retry_while_unavailable(partial(self._open, link.instance_id, bound))
+            job.secrets.register_secret(opened_parameters)
+            checked = validate_arguments(declared, arguments)
+            entry = partial(self._audit.commanded, job=job, service_id=link.instance_id, given=(command, checked))
             call = ServiceCall(
                 service_id=link.instance_id,
                 organization_id=job.organization_id,
                 parameters={**bound.parameters, **opened_parameters},
                 arguments=checked,
-                transaction=entered_once(self._database, entry) if declared.changes else self._database.transaction,
+                transaction=record_once(self._database, entry) if declared.changes else self._database.transaction,
                 report=_ignore,
                 seal=ServiceSeal(self._secret_key, link.instance_id),
                 idempotency_key=key,
             )
-            results = await patiently(partial(kind.run, command, call))
-            job.secrets.learn([results.get(name) for name in declared.secret_results])
+            results = await retry_while_unavailable(partial(kind.run, command, call))
+            job.secrets.register_secret([results.get(name) for name in declared.secret_results])
             return results
-        except (BadRequest, Conflict, SealBroken) as error:
+        except (BadRequest, Conflict, UnsealFailed) as error:
             raise ActionFailed(f"The service {bound.name!r} refused {command!r}: {error}") from error
 
     def _type(self, bound: BoundService) -> ServiceType:
@@ -90,11 +90,11 @@ class ServiceCalls:
         return kind
 
     async def _open(self, service_id: str, bound: BoundService) -> Mapping[str, Any]:
-        stored = opened(self._secret_key, service_id, bound.secrets)
+        stored = open_values(self._secret_key, service_id, bound.secrets)
         if not any(map(is_reference, stored.values())):
             return stored
         async with self._database.connection() as connection:
-            return await resolved(self._secret_key, connection, stored)
+            return await resolve_references(self._secret_key, connection, stored)
 
     async def _exists(self, service_id: str) -> bool:
         async with self._database.connection() as connection:

@@ -12,9 +12,9 @@ import structlog
 
 from launchbay.auth.secret_key import SecretKey, TextSeal
 from launchbay.clock import Clock
-from launchbay.engine.audit import Recording
-from launchbay.engine.ending import Moment, aftermath
-from launchbay.engine.runner import links_of
+from launchbay.engine.audit import EngineAudit
+from launchbay.engine.ending import InstanceSnapshot, follow_ups
+from launchbay.engine.runner import parse_links
 from launchbay.errors import BadRequest, InvalidManifest, Unavailable
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import component_at, expanded, scalers
@@ -36,37 +36,37 @@ from launchbay.telemetry import metrics
 # trigger is put into the queue, all in the transaction of the stager's round, which holds the instance.
 
 
-async def look(
+async def refresh_signals(
     connection: Connection, instance_id: str, manifest: CompiledManifest, now: datetime, secret_key: SecretKey
 ) -> None:
     """Take over the signals of linked instances, and queue what follows. The caller holds the idle instance."""
-    onlooker = await schedules.onlooker(connection, instance_id=instance_id)
+    onlooker = await schedules.get_consumer(connection, instance_id=instance_id)
     assert onlooker is not None, "the caller holds the instance"
     secrets = Secrets(TextSeal(secret_key, onlooker.organization_id))
     state = InstanceState.from_text(secrets.opened_json(onlooker.state))
     manifest = expanded(manifest, {path: state.quantity(path) for path in scalers(manifest)})
-    links = links_of(onlooker.links)
+    links = parse_links(onlooker.links)
     targets = [link.instance_id for link in links.values() if link.is_instance]
     published = {
         row.id: secrets.opened(msgspec.json.decode(row.return_values))
-        for row in await schedules.linked_values(connection, instance_ids=targets)
+        for row in await schedules.list_linked_values(connection, instance_ids=targets)
     }
     for component, link in linked_components(manifest, links):
         if state.is_launched(component.path):
             for pin, value in linked_signals(component, link, published.get(link.instance_id, {})):
                 state.publish(component.path, pin.interface, pin.name, value)
     values_now = return_values(manifest, state)
-    moment = Moment(
+    moment = InstanceSnapshot(
         manifest=manifest,
         state=state,
-        fed=secrets.opened(msgspec.json.decode(onlooker.fed_signals)),
+        parent_signals=secrets.opened(msgspec.json.decode(onlooker.fed_signals)),
         links=links,
         values_before=secrets.opened(msgspec.json.decode(onlooker.return_values)),
         values_now=values_now,
         secrets=secrets,
     )
-    follows = aftermath(moment, now)
-    await schedules.write_look(
+    follows = follow_ups(moment, now)
+    await schedules.save_refreshed_signals(
         connection,
         instance_id=instance_id,
         state=secrets.sealed_json(state.to_text()),
@@ -77,9 +77,9 @@ async def look(
 
 
 log = structlog.get_logger(__name__)
-BATCH = 20  # one transaction; a larger one would hold its locks longer
+BATCH_ROWS = 20  # one transaction; a larger one would hold its locks longer
 # Their next row, which is the only one of its kind for its component, may be written before the end of the round.
-_COME_AGAIN = frozenset({"cron", "trigger", "signals"})
+_RECURRING = frozenset({"cron", "trigger", "signals"})
 
 
 class Stager:
@@ -90,7 +90,7 @@ class Stager:
         self._manifests = manifests
         self._clock = clock
         self._secret_key = secret_key
-        self._recording = Recording(secret_key)
+        self._audit = EngineAudit(secret_key)
 
     async def fire_due(self) -> int:
         """Fire a batch of due schedules, oldest first, and return how many rows it dealt with.
@@ -101,7 +101,7 @@ class Stager:
         over: list[str] = []
         left = 0
         async with self._database.transaction() as connection:
-            due = await schedules.take_due(connection, count=BATCH, state_version=STATE_VERSION)
+            due = await schedules.take_due(connection, count=BATCH_ROWS, state_version=STATE_VERSION)
             for schedule in due:
                 target = await self._lock_target(connection, schedule)
                 if await self._must_wait(connection, schedule, target):
@@ -109,10 +109,10 @@ class Stager:
                 elif await self._fire(connection, schedule, target):
                     over.append(schedule.id)
             if over:
-                await schedules.remove(connection, schedule_ids=over)
+                await schedules.delete(connection, schedule_ids=over)
         return len(due) - left
 
-    async def recall_forgotten(self) -> None:
+    async def unblock_forgotten(self) -> None:
         """Free what waits for a job that ended in a crash before it could say so."""
         async with self._database.connection() as connection:
             await schedules.unblock_forgotten(connection)
@@ -126,7 +126,7 @@ class Stager:
     @staticmethod
     async def _must_wait(connection: Connection, schedule: DueRow, target: TargetRow | None) -> bool:
         if target is None:
-            return bool(await schedules.is_target_there(connection, instance_id=schedule.instance_id))
+            return bool(await schedules.target_exists(connection, instance_id=schedule.instance_id))
         return target.job_id is None and not target.is_turn and target.status != InstanceStatus.DESTROYED
 
     async def _fire(self, connection: Connection, schedule: DueRow, target: TargetRow | None) -> bool:
@@ -136,36 +136,36 @@ class Stager:
         if target.job_id is not None:
             await schedules.block(connection, schedule_id=schedule.id, instance_id=schedule.instance_id)
             return False
-        if schedule.kind in _COME_AGAIN:
-            await schedules.remove(connection, schedule_ids=[schedule.id])
+        if schedule.kind in _RECURRING:
+            await schedules.delete(connection, schedule_ids=[schedule.id])
         if schedule.kind == "signals":
-            await self._look(connection, schedule, target)
+            await self._refresh_signals(connection, schedule, target)
             return False
         manifest, plan = await self._plan(connection, schedule, target)
         job_id = await accept(connection, schedule.instance_id, schedule.owner_id, plan, manifest)
         assert job_id is not None, "the instance is locked, idle and not destroyed"
-        await self._recording.fired(connection, schedule, job_id, target.organization_id, target.application_id)
+        await self._audit.fired(connection, schedule, job_id, target.organization_id, target.application_id)
         if schedule.kind == "cron":
-            await self._come_again(connection, schedule, manifest)
+            await self._schedule_next(connection, schedule, manifest)
         metrics.lateness.labels(schedule.kind).observe((schedule.taken_at - schedule.due_at).total_seconds())
         log.info("schedule.fired", schedule=schedule.id, instance=schedule.instance_id, job=job_id)
-        return schedule.kind not in _COME_AGAIN
+        return schedule.kind not in _RECURRING
 
-    async def _look(self, connection: Connection, schedule: DueRow, target: TargetRow) -> None:
+    async def _refresh_signals(self, connection: Connection, schedule: DueRow, target: TargetRow) -> None:
         try:
             manifest = await self._manifests.get(connection, target.application_id, target.version)
         except InvalidManifest as error:  # a plug-in is gone; the instance's next job says so to its owner
             log.warning("signals.unseen", instance=schedule.instance_id, error=str(error))
             return
-        await look(connection, schedule.instance_id, manifest, self._clock.now(), self._secret_key)
+        await refresh_signals(connection, schedule.instance_id, manifest, self._clock.now(), self._secret_key)
 
-    async def _come_again(self, connection: Connection, schedule: DueRow, manifest: CompiledManifest) -> None:
+    async def _schedule_next(self, connection: Connection, schedule: DueRow, manifest: CompiledManifest) -> None:
         """Set the next time of one of the manifest's own schedules; times that have passed meanwhile are one."""
         component = component_at(manifest, schedule.component)
         cron = None if component is None else component.schedule.get(schedule.workflow)
         due_at = None if cron is None else next_due(cron, schedule.taken_at)
         if due_at is not None:
-            await schedules.come_again(
+            await schedules.schedule_next(
                 connection,
                 instance_id=schedule.instance_id,
                 workflow=schedule.workflow,

@@ -15,7 +15,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.clock import Clock
-from launchbay.machines.contract import Errand, Found, Sweepable
+from launchbay.machines.contract import ProviderContext, Sweepable, TaggedMachine
 from launchbay.model.instance import InstanceStatus
 from launchbay.runtime.state import InstanceState
 from launchbay.store import audit, machines
@@ -53,37 +53,37 @@ class Sweeper:
                 return
         async with asyncio.timeout(limits.SWEEP_S):
             for provider in await self.providers():
-                async for found in provider.found(_errand(provider)):
+                async for found in provider.list_tagged(_provider_context(provider)):
                     if self._is_old(found):
-                        await self._judge(provider, found)
+                        await self._sweep_machine(provider, found)
 
-    def _is_old(self, found: Found) -> bool:
-        return found.made_at is None or (self.clock.now() - found.made_at).total_seconds() >= self.grace_s
+    def _is_old(self, tagged: TaggedMachine) -> bool:
+        return tagged.created_at is None or (self.clock.now() - tagged.created_at).total_seconds() >= self.grace_s
 
-    async def _judge(self, provider: Sweepable, found: Found) -> None:
+    async def _sweep_machine(self, provider: Sweepable, tagged: TaggedMachine) -> None:
         """Take a machine down if it is a stray. No job of its instance begins meanwhile, which might take it over."""
         async with self.database.transaction() as connection:
-            reason = _reason(found, await machines.standing(connection, instance_id=found.marks.instance))
+            reason = _reason(tagged, await machines.get_owner_status(connection, instance_id=tagged.tags.instance))
             if reason is None:
                 return
-            about, errand = _document(provider, found, reason), _errand(provider, found)
+            about, context = _document(provider, tagged, reason), _provider_context(provider, tagged)
             try:
                 async with asyncio.timeout(limits.SWEEP_RELEASE_S):
                     # Since it was found, its own job may have taken it down.
-                    if not await provider.stands(errand, found.machine):
+                    if not await provider.exists(context, tagged.machine):
                         return
                     if self.mode == REPORT:
                         log.warning("sweep.found", **about)
                         return
-                    await provider.release(errand, found.machine)
+                    await provider.release(context, tagged.machine)
             except Exception as error:  # noqa: BLE001 - a provider is foreign code; the other strays must go all the same
                 log.warning("sweep.left", **about, error=str(error) or type(error).__name__)
                 return
-            await _record(connection, found, about)
+            await _record(connection, tagged, about)
             log.warning("sweep.removed", **about)
 
 
-def _reason(found: Found, instance: machines.StandingRow | None) -> str | None:
+def _reason(tagged: TaggedMachine, instance: machines.OwnedMachineRow | None) -> str | None:
     """Say why a machine belongs to nobody, None where it may belong to somebody."""
     if instance is None:
         return "its instance is unknown"
@@ -92,11 +92,11 @@ def _reason(found: Found, instance: machines.StandingRow | None) -> str | None:
     if instance.job_id is not None:  # which may have made it just now, or be about to take it over
         return None
     known = {machine.id for _, machine in InstanceState.from_text(instance.state).machines()}
-    return None if found.machine.id in known else "no record of its instance tells of it"
+    return None if tagged.machine.id in known else "no record of its instance tells of it"
 
 
-def _document(provider: Sweepable, found: Found, reason: str) -> dict[str, Any]:
-    marks, machine = found.marks, found.machine
+def _document(provider: Sweepable, tagged: TaggedMachine, reason: str) -> dict[str, Any]:
+    marks, machine = tagged.tags, tagged.machine
     return {
         "machine": machine.id,
         "provider": provider.name,
@@ -109,31 +109,31 @@ def _document(provider: Sweepable, found: Found, reason: str) -> dict[str, Any]:
     }
 
 
-async def _record(connection: Connection, found: Found, about: dict[str, Any]) -> None:
+async def _record(connection: Connection, tagged: TaggedMachine, about: dict[str, Any]) -> None:
     """Write the removal into the audit log of the organization that the machine was made for."""
     await audit.insert(
         connection,
-        organization_id=found.marks.organization,
+        organization_id=tagged.tags.organization,
         actor_id="",
         actor_email="",
         method=METHOD,
         address="",
         operation=OPERATION,
-        object=f"/instances/{found.marks.instance}",
-        object_id=found.marks.instance,
+        object=f"/instances/{tagged.tags.instance}",
+        object_id=tagged.tags.instance,
         before=msgspec.json.encode(about).decode(),
         after=None,
     )
 
 
-def _errand(provider: Sweepable, found: Found | None = None) -> Errand:
-    """Return the errand of the sweep, which is nobody's step."""
+def _provider_context(provider: Sweepable, tagged: TaggedMachine | None = None) -> ProviderContext:
+    """Return the context of the sweep, which is nobody's step."""
 
     def told(level: str, text: str) -> None:
         log.log(_LEVELS.get(level, _LEVELS["warning"]), "sweep.told", provider=provider.name, text=text)
 
-    marks = None if found is None else found.marks
-    return Errand(
+    marks = None if tagged is None else tagged.tags
+    return ProviderContext(
         organization_id="" if marks is None else marks.organization,
         environment_id="" if marks is None else marks.environment,
         instance_id="" if marks is None else marks.instance,

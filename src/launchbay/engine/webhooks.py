@@ -17,12 +17,12 @@ import structlog
 
 from launchbay import limits
 from launchbay.actions.contract import idempotency_key
-from launchbay.auth.secret_key import SealBroken, SecretKey
-from launchbay.egress.http import OutgoingHttp, shown_url
-from launchbay.engine.audit import Recording
-from launchbay.engine.journal import patiently
-from launchbay.errors import OutgoingFailed, Unavailable
-from launchbay.model.redaction import Masking
+from launchbay.auth.secret_key import SecretKey, UnsealFailed
+from launchbay.egress.http import EgressClient, redacted_url
+from launchbay.engine.audit import EngineAudit
+from launchbay.engine.journal import retry_while_unavailable
+from launchbay.errors import EgressFailed, Unavailable
+from launchbay.model.redaction import Redactor
 from launchbay.runtime.contract import JobRun
 from launchbay.store import webhooks
 from launchbay.store import webhooks as store
@@ -30,27 +30,27 @@ from launchbay.store.database import Database
 from launchbay.store.webhooks import ClaimedRow, pause_s, secret_purpose, signature, url_purpose
 
 
-class WebhookNotices:
+class WebhookNotifier:
     """Implements `runtime.run.Notices`; one object serves all jobs of the process."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def tell(self, job: JobRun, path: str, told: Mapping[str, Any]) -> int:
+    async def notify(self, job: JobRun, path: str, notification: Mapping[str, Any]) -> int:
         """Write a delivery for each webhook that asks for notifications, once for each step of a job."""
         # What the job has learned from vaults is sealed in it, and covered when it is sent.
-        document = msgspec.json.encode(job.secrets.sealed(told)).decode()
-        return await patiently(partial(self._tell, job, path, document))
+        document = msgspec.json.encode(job.secrets.sealed(notification)).decode()
+        return await retry_while_unavailable(partial(self._tell, job, path, document))
 
     async def _tell(self, job: JobRun, path: str, document: str) -> int:
         async with self._database.connection() as connection:
-            count = await webhooks.notify(
+            count = await webhooks.insert_notifications(
                 connection, instance_id=job.instance_id, key=idempotency_key(job.job_id, path), document=document
             )
         return count or 0
 
 
-LOOK_S = 0.5
+POLL_S = 0.5
 LEASE_S = limits.WEBHOOK_TIMEOUT_S * 3
 log = structlog.get_logger(__name__)
 
@@ -58,46 +58,48 @@ log = structlog.get_logger(__name__)
 class WebhookSender:
     """Claims due deliveries and makes them beside each other."""
 
-    def __init__(self, database: Database, outgoing: OutgoingHttp, secret: SecretKey) -> None:
+    def __init__(self, database: Database, egress: EgressClient, secret: SecretKey) -> None:
         self._database = database
-        self._outgoing = outgoing
+        self._egress = egress
         self._secret = secret
-        self._recording = Recording(secret)
-        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._audit = EngineAudit(secret)
+        self._in_flight: dict[asyncio.Task[None], str] = {}
 
     async def send_due(self) -> bool:
         """Begin what is due, as far as there is room; True when more may be."""
-        room = limits.WEBHOOKS_AT_ONCE - len(self._under_way)
+        room = limits.WEBHOOKS_AT_ONCE - len(self._in_flight)
         if room <= 0:
             return False
         # A webhook that is slow has its requests under way; those of the others shall not wait for it.
-        to_each = Counter(self._under_way.values())
+        to_each = Counter(self._in_flight.values())
         busy = [webhook_id for webhook_id, count in to_each.items() if count >= limits.WEBHOOK_AT_ONCE]
         async with self._database.connection() as connection:
             claimed = await store.claim(connection, each=limits.WEBHOOK_AT_ONCE, busy=busy, count=room, lease_s=LEASE_S)
             bodies = [msgspec.json.decode(row.body) for row in claimed]
             instance_ids = list({body["instance"] for body in bodies})
             known = (
-                {row.id: row for row in await store.secrets_of(connection, instance_ids=instance_ids)} if bodies else {}
+                {row.id: row for row in await store.list_secrets_by_organization(connection, instance_ids=instance_ids)}
+                if bodies
+                else {}
             )
         for row, body in zip(claimed, bodies, strict=True):
             given = known.get(body["instance"])
             documents = () if given is None else (given.parameters, given.environment_view)
-            masking = Masking([msgspec.json.decode(document) for document in documents])
-            task = asyncio.create_task(self._deliver(row, masking.value({"id": row.id, **body})), name="webhook")
-            self._under_way[task] = row.webhook_id
-            task.add_done_callback(self._ended)
+            redactor = Redactor([msgspec.json.decode(document) for document in documents])
+            task = asyncio.create_task(self._deliver(row, redactor.value({"id": row.id, **body})), name="webhook")
+            self._in_flight[task] = row.webhook_id
+            task.add_done_callback(self._finished)
         return len(claimed) > 0
 
     async def close(self) -> None:
         """Break off what is under way; it is sent again when its lease is over."""
-        for task in self._under_way:
+        for task in self._in_flight:
             task.cancel()
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        del self._under_way[task]
+    def _finished(self, task: "asyncio.Task[None]") -> None:
+        del self._in_flight[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("webhook.broke", error=repr(error))
 
@@ -106,9 +108,9 @@ class WebhookSender:
         try:
             async with self._database.connection() as connection:
                 if error is None:
-                    await store.delivered(connection, delivery_id=row.id, attempt=row.attempts, last_status=status)
+                    await store.mark_delivered(connection, delivery_id=row.id, attempt=row.attempts, last_status=status)
                     return
-                failing_s = await store.failed(
+                failing_s = await store.mark_failed(
                     connection,
                     delivery_id=row.id,
                     attempt=row.attempts,
@@ -127,7 +129,7 @@ class WebhookSender:
         try:
             secret = self._secret.open(row.secret, secret_purpose(row.webhook_id))
             url = self._secret.open(row.sealed_url, url_purpose(row.webhook_id)).decode()
-        except SealBroken as error:
+        except UnsealFailed as error:
             return None, str(error)
         headers = {
             "Content-Type": "application/json",
@@ -135,17 +137,17 @@ class WebhookSender:
             "Launchbay-Delivery": row.id,
             "Launchbay-Signature": signature(secret, int(time.time()), body),
         }
-        shown = shown_url(httpx.URL(url))
+        shown = redacted_url(httpx.URL(url))
         try:
-            answer = await self._outgoing.within(organization_id).request(
+            answer = await self._egress.for_environment(organization_id).request(
                 "POST",
                 url,
                 headers=headers,
                 body=body,
                 timeout_s=limits.WEBHOOK_TIMEOUT_S,
-                max_bytes=limits.WEBHOOK_ANSWER_BYTES,
+                max_bytes=limits.WEBHOOK_RESPONSE_BYTES,
             )
-        except OutgoingFailed as error:
+        except EgressFailed as error:
             return None, str(error).replace(shown, "The receiver")  # its path may be a secret
         if answer.url != shown:
             return answer.status, "The receiver redirects; give the webhook the URL that it redirects to."
@@ -159,6 +161,6 @@ class WebhookSender:
         async with self._database.transaction() as connection:
             disabled = await store.disable(connection, webhook_id=webhook_id, reason=reason)
             if disabled is not None:
-                await self._recording.disabled(connection, disabled, reason)
-                await store.drop_pending(connection, webhook_id=webhook_id, reason=reason)
+                await self._audit.disabled(connection, disabled, reason)
+                await store.delete_pending(connection, webhook_id=webhook_id, reason=reason)
                 log.warning("webhook.disabled", webhook=webhook_id)

@@ -17,15 +17,15 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Duty:
+class PeriodicTask:
     """Something done again and again. A round that returns a true value is followed by the next at once."""
 
     name: str
     interval_s: float
-    round: Callable[[], Awaitable[object]]
+    run: Callable[[], Awaitable[object]]
 
 
-async def attend(duty: Duty, stop: asyncio.Event) -> None:
+async def run_periodically(task: PeriodicTask, stop: asyncio.Event) -> None:
     """Do a duty until `stop`. A round that fails is logged and tried again at its next time, whatever the reason.
 
     A duty that ended for one bad round would be missed only when it is needed most.
@@ -33,24 +33,24 @@ async def attend(duty: Duty, stop: asyncio.Event) -> None:
     while not stop.is_set():
         again = None
         try:
-            again = await duty.round()
+            again = await task.run()
         except Unavailable as error:
-            log.warning("duty.postponed", duty=duty.name, error=str(error))
+            log.warning("duty.postponed", duty=task.name, error=str(error))
         except Exception:
-            log.exception("duty.failed", duty=duty.name)
+            log.exception("duty.failed", duty=task.name)
         if again:
             await asyncio.sleep(0)
             continue
         try:
-            async with asyncio.timeout(duty.interval_s):
+            async with asyncio.timeout(task.interval_s):
                 await stop.wait()
         except TimeoutError:
             continue
 
 
 RUN_JOB = "run_job"  # also in store/queries/jobs.sql
-LOOK_AFTER_S = 1.0
-RECALL_S = 5.0
+LOST_JOBS_INTERVAL_S = 1.0
+HOUSEKEEPING_INTERVAL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,23 +68,23 @@ class Engine:
     rescuer: Rescuer
     stager_interval_s: float
     is_alone: bool = False
-    further_duties: tuple[Duty, ...] = ()  # of those whose work only needs to be done by somebody, now and then
+    periodic_tasks: tuple[PeriodicTask, ...] = ()  # of those whose work only needs to be done by somebody, now and then
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`; running jobs get their grace time, and the rest is handed over."""
         if self.is_alone:
-            await self._inherit()
+            await self._take_over_jobs()
         duties = (
-            Duty("stager", self.stager_interval_s, self.stager.fire_due),
-            Duty("recall", RECALL_S, self.stager.recall_forgotten),
-            Duty("orphans", RECALL_S, self.runner.give_up_orphans),
-            Duty("look after", LOOK_AFTER_S, self.runner.look_after),
-            Duty("rescue", self.rescuer.interval_s, self.rescuer.look),
-            *self.further_duties,
+            PeriodicTask("stager", self.stager_interval_s, self.stager.fire_due),
+            PeriodicTask("recall", HOUSEKEEPING_INTERVAL_S, self.stager.unblock_forgotten),
+            PeriodicTask("orphans", HOUSEKEEPING_INTERVAL_S, self.runner.cancel_orphans),
+            PeriodicTask("look after", LOST_JOBS_INTERVAL_S, self.runner.drop_lost_jobs),
+            PeriodicTask("rescue", self.rescuer.interval_s, self.rescuer.check),
+            *self.periodic_tasks,
         )
         async with asyncio.TaskGroup() as tasks:
-            for duty in duties:
-                tasks.create_task(attend(duty, stop), name=duty.name)
+            for task in duties:
+                tasks.create_task(run_periodically(task, stop), name=task.name)
             tasks.create_task(
                 self.queue.work(
                     {RUN_JOB: self.runner.run_job}, concurrency=self.concurrency, name=self.name, stop=stop
@@ -92,10 +92,10 @@ class Engine:
                 name="worker",
             )
 
-    async def _inherit(self) -> None:
+    async def _take_over_jobs(self) -> None:
         """Take over the jobs of those who worked here before, without waiting for their leases to end."""
         try:
-            freed = await self.queue.rescue(await self.queue.beats())
+            freed = await self.queue.rescue(await self.queue.heartbeats())
         except psycopg.Error as error:
             log.warning("engine.nothing_inherited", error=str(error))  # the leases end all the same
         else:

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.egress.http import OutgoingHttp
-from launchbay.errors import ActionFailed, AddressRefused, OutgoingFailed
-from launchbay.machines.contract import Errand, OpenShell, Shell, ShellLost
-from launchbay.machines.remote_commands import Run, run_key, script
+from launchbay.egress.http import EgressClient
+from launchbay.errors import ActionFailed, AddressRefused, EgressFailed
+from launchbay.machines.contract import OpenShell, ProviderContext, Shell, ShellLost
+from launchbay.machines.remote_commands import RemoteRun, run_key, script
 from launchbay.model.machine import ChefRun, Machine, RemoteCommand
 
 COOKBOOKS, ROLES, DATA_BAGS = "cookbooks", "roles", "data_bags"
@@ -37,18 +37,18 @@ class Cookbooks:
     data_bag_paths: tuple[str, ...]
 
 
-async def fetch_cookbooks(outgoing: OutgoingHttp, url: str, first_cookbook: str) -> Cookbooks:
+async def fetch_cookbooks(egress: EgressClient, url: str, first_cookbook: str) -> Cookbooks:
     """Fetch an archive and check it. `first_cookbook` names what an archive of a single cookbook holds.
 
     Raises ActionFailed, and AddressRefused for an address that the rules forbid.
     """
     try:
-        answer = await outgoing.request(
+        answer = await egress.request(
             "GET", url, timeout_s=limits.COOKBOOKS_FETCH_S, max_bytes=limits.COOKBOOKS_ARCHIVE_BYTES
         )
     except AddressRefused:
         raise
-    except OutgoingFailed as error:
+    except EgressFailed as error:
         raise ActionFailed(f"The cookbooks cannot be fetched: {error}", retryable=error.retryable) from error
     if answer.status != 200:
         again = answer.status in _RETRYABLE or answer.status >= 500
@@ -164,11 +164,16 @@ def _named(names: list[str], wanted: str, outer: set[str]) -> set[str]:
 _PURPOSE = "chef"
 _ON_THE_HOST = Cookbooks(b"", ("/var/chef/cookbooks", "/etc/chef/cookbooks"), ("/var/chef/roles",), ())
 _LEVELS = ("default", "normal", "override", "automatic")  # the later ones count more
-_TOLD_CHARS = 400
+_REPORTED_CHARS = 400
 
 
 async def converge(
-    errand: Errand, machine: Machine, chef: ChefRun, open_shell: OpenShell, outgoing: OutgoingHttp, directory: str = ""
+    context: ProviderContext,
+    machine: Machine,
+    chef: ChefRun,
+    open_shell: OpenShell,
+    egress: EgressClient,
+    directory: str = "",
 ) -> Mapping[str, Any]:
     """Run Chef and return the attributes of the node that it saved. `directory` is where commands begin there.
 
@@ -177,20 +182,20 @@ async def converge(
     if not chef.solo:
         raise ActionFailed("isSolo: false needs a Chef server, which is not supported; leave it out.", retryable=False)
     if chef.version:
-        errand.log("info", f"The version {chef.version} of Chef is not installed by itself; the installed one runs.")
+        context.log("info", f"The version {chef.version} of Chef is not installed by itself; the installed one runs.")
     items = run_list(chef)
-    place = f".launchbay/chef/{run_key(errand, machine, _PURPOSE)}"
+    place = f".launchbay/chef/{run_key(context, machine, _PURPOSE)}"
 
     async def prepare(shell: Shell) -> None:
-        client = outgoing.within(errand.organization_id, errand.environment_id, errand.policies)
-        await _provide(shell, chef, items, place, client)
+        client = egress.for_environment(context.organization_id, context.environment_id, context.policies)
+        await _upload(shell, chef, items, place, client)
 
-    run = Run(errand, machine, open_shell, _PURPOSE, directory)
+    run = RemoteRun(context, machine, open_shell, _PURPOSE, directory)
     command = RemoteCommand(line=f"#!/bin/sh\n{script('chef', place=place)}", sudo=chef.sudo, sink=chef.sink)
     result = await run.command(command, prepare)
     if result.exit_code != 0:
-        covering = errand.covering()  # before it is cut, in a secret perhaps
-        told = (covering.feed(result.stderr.strip() or result.stdout.strip()) + covering.finish())[-_TOLD_CHARS:]
+        covering = context.redaction_stream()  # before it is cut, in a secret perhaps
+        told = (covering.feed(result.stderr.strip() or result.stdout.strip()) + covering.finish())[-_REPORTED_CHARS:]
         raise ActionFailed(f"On {machine.host} Chef ended with exit code {result.exit_code}: {told}")
     try:
         async with asyncio.timeout(limits.MACHINE_FILE_S), open_shell() as shell:
@@ -220,12 +225,12 @@ def attributes_of(node: bytes, machine: Machine) -> Mapping[str, Any]:
     return {**found, "run_list": saved.get("run_list", [])}
 
 
-async def _provide(shell: Shell, chef: ChefRun, items: list[str], place: str, outgoing: OutgoingHttp) -> None:
+async def _upload(shell: Shell, chef: ChefRun, items: list[str], place: str, egress: EgressClient) -> None:
     """Put everything where Chef will look for it."""
     cookbooks = _ON_THE_HOST
     if chef.recipe_url:
         try:
-            cookbooks = await fetch_cookbooks(outgoing, chef.recipe_url, _cookbook(items))
+            cookbooks = await fetch_cookbooks(egress, chef.recipe_url, _cookbook(items))
         except AddressRefused as error:
             raise ActionFailed(str(error), retryable=False) from error
     if await shell.script(f'umask 077\n{script(place=place)}mkdir -p "$place"\n', _drop, _drop) != 0:

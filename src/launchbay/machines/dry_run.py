@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.contract import Errand
+from launchbay.machines.contract import ProviderContext
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, kind_of, plain
 from launchbay.model.findings import Findings
 from launchbay.model.machine import DRY_RUN, ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, address_of
-from launchbay.model.redaction import Masking
+from launchbay.model.redaction import Redactor
 
 
 def fits(pattern: str, text: str) -> bool:
@@ -62,7 +62,7 @@ class Answer:
     conditions: Mapping[str, str]
     give: Mapping[str, Any]
 
-    def counts_for(self, asked: Mapping[str, str]) -> bool:
+    def matches(self, asked: Mapping[str, str]) -> bool:
         """Tell whether it counts for a call. A call that knows nothing of a condition does not meet it."""
         return all(fits(pattern, asked.get(name, "")) for name, pattern in self.conditions.items())
 
@@ -73,19 +73,19 @@ class Answers:
 
     entries: tuple[Answer, ...] = field(default=())
 
-    def of(self, errand: Errand, *, role: str = "", host: str = "", command: str = "") -> dict[str, Any]:
+    def of(self, context: ProviderContext, *, role: str = "", host: str = "", command: str = "") -> dict[str, Any]:
         """Return the configured outputs of a call by name; those left out are for the dry run to make up."""
         asked = {
-            "component": errand.component,
-            "action": errand.action,
-            "step": errand.step,
+            "component": context.component,
+            "action": context.action,
+            "step": context.step,
             "role": role,
             "host": host,
             "command": command,
         }
-        found = of_policies(errand.policies, errand.action)
+        found = of_policies(context.policies, context.action)
         for entry in self.entries:
-            if entry.counts_for(asked):
+            if entry.matches(asked):
                 found = {**entry.give, **found}
         return found
 
@@ -158,14 +158,14 @@ _NETWORK = 254  # addresses of a network of documentation
 _OVERFLOW = 250  # addresses that are used of each /24 of the network for benchmarks
 _PUBLIC, _PRIVATE = "192.0.2", "198.51.100"
 _PUBLIC_OVERFLOW, _PRIVATE_OVERFLOW = "198.18", "198.19"
-_NOWHERE = ("192.0.2.", "198.51.100.", "203.0.113.", "198.18.", "198.19.", "2001:db8:")
+_SIMULATED_HOST = ("192.0.2.", "198.51.100.", "203.0.113.", "198.18.", "198.19.", "2001:db8:")
 _LINE_CHARS = 120
 _NAME = re.compile(r"[^a-z0-9-]+")
 _REST_CALL = "restcall"
-_MASKING = Masking()
+_REDACTOR = Redactor()
 
 
-def first_place(instance_id: str) -> int:
+def network_offset(instance_id: str) -> int:
     """Return where the addresses of an instance begin, so that those of different instances are mostly different."""
     return int.from_bytes(hashlib.sha256(instance_id.encode()).digest()[:4], "big") % _NETWORK
 
@@ -175,28 +175,28 @@ class DryRun:
 
     name = DRY_RUN
 
-    def __init__(self, answers: Answers | None = None, place: Callable[[str], int] = first_place) -> None:
+    def __init__(self, answers: Answers | None = None, network_offset: Callable[[str], int] = network_offset) -> None:
         self._answers = answers or Answers()
-        self._place = place
+        self._network_offset = network_offset
 
     async def provision(
-        self, errand: Errand, role: str, numbers: Sequence[int], spec: MachineSpec
+        self, context: ProviderContext, role: str, numbers: Sequence[int], spec: MachineSpec
     ) -> Sequence[Machine]:
         """Make nothing, and return machines with addresses of documentation."""
-        given = self._given(errand, role=role)
-        machines = [self._machine(errand, role, number, spec, given, place) for place, number in enumerate(numbers)]
+        given = self._configured_answer(context, role=role)
+        machines = [self._machine(context, role, number, spec, given, place) for place, number in enumerate(numbers)]
         like = ", ".join(filter(None, (spec.hardware, spec.image, spec.location))) or "of no given kind"
         hosts = ", ".join(machine.host for machine in machines)
         count = "one machine" if len(machines) == 1 else f"{len(machines)} machines"
-        _tell(errand, f"{count} for the role {role!r} ({like}): {hosts}")
+        _log(context, f"{count} for the role {role!r} ({like}): {hosts}")
         return machines
 
     async def adopt(
-        self, errand: Errand, role: str, addresses: Mapping[int, str], spec: MachineSpec
+        self, context: ProviderContext, role: str, addresses: Mapping[int, str], spec: MachineSpec
     ) -> Sequence[Machine]:
         """Take the addresses as they are; nobody looks whether anything answers there."""
-        self._given(errand, role=role)
-        _tell(errand, f"adopts {', '.join(addresses.values())} for the role {role!r}")
+        self._configured_answer(context, role=role)
+        _log(context, f"adopts {', '.join(addresses.values())} for the role {role!r}")
         return [
             Machine(
                 id=f"adopted:{address}",
@@ -212,30 +212,30 @@ class DryRun:
             for number, address in addresses.items()
         ]
 
-    async def release(self, errand: Errand, machine: Machine) -> None:
+    async def release(self, context: ProviderContext, machine: Machine) -> None:
         """Take nothing down, unless an answer says that it fails."""
-        self._given(errand, role=machine.role, host=machine.host)
-        _tell(errand, f"releases {machine.host}, role {machine.role!r}")
+        self._configured_answer(context, role=machine.role, host=machine.host)
+        _log(context, f"releases {machine.host}, role {machine.role!r}")
 
-    async def strays(self, errand: Errand) -> Sequence[Machine]:  # noqa: ARG002 - contract
+    async def orphans(self, context: ProviderContext) -> Sequence[Machine]:  # noqa: ARG002 - contract
         """Find none: nothing was ever made."""
         return ()
 
-    async def run(self, errand: Errand, machine: Machine, command: RemoteCommand) -> CommandResult:
+    async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
         """Run nothing, and return the configured output or one word that is nobody else's."""
-        _tell(errand, f"on {_named(machine)}{' with sudo' if command.sudo else ''}: {_brief(command.line)}")
-        given = self._given(errand, role=machine.role, host=machine.host, command=command.line)
-        stdout = given.get("stdout", f"dry-run-{_digest(errand, machine)}")
+        _log(context, f"on {_named(machine)}{' with sudo' if command.sudo else ''}: {_brief(command.line)}")
+        given = self._configured_answer(context, role=machine.role, host=machine.host, command=command.line)
+        stdout = given.get("stdout", f"dry-run-{_digest(context, machine)}")
         return CommandResult(_text(stdout), _text(given.get("stderr", "")), _exit_code(given.get("exitCode", 0)))
 
-    async def stop(self, errand: Errand, machine: Machine) -> None:
+    async def stop(self, context: ProviderContext, machine: Machine) -> None:
         """End nothing: nothing runs."""
 
-    async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
+    async def converge(self, context: ProviderContext, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run no recipe, and return the attributes that were given, those of every node, and the configured ones."""
         about = f" of {_brief(chef.recipe_url)}" if chef.recipe_url else ""
-        _tell(errand, f"on {_named(machine)}: {', '.join(chef.run_list)}{about}")
-        given = self._given(errand, role=machine.role, host=machine.host, command=",".join(chef.run_list))
+        _log(context, f"on {_named(machine)}: {', '.join(chef.run_list)}{about}")
+        given = self._configured_answer(context, role=machine.role, host=machine.host, command=",".join(chef.run_list))
         node = {
             "fqdn": machine.host_name,
             "hostname": machine.host_name.partition(".")[0],
@@ -244,45 +244,47 @@ class DryRun:
         }
         return _merged(_merged(node, chef.attributes), given.get("chefState", {}))
 
-    async def put_file(self, errand: Errand, machine: Machine, name: str, content: bytes) -> None:
+    async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
         """Write nothing."""
-        _tell(errand, f"puts {len(content)} bytes into {name} on {_named(machine)}")
-        self._given(errand, role=machine.role, host=machine.host, command=name)
+        _log(context, f"puts {len(content)} bytes into {name} on {_named(machine)}")
+        self._configured_answer(context, role=machine.role, host=machine.host, command=name)
 
-    async def get_file(self, errand: Errand, machine: Machine, name: str) -> bytes:
+    async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
         """Read nothing, and return the configured content or a line that names the file."""
-        _tell(errand, f"gets {name} from {_named(machine)}")
-        given = self._given(errand, role=machine.role, host=machine.host, command=name)
+        _log(context, f"gets {name} from {_named(machine)}")
+        given = self._configured_answer(context, role=machine.role, host=machine.host, command=name)
         return _text(given.get("content", f"dry run: {name} of {machine.host}\n")).encode()
 
-    def stand_in(self, errand: Errand, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def simulate(self, context: ProviderContext, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Answer for an action that has configured outputs, and for calls to addresses that lead nowhere."""
         command = parameters.get("command")
         asked = command if isinstance(command, str) else ""
-        given = self._given(errand, command=asked)
-        if errand.action == _REST_CALL:
-            everything = errand.policies.get(f"{POLICY_PREFIX}{_REST_CALL}") is True
-            return _call(errand, parameters, given) if given or everything or _leads_nowhere(asked) else None
+        given = self._configured_answer(context, command=asked)
+        if context.action == _REST_CALL:
+            everything = context.policies.get(f"{POLICY_PREFIX}{_REST_CALL}") is True
+            return _call(context, parameters, given) if given or everything or _is_simulated_url(asked) else None
         if not given:
             return None
-        _tell(errand, f"the action {errand.action!r} is not run; its outputs are configured")
+        _log(context, f"the action {context.action!r} is not run; its outputs are configured")
         return given
 
-    def _given(self, errand: Errand, *, role: str = "", host: str = "", command: str = "") -> dict[str, Any]:
+    def _configured_answer(
+        self, context: ProviderContext, *, role: str = "", host: str = "", command: str = ""
+    ) -> dict[str, Any]:
         """Return the configured outputs. Raises the configured failure."""
-        given = self._answers.of(errand, role=role, host=host, command=command)
+        given = self._answers.of(context, role=role, host=host, command=command)
         error = given.pop("error", None)
         if error is not None:
-            _fail(errand, _text(error), retryable=given.get("retryable") is not False)
+            _fail(context, _text(error), retryable=given.get("retryable") is not False)
         return given
 
     def _machine(
-        self, errand: Errand, role: str, number: int, spec: MachineSpec, given: Mapping[str, Any], place: int
+        self, context: ProviderContext, role: str, number: int, spec: MachineSpec, given: Mapping[str, Any], place: int
     ) -> Machine:
-        public, private = _addresses(self._place(errand.instance_id), number)
+        public, private = _addresses(self._network_offset(context.instance_id), number)
         name = _NAME.sub("-", (spec.name_prefix or role).lower()).strip("-") or "machine"
         return Machine(
-            id=f"{DRY_RUN}:{errand.instance_id}:{number}",
+            id=f"{DRY_RUN}:{context.instance_id}:{number}",
             role=role,
             provider=self.name,
             number=number,
@@ -308,30 +310,30 @@ def _configured(addresses: Any, place: int, otherwise: str) -> str:
     return otherwise
 
 
-def _call(errand: Errand, parameters: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _call(context: ProviderContext, parameters: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
     method, url = str(parameters.get("method") or "GET").upper(), _brief(str(parameters.get("command")))
     status = _exit_code(given.get("status", 200))
-    _tell(errand, f"{method} {url} is not sent; the answer is {status}")
+    _log(context, f"{method} {url} is not sent; the answer is {status}")
     expected = parameters.get("expectedStatus", status if 200 <= status <= 299 else None)
     if status not in (expected if isinstance(expected, list) else [expected]):
-        _fail(errand, f"{method} {url} answered {status}.", retryable=not 300 <= status <= 499)
+        _fail(context, f"{method} {url} answered {status}.", retryable=not 300 <= status <= 499)
     return {"content": given.get("content", {}), "status": status, "headers": given.get("headers", {})}
 
 
-def _leads_nowhere(url: str) -> bool:
+def _is_simulated_url(url: str) -> bool:
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
         return False
-    return host.startswith(_NOWHERE) or host == DOMAIN or host.endswith(f".{DOMAIN}")
+    return host.startswith(_SIMULATED_HOST) or host == DOMAIN or host.endswith(f".{DOMAIN}")
 
 
-def _tell(errand: Errand, text: str) -> None:
-    errand.log("info", f"dry run: {errand.action} {_MASKING.text(text)}.")
+def _log(context: ProviderContext, text: str) -> None:
+    context.log("info", f"dry run: {context.action} {_REDACTOR.text(text)}.")
 
 
-def _fail(errand: Errand, text: str, *, retryable: bool) -> NoReturn:
-    raise ActionFailed(f"dry run: {errand.action} fails, as it is configured: {text}", retryable=retryable)
+def _fail(context: ProviderContext, text: str, *, retryable: bool) -> NoReturn:
+    raise ActionFailed(f"dry run: {context.action} fails, as it is configured: {text}", retryable=retryable)
 
 
 def _named(machine: Machine) -> str:
@@ -345,8 +347,8 @@ def _brief(text: str) -> str:
     return first if len(lines) == 1 else f"{first} … ({len(lines)} lines)"
 
 
-def _digest(errand: Errand, machine: Machine) -> str:
-    return hashlib.sha256(f"{errand.instance_id}\n{errand.path}\n{machine.host}".encode()).hexdigest()[:8]
+def _digest(context: ProviderContext, machine: Machine) -> str:
+    return hashlib.sha256(f"{context.instance_id}\n{context.path}\n{machine.host}".encode()).hexdigest()[:8]
 
 
 def _text(value: Any) -> str:

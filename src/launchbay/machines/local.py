@@ -17,10 +17,10 @@ from typing import Any
 from launchbay import limits
 from launchbay.errors import ActionFailed
 from launchbay.machines.chef import converge
-from launchbay.machines.contract import Errand, Parts, Shell, Taker
-from launchbay.machines.remote_commands import Run, job_prefix, stop_runs
+from launchbay.machines.contract import OnData, ProviderContext, ProviderDeps, Shell
+from launchbay.machines.remote_commands import RemoteRun, job_prefix, stop_runs
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
-from launchbay.processes.run import least_environment
+from launchbay.processes.run import minimal_environment
 
 _READ_BYTES = 64 * limits.KIB
 
@@ -34,7 +34,7 @@ class LocalShell:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    async def script(self, text: str, stdout: Taker, stderr: Taker) -> int:
+    async def script(self, text: str, stdout: OnData, stderr: OnData) -> int:
         """Have `sh` read the text from its standard input, in a process group of its own."""
         process = await asyncio.create_subprocess_exec(
             "/bin/sh",
@@ -43,7 +43,7 @@ class LocalShell:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=self._directory,
-            env=least_environment(self._directory, SHELL="/bin/sh"),
+            env=minimal_environment(self._directory, SHELL="/bin/sh"),
             start_new_session=True,
             close_fds=True,
         )
@@ -66,15 +66,15 @@ class LocalShell:
         """Write a file beside its place, then move it there."""
         await asyncio.to_thread(self._put, self._place(name), content)
 
-    async def get(self, name: str, most_bytes: int) -> bytes:
+    async def get(self, name: str, max_bytes: int) -> bytes:
         """Read a file. Raises ActionFailed for one that is too large, or not there."""
         place = self._place(name)
         try:
-            content = await asyncio.to_thread(_read, place, most_bytes + 1)
+            content = await asyncio.to_thread(_read, place, max_bytes + 1)
         except OSError as error:
             raise ActionFailed(f"The file {name} cannot be used: {error.strerror}.") from error
-        if len(content) > most_bytes:
-            raise ActionFailed(f"The file {name} has more than {most_bytes} bytes; that is the most.", retryable=False)
+        if len(content) > max_bytes:
+            raise ActionFailed(f"The file {name} has more than {max_bytes} bytes; that is the most.", retryable=False)
         return content
 
     def _place(self, name: str) -> Path:
@@ -102,19 +102,19 @@ async def _send(stdin: asyncio.StreamWriter, data: bytes) -> None:
     stdin.close()
 
 
-async def _receive(stream: asyncio.StreamReader, taker: Taker) -> None:
+async def _receive(stream: asyncio.StreamReader, on_data: OnData) -> None:
     while data := await stream.read(_READ_BYTES):
-        taker(data)
+        on_data(data)
 
 
-def _read(place: Path, most_bytes: int) -> bytes:
+def _read(place: Path, max_bytes: int) -> bytes:
     with place.open("rb") as file:
-        return file.read(most_bytes)
+        return file.read(max_bytes)
 
 
 NAME = "local"
 POLICY = "machines.local"
-EVERYBODY = "*"
+ALL_ENVIRONMENTS = "*"
 _NETWORK = 250  # addresses that are used of each 127.1.x.0/24
 _TAG_CHARS = 16
 
@@ -124,24 +124,24 @@ class LocalMachines:
 
     name = NAME
 
-    def __init__(self, parts: Parts, allowed: Collection[str]) -> None:
-        self._root = parts.directory / NAME
-        self._outgoing = parts.outgoing
+    def __init__(self, deps: ProviderDeps, allowed: Collection[str]) -> None:
+        self._root = deps.directory / NAME
+        self._egress = deps.egress
         self._allowed = frozenset(allowed)
 
     async def provision(
-        self, errand: Errand, role: str, numbers: Sequence[int], spec: MachineSpec
+        self, context: ProviderContext, role: str, numbers: Sequence[int], spec: MachineSpec
     ) -> Sequence[Machine]:
         """Make a directory for each machine. Raises ActionFailed where the environment may not."""
-        self._check(errand)
-        machines = [_machine(errand, role, number, place, spec) for place, number in enumerate(numbers, 1)]
+        self._check(context)
+        machines = [_machine(context, role, number, place, spec) for place, number in enumerate(numbers, 1)]
         for machine in machines:
             await asyncio.to_thread(self._place(machine).mkdir, mode=0o700, parents=True, exist_ok=True)
         return machines
 
     async def adopt(
         self,
-        errand: Errand,  # noqa: ARG002 - contract
+        context: ProviderContext,  # noqa: ARG002 - contract
         role: str,  # noqa: ARG002 - contract
         addresses: Mapping[int, str],
         spec: MachineSpec,  # noqa: ARG002 - contract
@@ -153,60 +153,60 @@ class LocalMachines:
             retryable=False,
         )
 
-    async def release(self, errand: Errand, machine: Machine) -> None:
+    async def release(self, context: ProviderContext, machine: Machine) -> None:
         """End what runs there and remove the directory."""
         place = self._place(machine)
         if await asyncio.to_thread(place.is_dir):
-            await stop_runs(errand, machine, lambda: self._open(machine), "")
+            await stop_runs(context, machine, lambda: self._open(machine), "")
             await asyncio.to_thread(shutil.rmtree, place)
 
-    async def strays(self, errand: Errand) -> Sequence[Machine]:
+    async def orphans(self, context: ProviderContext) -> Sequence[Machine]:
         """Return the directories of the instance."""
-        places = await asyncio.to_thread(lambda: sorted(self._root.glob(f"{errand.instance_id}-*")))
+        places = await asyncio.to_thread(lambda: sorted(self._root.glob(f"{context.instance_id}-*")))
         return [Machine(id=f"{NAME}:{place.name}", role="", provider=NAME, number=0) for place in places]
 
-    async def run(self, errand: Errand, machine: Machine, command: RemoteCommand) -> CommandResult:
+    async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
         """Run a command to its end. Raises ActionFailed where the environment may not, or it asks for sudo."""
-        self._check(errand)
+        self._check(context)
         if command.sudo:
             raise ActionFailed("A local machine has no superuser; leave isSudo out.", retryable=False)
-        return await Run(errand, machine, lambda: self._open(machine)).command(command)
+        return await RemoteRun(context, machine, lambda: self._open(machine)).command(command)
 
-    async def stop(self, errand: Errand, machine: Machine) -> None:
-        """End every command that the errand's job left running."""
-        await stop_runs(errand, machine, lambda: self._open(machine), job_prefix(errand))
+    async def stop(self, context: ProviderContext, machine: Machine) -> None:
+        """End every command that the context's job left running."""
+        await stop_runs(context, machine, lambda: self._open(machine), job_prefix(context))
 
-    async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
+    async def converge(self, context: ProviderContext, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run Chef as the server's user, which needs `isSudo: false`, and return the node's attributes."""
-        self._check(errand)
+        self._check(context)
         if chef.sudo:
             raise ActionFailed("A local machine has no superuser; set isSudo to false.", retryable=False)
-        return await converge(errand, machine, chef, lambda: self._open(machine), self._outgoing)
+        return await converge(context, machine, chef, lambda: self._open(machine), self._egress)
 
-    async def put_file(self, errand: Errand, machine: Machine, name: str, content: bytes) -> None:
+    async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
         """Write a file inside of the directory."""
-        self._check(errand)
+        self._check(context)
         if len(content) > limits.MACHINE_FILE_BYTES:
             raise ActionFailed(f"A file may have {limits.MACHINE_FILE_BYTES} bytes at most.", retryable=False)
         async with self._open(machine) as shell:
             await shell.put(name, content)
 
-    async def get_file(self, errand: Errand, machine: Machine, name: str) -> bytes:
+    async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
         """Read a file inside of the directory."""
-        self._check(errand)
+        self._check(context)
         async with self._open(machine) as shell:
             return await shell.get(name, limits.MACHINE_FILE_BYTES)
 
-    def stand_in(self, errand: Errand, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:  # noqa: ARG002 - contract
+    def simulate(self, context: ProviderContext, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:  # noqa: ARG002 - contract
         """Let every action run."""
         return None
 
-    def _check(self, errand: Errand) -> None:
-        who = {EVERYBODY, errand.environment_id, errand.organization_id}
-        if not who & self._allowed or errand.policies.get(POLICY, True) is not True:
+    def _check(self, context: ProviderContext) -> None:
+        who = {ALL_ENVIRONMENTS, context.environment_id, context.organization_id}
+        if not who & self._allowed or context.policies.get(POLICY, True) is not True:
             raise ActionFailed(
                 "Local machines are not allowed in this environment: what runs there runs as the server's own user.",
-                f"The operator may add {errand.environment_id} to the setting LOCAL_ENVIRONMENTS.",
+                f"The operator may add {context.environment_id} to the setting LOCAL_ENVIRONMENTS.",
                 retryable=False,
             )
 
@@ -230,7 +230,7 @@ class LocalMachines:
         yield LocalShell(place)
 
 
-def _machine(errand: Errand, role: str, number: int, place: int, spec: MachineSpec) -> Machine:
+def _machine(context: ProviderContext, role: str, number: int, place: int, spec: MachineSpec) -> Machine:
     """Return a machine. Its directory is named after the step, so that an interrupted one finds what it made.
 
     Every address that begins with 127 leads to this server, so each machine has one that no other of its instance has.
@@ -238,7 +238,7 @@ def _machine(errand: Errand, role: str, number: int, place: int, spec: MachineSp
     block, rest = divmod(number - 1, _NETWORK)
     address = f"127.1.{block}.{rest + 1}"
     return Machine(
-        id=f"{NAME}:{errand.instance_id}-{errand.tag[:_TAG_CHARS]}-{place}",
+        id=f"{NAME}:{context.instance_id}-{context.tag[:_TAG_CHARS]}-{place}",
         role=role,
         provider=NAME,
         number=number,

@@ -18,7 +18,7 @@ POLICY = "machines.provider"
 _ASYNC = ("provision", "adopt", "release", "strays", "run", "stop", "converge", "put_file", "get_file")
 
 
-Late = Mapping[str, Callable[[], MachineProvider]]
+LazyProvider = Mapping[str, Callable[[], MachineProvider]]
 """Providers by name, each with what makes it when it is first asked for."""
 
 
@@ -34,9 +34,9 @@ class Providers:
         sources: Iterable[tuple[str, MachineProvider]],
         chosen: str = NONE,
         problems: tuple[str, ...] = (),
-        late: Late | None = None,
+        late: LazyProvider | None = None,
     ) -> None:
-        self._late: Late = late or {}
+        self._late: LazyProvider = late or {}
         self.problems = problems  # what could not be loaded, one sentence each
         built_in = dict.fromkeys((NONE, *self._late), BUILT_IN)
         self._providers = by_name(
@@ -55,7 +55,7 @@ class Providers:
         self._chosen = chosen
 
     @classmethod
-    def load(cls, chosen: str = NONE, answers: Answers | None = None, late: Late | None = None) -> "Providers":
+    def load(cls, chosen: str = NONE, answers: Answers | None = None, late: LazyProvider | None = None) -> "Providers":
         """Find all providers. A package that cannot be loaded is left out, logged and listed in `problems`.
 
         Raises CannotStart when two providers have one name, and when there is none with the chosen name.

@@ -6,7 +6,7 @@ looks on. So when the way to the machine breaks, or the server dies, the command
 directory and adopts the command, still running or ended, and starts it only where it never began: of all supervisors
 the one that makes the directory `began` is the only one that runs it (`scripts/`).
 
-    run = Run(errand, machine, lambda: ssh.open(errand, machine))
+    run = Run(context, machine, lambda: ssh.open(context, machine))
     result = await run.command(RemoteCommand(line="uname -a"))
 """
 
@@ -24,58 +24,58 @@ from typing import TypeVar
 import structlog
 
 from launchbay import limits
-from launchbay.errors import ActionFailed, OutgoingFailed
-from launchbay.machines.contract import Errand, OpenShell, Shell, ShellLost, Taker
+from launchbay.errors import ActionFailed, EgressFailed
+from launchbay.machines.contract import OnData, OpenShell, ProviderContext, Shell, ShellLost
 from launchbay.model.machine import CommandResult, Machine, RemoteCommand, Sink
-from launchbay.model.redaction import Stream
+from launchbay.model.redaction import RedactionStream
 
 
-class Lines:
+class LineSplitter:
     """Takes bytes as they come and hands over whole lines; what is longer than a log takes goes in pieces.
 
     Secrets are covered before, because a piece may end in the middle of one.
     """
 
-    def __init__(self, stream: str, sink: Sink | None, covering: Stream) -> None:
+    def __init__(self, stream: str, sink: Sink | None, redaction: RedactionStream) -> None:
         self._stream = stream
         self._sink = sink
-        self._covering = covering
+        self._redaction = redaction
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = ""
 
     def __call__(self, data: bytes) -> None:
         """Take some bytes."""
         if self._sink is not None:
-            self._take(self._covering.feed(self._decoder.decode(data)))
+            self._take(self._redaction.feed(self._decoder.decode(data)))
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Hand over the last line, which no line break ended."""
         if self._sink is not None:
-            self._take(self._covering.feed(self._decoder.decode(b"", final=True)) + self._covering.finish())
+            self._take(self._redaction.feed(self._decoder.decode(b"", final=True)) + self._redaction.finish())
             if self._rest:
-                self._hand_over(self._rest)
+                self._emit(self._rest)
             self._rest = ""
 
     def _take(self, text: str) -> None:
         *whole, rest = (self._rest + text).split("\n")
         for line in whole:
-            self._hand_over(line)
+            self._emit(line)
         while len(rest) > limits.LOG_LINE_CHARS:
-            self._hand_over(rest[: limits.LOG_LINE_CHARS])
+            self._emit(rest[: limits.LOG_LINE_CHARS])
             rest = rest[limits.LOG_LINE_CHARS :]
         self._rest = rest
 
-    def _hand_over(self, line: str) -> None:
+    def _emit(self, line: str) -> None:
         assert self._sink is not None
         # Of a line that a progress bar writes again and again, the last state counts.
         self._sink(self._stream, line.rstrip("\r").rpartition("\r")[2])
 
 
-class Kept:
+class OutputBuffer:
     """Takes bytes as they come and keeps them, up to a bound; what comes after that is dropped."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self._most = max_bytes
         self._data = bytearray()
 
     def __call__(self, data: bytes) -> None:
@@ -88,23 +88,23 @@ class Kept:
         return bytes(self._data)
 
 
-class Counted:
+class ByteCounter:
     """Hands bytes on and counts them."""
 
-    def __init__(self, taker: Taker) -> None:
-        self._taker = taker
+    def __init__(self, on_data: OnData) -> None:
+        self._on_data = on_data
         self.bytes = 0
 
     def __call__(self, data: bytes) -> None:
         """Take some bytes."""
         self.bytes += len(data)
-        self._taker(data)
+        self._on_data(data)
 
 
 T = TypeVar("T")
 
 
-async def settled(works: Iterable[Awaitable[T]], at_once: int) -> list[T]:
+async def gather_bounded(works: Iterable[Awaitable[T]], at_once: int) -> list[T]:
     """Do all of it, so many at the same time, and return what each gave, in order.
 
     Raises ActionFailed with the sentences of all that failed, after the last one ended.
@@ -116,17 +116,17 @@ async def settled(works: Iterable[Awaitable[T]], at_once: int) -> list[T]:
             return await work
 
     results = await asyncio.gather(*map(done, works), return_exceptions=True)
-    failures: list[ActionFailed | OutgoingFailed] = []
+    failures: list[ActionFailed | EgressFailed] = []
     found: list[T] = []
     for result in results:
-        if isinstance(result, ActionFailed | OutgoingFailed):
+        if isinstance(result, ActionFailed | EgressFailed):
             failures.append(result)
         elif isinstance(result, BaseException):
             raise result
         else:
             found.append(result)
     if failures:
-        sentences = dict.fromkeys(sentence for failure in failures for sentence in failure.sentences)
+        sentences = dict.fromkeys(sentence for failure in failures for sentence in failure.messages)
         raise ActionFailed(*sentences, retryable=all(failure.retryable for failure in failures))
     return found
 
@@ -155,27 +155,27 @@ Prepare = Callable[[Shell], Awaitable[None]]
 _NO_PLACE, _VANISHED, _TOO_MUCH = 73, 75, 76  # exit codes of the scripts
 _RECONNECT_FIRST_S = 0.5
 _RECONNECT_LONGEST_S = 10.0
-_TOLD_BYTES = 4 * limits.KIB
-_MARK_BYTES = 200  # a line that says how much is left out, and the exit code
+_REPORTED_BYTES = 4 * limits.KIB
+_MARKER_BYTES = 200  # a line that says how much is left out, and the exit code
 log = structlog.get_logger(__name__)
 
 
-def run_key(errand: Errand, machine: Machine, purpose: str = "") -> str:
+def run_key(context: ProviderContext, machine: Machine, purpose: str = "") -> str:
     """Return the name of what this attempt of a step runs on the machine; it begins with that of the job."""
-    parts = "\n".join((errand.tag, str(errand.attempt), machine.id, machine.role, purpose))
-    return f"{job_prefix(errand)}{hashlib.sha256(parts.encode()).hexdigest()[:32]}"
+    parts = "\n".join((context.tag, str(context.attempt), machine.id, machine.role, purpose))
+    return f"{job_prefix(context)}{hashlib.sha256(parts.encode()).hexdigest()[:32]}"
 
 
-def job_prefix(errand: Errand) -> str:
-    """Return how the names begin of everything that the errand's job runs."""
-    return f"{errand.job_id or 'x'}-"
+def job_prefix(context: ProviderContext) -> str:
+    """Return how the names begin of everything that the context's job runs."""
+    return f"{context.job_id or 'x'}-"
 
 
 @dataclass(slots=True)
-class Run:
+class RemoteRun:
     """One command on one machine. `directory` is where it begins; the home directory where it is empty."""
 
-    errand: Errand
+    context: ProviderContext
     machine: Machine
     open: OpenShell
     purpose: str = ""
@@ -199,13 +199,13 @@ class Run:
                 return await self._finish(shell, command)
 
         try:
-            return await self._patiently(run)
+            return await self._with_reconnects(run)
         except TimeoutError:
             await self._stop_now()
             text = f"On {self.machine.host} the command took longer than {bound_s:g} s and was ended."
             raise ActionFailed(text) from None
         except asyncio.CancelledError:
-            if not self.errand.goes_on():
+            if not self.context.handed_over():
                 await asyncio.shield(self._stop_now())
             raise
 
@@ -214,7 +214,7 @@ class Run:
         told = await self._ask(shell, self._script("place", "look"))
         if told.startswith("known"):
             if not self._is_ours:
-                self.errand.log("info", f"On {self.machine.host} the command was begun before; its end is waited for.")
+                self.context.log("info", f"On {self.machine.host} the command was begun before; its end is waited for.")
             self._is_ours = True
             return float(told.partition(" ")[2] or 0)
         if prepare is not None:
@@ -235,8 +235,8 @@ class Run:
         return 0.0
 
     async def _follow(self, shell: Shell, command: RemoteCommand) -> None:
-        lines = [Lines(name, command.sink, self.errand.covering()) for name in ("stdout", "stderr")]
-        counts = [Counted(each) for each in lines]
+        lines = [LineSplitter(name, command.sink, self.context.redaction_stream()) for name in ("stdout", "stderr")]
+        counts = [ByteCounter(each) for each in lines]
         text = self._script(
             "place",
             "follow",
@@ -250,7 +250,7 @@ class Run:
         finally:
             for place in (0, 1):
                 self._seen[place] += counts[place].bytes
-                lines[place].end()
+                lines[place].close()
         if code == _VANISHED:
             raise ActionFailed(
                 f"On {self.machine.host} the command vanished without an exit code: the machine was restarted, or"
@@ -268,7 +268,7 @@ class Run:
             raise ShellLost(f"the look at the command ended with {code}")
 
     async def _finish(self, shell: Shell, command: RemoteCommand) -> CommandResult:
-        stdout, stderr = (Kept(command.keep_bytes + _MARK_BYTES) for _ in range(2))
+        stdout, stderr = (OutputBuffer(command.keep_bytes + _MARKER_BYTES) for _ in range(2))
         code = await shell.script(self._script("place", "finish", keep=command.keep_bytes), stdout, stderr)
         exit_code, _, written = stdout.data.partition(b"\n")
         if code != 0 or not exit_code.isdigit():
@@ -276,7 +276,7 @@ class Run:
         return CommandResult(_text(written), _text(stderr.data), int(exit_code))
 
     async def _ask(self, shell: Shell, text: str) -> str:
-        stdout, stderr = Kept(_TOLD_BYTES), Kept(_TOLD_BYTES)
+        stdout, stderr = OutputBuffer(_REPORTED_BYTES), OutputBuffer(_REPORTED_BYTES)
         code = await shell.script(text, stdout, stderr)
         if code != 0:
             reason = _text(stderr.data).strip() or f"sh ended with {code}"
@@ -284,9 +284,9 @@ class Run:
         return _text(stdout.data).strip()
 
     def _script(self, *names: str, **variables: str | int) -> str:
-        return script(*names, key=run_key(self.errand, self.machine, self.purpose), **variables)
+        return script(*names, key=run_key(self.context, self.machine, self.purpose), **variables)
 
-    async def _patiently(self, work: Callable[[Shell], Awaitable[T]]) -> T:
+    async def _with_reconnects(self, work: Callable[[Shell], Awaitable[T]]) -> T:
         """Do something on the machine, and again where the way there breaks. Raises ActionFailed at last."""
         loop = asyncio.get_running_loop()
         pause_s = _RECONNECT_FIRST_S
@@ -307,25 +307,25 @@ class Run:
                     raise ActionFailed(
                         f"{self.machine.host} is out of reach since {now - lost_at:.0f} s: {error}."
                     ) from None
-                self.errand.log("warning", f"The way to {self.machine.host} broke: {error}. It is tried again.")
+                self.context.log("warning", f"The way to {self.machine.host} broke: {error}. It is tried again.")
             await asyncio.sleep(pause_s)
             pause_s = min(_RECONNECT_LONGEST_S, pause_s * 2)
 
     async def _stop_now(self) -> None:
-        key = run_key(self.errand, self.machine, self.purpose)
+        key = run_key(self.context, self.machine, self.purpose)
         with suppress(ActionFailed):
-            await stop_runs(self.errand, self.machine, self.open, key)
+            await stop_runs(self.context, self.machine, self.open, key)
 
 
-async def stop_runs(errand: Errand, machine: Machine, open_shell: OpenShell, prefix: str) -> None:
+async def stop_runs(context: ProviderContext, machine: Machine, open_shell: OpenShell, prefix: str) -> None:
     """End the process groups of all commands whose names begin so. Raises ActionFailed where that could not be done."""
     text = script("place", "stop", key="", prefix=prefix, grace=int(limits.COMMAND_STOP_S * 10))
-    stderr = Kept(_TOLD_BYTES)
+    stderr = OutputBuffer(_REPORTED_BYTES)
     try:
         async with asyncio.timeout(limits.MACHINE_STOP_S), open_shell() as shell:
-            code = await shell.script(text, Kept(0), stderr)
+            code = await shell.script(text, OutputBuffer(0), stderr)
     except (ShellLost, ActionFailed, TimeoutError) as error:
-        log.warning("machine.not_stopped", machine=machine.host, job=errand.job_id, reason=str(error))
+        log.warning("machine.not_stopped", machine=machine.host, job=context.job_id, reason=str(error))
         reason = str(error) or f"it did not answer within {limits.MACHINE_STOP_S:g} s"
         raise ActionFailed(f"On {machine.host} commands may still run: {reason}") from error
     if code != 0:

@@ -8,14 +8,14 @@ A provider makes, adopts and releases machines, and leaves the rest to an `Ssh`:
         def __init__(self, parts: Parts) -> None:
             self._ssh = Ssh(parts)
 
-        async def provision(self, errand, role, numbers, spec):
+        async def provision(self, context, role, numbers, spec):
             made = ...  # Machine(..., login=spec.login, key_name=spec.key_name) with a public or private address
             for machine in made:
-                await self._ssh.answers(errand, machine, within_s=300)
+                await self._ssh.answers(context, machine, within_s=300)
             return made
 
-        async def run(self, errand, machine, command):
-            return await self._ssh.run(errand, machine, command)
+        async def run(self, context, machine, command):
+            return await self._ssh.run(context, machine, command)
 
 and so for `stop`, `converge`, `way_in`, `put_file` and `get_file`. `Machine.login`, `port` and `key_name` (of a key
 pair; empty is the environment's choice) say how to get in. Every connection goes to an address that the rules allow
@@ -37,9 +37,9 @@ import asyncssh
 from launchbay import limits
 from launchbay.errors import ActionFailed
 from launchbay.machines.chef import converge
-from launchbay.machines.contract import Errand, Parts, Shell, ShellLost, Taker
-from launchbay.machines.remote_commands import Run, job_prefix, stop_runs
-from launchbay.model.machine import ChefRun, CommandResult, Machine, RemoteCommand, WayIn
+from launchbay.machines.contract import OnData, ProviderContext, ProviderDeps, Shell, ShellLost
+from launchbay.machines.remote_commands import RemoteRun, job_prefix, stop_runs
+from launchbay.model.machine import ChefRun, CommandResult, Machine, RemoteCommand, SshAccess
 
 # One SSH connection to a machine: an address that the rules allow, a host key that is the pinned one, a key to get in.
 #
@@ -54,19 +54,21 @@ _RSA_ALGORITHMS = ("rsa-sha2-256", "rsa-sha2-512")
 
 
 @asynccontextmanager
-async def connected(parts: Parts, errand: Errand, machine: Machine) -> AsyncIterator[asyncssh.SSHClientConnection]:
+async def connect(
+    deps: ProviderDeps, context: ProviderContext, machine: Machine
+) -> AsyncIterator[asyncssh.SSHClientConnection]:
     """Give a connection to the machine.
 
     Raises ShellLost where another attempt may do better, AddressRefused, and ActionFailed where the host shows another
     key than before or does not let us in.
     """
     name = host_name(machine)
-    pinned = await _pinned(parts, errand, name)
-    private_key = _read_key(await parts.keys.private_key(errand, machine.key_name), machine)
+    pinned = await _pinned(deps, context, name)
+    private_key = _read_key(await deps.keys.private_key(context, machine.key_name), machine)
     client = _Client(pinned)
-    async with await _connect(parts, errand, machine, client, private_key) as connection:
-        if pinned is None and await parts.host_keys.pin(errand, name, client.shown) != client.shown:
-            raise _changed(name, await parts.host_keys.pinned(errand, name) or "", client.shown)
+    async with await _connect(deps, context, machine, client, private_key) as connection:
+        if pinned is None and await deps.host_keys.pin(context, name, client.presented_key) != client.presented_key:
+            raise _changed(name, await deps.host_keys.pinned(context, name) or "", client.presented_key)
         yield connection
 
 
@@ -81,7 +83,7 @@ class _Client(asyncssh.SSHClient):
 
     def __init__(self, pinned: str | None) -> None:
         self._pinned = pinned
-        self.shown = ""
+        self.presented_key = ""
         self.is_refused = False
 
     def algorithms(self) -> tuple[str, ...]:
@@ -93,24 +95,24 @@ class _Client(asyncssh.SSHClient):
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:  # noqa: ARG002 - contract
         """Take the pinned key, or any from a host that is new."""
-        self.shown = " ".join(key.export_public_key("openssh").decode("ascii").split()[:2])
-        is_right = self._pinned is None or self._pinned in (self.shown, key.get_fingerprint("sha256"))
+        self.presented_key = " ".join(key.export_public_key("openssh").decode("ascii").split()[:2])
+        is_right = self._pinned is None or self._pinned in (self.presented_key, key.get_fingerprint("sha256"))
         self.is_refused = not is_right
         return is_right
 
 
-async def _pinned(parts: Parts, errand: Errand, name: str) -> str | None:
+async def _pinned(deps: ProviderDeps, context: ProviderContext, name: str) -> str | None:
     """Return what the host must show: a key or its fingerprint. A policy of the environment comes before the pin."""
-    entries = str(errand.policies.get(PINNED_POLICY, "")).split(",")
+    entries = str(context.policies.get(PINNED_POLICY, "")).split(",")
     stated = dict(entry.strip().partition("=")[::2] for entry in entries).get(name)
-    return stated or await parts.host_keys.pinned(errand, name)
+    return stated or await deps.host_keys.pinned(context, name)
 
 
 async def _connect(
-    parts: Parts, errand: Errand, machine: Machine, client: _Client, private_key: asyncssh.SSHKey
+    deps: ProviderDeps, context: ProviderContext, machine: Machine, client: _Client, private_key: asyncssh.SSHKey
 ) -> asyncssh.SSHClientConnection:
     """Dial the addresses of the machine in turn until one answers."""
-    addresses = await parts.reach.addresses(errand, machine.host, machine.port)
+    addresses = await deps.resolver.addresses(context, machine.host, machine.port)
     failure: Exception = ShellLost(f"{machine.host} has no address")
     for address in addresses:
         try:
@@ -121,10 +123,10 @@ async def _connect(
         except asyncssh.HostKeyNotVerifiable as error:
             if not client.is_refused:
                 raise ActionFailed(f"{host_name(machine)} proves no host key: {error.reason}.") from None
-            pinned = await _pinned(parts, errand, host_name(machine))
-            raise _changed(host_name(machine), pinned or "", client.shown) from None
+            pinned = await _pinned(deps, context, host_name(machine))
+            raise _changed(host_name(machine), pinned or "", client.presented_key) from None
         except asyncssh.PermissionDenied:
-            raise _not_let_in(machine) from None
+            raise _access_denied(machine) from None
         except TimeoutError:
             failure = ShellLost(f"{host_name(machine)} did not answer within {limits.MACHINE_CONNECT_S:g} s")
         except (OSError, asyncssh.Error) as error:
@@ -160,7 +162,7 @@ def _read_key(text: str, machine: Machine) -> asyncssh.SSHKey:
         ) from None
 
 
-def _not_let_in(machine: Machine) -> ActionFailed:
+def _access_denied(machine: Machine) -> ActionFailed:
     pair = f"the key pair {machine.key_name!r}" if machine.key_name else "the environment's key pair"
     return ActionFailed(
         f"{host_name(machine)} does not let {machine.login or DEFAULT_LOGIN!r} in with {pair}.",
@@ -168,13 +170,13 @@ def _not_let_in(machine: Machine) -> ActionFailed:
     )
 
 
-def _changed(name: str, pinned: str, shown: str) -> ActionFailed:
+def _changed(name: str, pinned: str, presented: str) -> ActionFailed:
     return ActionFailed(
-        f"The host key of {name} has changed: it shows {fingerprint(shown)}, and {fingerprint(pinned)} is pinned."
+        f"The host key of {name} has changed: it shows {fingerprint(presented)}, and {fingerprint(pinned)} is pinned."
         " Nothing was sent there, for somebody may stand in between.",
         "If the host was installed anew, compare the new fingerprint on its console. Then have the pinned key forgotten"
         f" (DELETE /api/1/organizations/…/hostKeys/{name}), or set the policy {PINNED_POLICY} of the environment to"
-        f" {name}={fingerprint(shown)} and reconfigure the instance.",
+        f" {name}={fingerprint(presented)} and reconfigure the instance.",
         retryable=False,
     )
 
@@ -198,7 +200,7 @@ class SshShell:
         self._connection = connection
         self._host = host
 
-    async def script(self, text: str, stdout: Taker, stderr: Taker) -> int:
+    async def script(self, text: str, stdout: OnData, stderr: OnData) -> int:
         """Have `sh` read the text from its standard input: no shell of the login gets to see it."""
         try:
             process = await self._connection.create_process("exec sh -s", encoding=None)
@@ -229,13 +231,13 @@ class SshShell:
             except asyncssh.SFTPOpUnsupported:
                 await files.rename(draft, name)
 
-    async def get(self, name: str, most_bytes: int) -> bytes:
+    async def get(self, name: str, max_bytes: int) -> bytes:
         """Read a file. Raises ActionFailed for one that is too large."""
         async with self._files(name) as files, files.open(name, "rb") as file:
-            content: bytes = await file.read(most_bytes + 1)
-        if len(content) > most_bytes:
+            content: bytes = await file.read(max_bytes + 1)
+        if len(content) > max_bytes:
             raise ActionFailed(
-                f"The file {name} on {self._host} has more than {most_bytes} bytes; that is the most.", retryable=False
+                f"The file {name} on {self._host} has more than {max_bytes} bytes; that is the most.", retryable=False
             )
         return content
 
@@ -259,39 +261,39 @@ async def _send(stdin: asyncssh.SSHWriter[bytes], data: bytes) -> None:
     stdin.write_eof()
 
 
-async def _receive(stream: asyncssh.SSHReader[bytes], taker: Taker) -> None:
+async def _receive(stream: asyncssh.SSHReader[bytes], on_data: OnData) -> None:
     while data := await stream.read(_READ_BYTES):
-        taker(data)
+        on_data(data)
 
 
 def _described(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-_AGAIN_FIRST_S = 0.5
-_AGAIN_LONGEST_S = 5.0
+_RETRY_FIRST_S = 0.5
+_RETRY_LONGEST_S = 5.0
 
 
 class Ssh:
     """One object serves all machines, at the same time; it keeps nothing."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, deps: ProviderDeps) -> None:
+        self._deps = deps
 
-    def open(self, errand: Errand, machine: Machine) -> AbstractAsyncContextManager[Shell]:
+    def open(self, context: ProviderContext, machine: Machine) -> AbstractAsyncContextManager[Shell]:
         """Open a way into the machine. Raises ShellLost, AddressRefused, ActionFailed."""
-        return self._open(errand, machine)
+        return self._open(context, machine)
 
-    async def answers(self, errand: Errand, machine: Machine, within_s: float = 0.0) -> None:
+    async def wait_until_reachable(self, context: ProviderContext, machine: Machine, within_s: float = 0.0) -> None:
         """Return when the machine lets us in and runs a command; one that still starts is asked again and again.
 
         Raises ActionFailed with the last reason after `within_s` seconds, and at once for a host key that has changed.
         """
         loop = asyncio.get_running_loop()
-        until, pause_s = loop.time() + within_s, _AGAIN_FIRST_S
+        until, pause_s = loop.time() + within_s, _RETRY_FIRST_S
         while True:
             try:
-                async with self.open(errand, machine) as shell, asyncio.timeout(limits.MACHINE_CONNECT_S):
+                async with self.open(context, machine) as shell, asyncio.timeout(limits.MACHINE_CONNECT_S):
                     if await shell.script("exit 0", _drop, _drop) == 0:
                         return
                     reason = f"{host_name(machine)} has no POSIX shell 'sh' for {machine.login!r}"
@@ -306,27 +308,27 @@ class Ssh:
             if loop.time() >= until:
                 raise ActionFailed(f"{reason}.".replace("..", "."))
             await asyncio.sleep(pause_s)
-            pause_s = min(_AGAIN_LONGEST_S, pause_s * 2)
+            pause_s = min(_RETRY_LONGEST_S, pause_s * 2)
 
-    async def run(self, errand: Errand, machine: Machine, command: RemoteCommand) -> CommandResult:
+    async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
         """Run a command to its end, or go on with the one that this attempt of the step began."""
-        return await Run(errand, machine, lambda: self.open(errand, machine)).command(command)
+        return await RemoteRun(context, machine, lambda: self.open(context, machine)).command(command)
 
-    async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
+    async def converge(self, context: ProviderContext, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run Chef and return the attributes of the node."""
-        return await converge(errand, machine, chef, lambda: self.open(errand, machine), self._parts.outgoing)
+        return await converge(context, machine, chef, lambda: self.open(context, machine), self._deps.egress)
 
-    async def way_in(self, errand: Errand, machine: Machine) -> WayIn:
+    async def ssh_access(self, context: ProviderContext, machine: Machine) -> SshAccess:
         """Return what another program needs to get in; the host shows its key first, and it must be the pinned one."""
-        private_key = await self._parts.keys.private_key(errand, machine.key_name)
+        private_key = await self._deps.keys.private_key(context, machine.key_name)
         try:
-            async with connected(self._parts, errand, machine) as connection:
+            async with connect(self._deps, context, machine) as connection:
                 shown = connection.get_server_host_key()
                 address, port, *_ = connection.get_extra_info("peername")
         except ShellLost as error:
             raise ActionFailed(f"{error}.") from error
         assert shown is not None, "the connection is up"
-        return WayIn(
+        return SshAccess(
             address=address,
             port=port,
             login=machine.login or DEFAULT_LOGIN,
@@ -334,36 +336,36 @@ class Ssh:
             host_key=" ".join(shown.export_public_key("openssh").decode("ascii").split()[:2]),
         )
 
-    async def stop(self, errand: Errand, machine: Machine) -> None:
-        """End every command that the errand's job left running on the machine."""
-        await stop_runs(errand, machine, lambda: self.open(errand, machine), job_prefix(errand))
+    async def stop(self, context: ProviderContext, machine: Machine) -> None:
+        """End every command that the context's job left running on the machine."""
+        await stop_runs(context, machine, lambda: self.open(context, machine), job_prefix(context))
 
-    async def forget(self, errand: Errand, machine: Machine) -> None:
+    async def forget(self, context: ProviderContext, machine: Machine) -> None:
         """Forget the host key of a machine that is gone."""
-        await self._parts.host_keys.forget(errand, host_name(machine))
+        await self._deps.host_keys.forget(context, host_name(machine))
 
-    async def put_file(self, errand: Errand, machine: Machine, name: str, content: bytes) -> None:
+    async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
         """Write a file, over one that is there. Raises ActionFailed."""
         if len(content) > limits.MACHINE_FILE_BYTES:
             raise ActionFailed(f"A file may have {limits.MACHINE_FILE_BYTES} bytes at most.", retryable=False)
-        async with self._once(errand, machine) as shell:
+        async with self._once(context, machine) as shell:
             await shell.put(name, content)
 
-    async def get_file(self, errand: Errand, machine: Machine, name: str) -> bytes:
+    async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
         """Read a file. Raises ActionFailed."""
-        async with self._once(errand, machine) as shell:
+        async with self._once(context, machine) as shell:
             return await shell.get(name, limits.MACHINE_FILE_BYTES)
 
     @asynccontextmanager
-    async def _open(self, errand: Errand, machine: Machine) -> AsyncIterator[Shell]:
-        async with connected(self._parts, errand, machine) as connection:
+    async def _open(self, context: ProviderContext, machine: Machine) -> AsyncIterator[Shell]:
+        async with connect(self._deps, context, machine) as connection:
             yield SshShell(connection, machine.host)
 
     @asynccontextmanager
-    async def _once(self, errand: Errand, machine: Machine) -> AsyncIterator[Shell]:
+    async def _once(self, context: ProviderContext, machine: Machine) -> AsyncIterator[Shell]:
         """Open a way for something that is tried once."""
         try:
-            async with asyncio.timeout(limits.MACHINE_FILE_S), self.open(errand, machine) as shell:
+            async with asyncio.timeout(limits.MACHINE_FILE_S), self.open(context, machine) as shell:
                 yield shell
         except ShellLost as error:
             raise ActionFailed(f"The way to {machine.host} broke: {error}.") from error

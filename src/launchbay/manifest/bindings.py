@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from launchbay.manifest.graph import HTTP_ENDPOINT, ApplicationPin, CompiledManifest, Peer, Target, is_workflow_service
-from launchbay.manifest.layout import Face, FacePin, Layout, absolute
+from launchbay.manifest.layout import Layout, PublicPin, PublicPins, absolute
 from launchbay.manifest.syntax import BindingSyntax, ComponentSyntax, Endpoint
-from launchbay.model.findings import Findings, few
+from launchbay.model.findings import Findings, shorten_names
 from launchbay.model.types import PinKind, PinType, Type
 
 
@@ -39,14 +39,16 @@ Peers: TypeAlias = Mapping[str, Mapping[str, list[Peer]]]  # leaf path → inter
 class _Side:
     """One end of a binding: what it needs, interface by interface, and who in it offers a pin of a kind."""
 
-    def __init__(self, path: str, interfaces: Face, builtin: frozenset[str], *, has_workflow_service: bool) -> None:
+    def __init__(
+        self, path: str, interfaces: PublicPins, builtin: frozenset[str], *, has_workflow_service: bool
+    ) -> None:
         self.path = path
         self.interfaces = interfaces
         self.builtin = builtin
         self.has_workflow_service = has_workflow_service
         self.needs: dict[str, dict[str, PinKind]] = {}
         self.offers: dict[tuple[str, PinKind], list[str]] = {}
-        self._fits: dict[frozenset[tuple[str, PinKind]], list[str]] = {}
+        self._matches: dict[frozenset[tuple[str, PinKind]], list[str]] = {}
         for interface, pins in interfaces.items():
             for name, pin in pins.items():
                 kind = pin.type.kind
@@ -56,14 +58,14 @@ class _Side:
                 else:
                     self.offers.setdefault((name, kind), []).append(interface)
 
-    def fitting(self, wanted: Mapping[str, PinKind]) -> list[str]:
+    def matching(self, wanted: Mapping[str, PinKind]) -> list[str]:
         """Return the interfaces that offer all wanted pins, each with its kind."""
         key = frozenset(wanted.items())
-        known = self._fits.get(key)
+        known = self._matches.get(key)
         if known is None:
             offering = sorted((self.offers.get(pin, ()) for pin in key), key=len)
             fits = set(offering[0]).intersection(*offering[1:])
-            known = self._fits[key] = [interface for interface in offering[0] if interface in fits]
+            known = self._matches[key] = [interface for interface in offering[0] if interface in fits]
         return known
 
 
@@ -106,17 +108,17 @@ class Connector:
         key = (path, endpoint.interface)
         if key in self._sides:
             return self._sides[key]
-        face = self._layout.faces.get(path)
+        face = self._layout.public_pins.get(path)
         if face is None:
             message = f"{composite.title}: a binding names the component '{endpoint.component}', which does not exist."
             self._findings.error(
-                "UnknownComponent", f"{message} Components here: {few(composite.components)}.", endpoint
+                "UnknownComponent", f"{message} Components here: {shorten_names(composite.components)}.", endpoint
             )
             return None
         if endpoint.interface is not None:
             if endpoint.interface not in face:
                 message = f"{composite.title}: a binding names the interface '{endpoint}', which does not exist."
-                self._findings.error("UnknownInterface", f"{message} Its interfaces: {few(face)}.", endpoint)
+                self._findings.error("UnknownInterface", f"{message} Its interfaces: {shorten_names(face)}.", endpoint)
                 return None
             face = {endpoint.interface: face[endpoint.interface]}
         leaf = self._layout.leaves.get(path)
@@ -131,7 +133,7 @@ class Connector:
     def _links(self, needing: _Side, offering: _Side, title: str, binding: BindingSyntax) -> list[tuple[str, str]]:
         links: list[tuple[str, str]] = []
         for interface, wanted in needing.needs.items():
-            fits = offering.fitting(wanted)
+            fits = offering.matching(wanted)
             chosen = _choose(interface, fits, offering.builtin)
             if chosen is not None:
                 links.append((interface, chosen))
@@ -161,19 +163,19 @@ class Connector:
             known = peers.get(identity)
             peers[identity] = Peer(offering.path, chosen, filled if known is None else {**known.pins, **filled})
 
-    def _compare(self, need: FacePin, offer: FacePin, title: str, binding: BindingSyntax) -> None:
+    def _compare(self, need: PublicPin, offer: PublicPin, title: str, binding: BindingSyntax) -> None:
         what = difference(need.type, offer.type)
         if what is not None:
             self._findings.warning("DifferentTypes", f"{title} have different types: {what}.", binding)
 
 
-def _choose(interface: str, fits: list[str], builtin: frozenset[str]) -> str | None:
+def _choose(interface: str, matches: list[str], builtin: frozenset[str]) -> str | None:
     """Return the interface to connect: the only one, the one of the same name, or the only one that was declared."""
-    if len(fits) == 1:
-        return fits[0]
-    if interface in fits:
+    if len(matches) == 1:
+        return matches[0]
+    if interface in matches:
         return interface
-    declared = [fit for fit in fits if fit not in builtin]
+    declared = [fit for fit in matches if fit not in builtin]
     return declared[0] if len(declared) == 1 else None
 
 

@@ -40,7 +40,7 @@ class ComponentChecker:
                 self._check_locator(leaf)
 
     def _check_composite(self, composite: ComponentSyntax) -> None:
-        face = self._layout.faces[composite.path]
+        face = self._layout.public_pins[composite.path]
         for key, node in composite.configuration.items():
             pin = find_pin(face, key)
             if pin is None or pin.type.kind is not PinKind.CONFIGURATION:
@@ -62,7 +62,7 @@ class ComponentChecker:
         known_type = self._types.get(leaf.type)
         if known_type is None:
             return
-        face = self._layout.faces[leaf.syntax.path]
+        face = self._layout.public_pins[leaf.syntax.path]
         for key, node in leaf.syntax.configuration.items():
             pin = leaf.pins.get(key)
             if pin is None and known_type.is_composite:
@@ -79,7 +79,7 @@ class ComponentChecker:
     def _check_required(
         self, leaf: Leaf, peers: Mapping[str, object], exposed_needs: Collection[tuple[str, str]]
     ) -> None:
-        face = self._layout.faces[leaf.syntax.path]
+        face = self._layout.public_pins[leaf.syntax.path]
         for name in leaf.syntax.required:
             pins = face.get(name.text)
             if pins is None:

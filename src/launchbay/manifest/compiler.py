@@ -25,7 +25,7 @@ from launchbay.manifest.graph import (
     Workflow,
     WorkflowParameter,
 )
-from launchbay.manifest.layout import Layout, Leaf, find_pin, lay_out
+from launchbay.manifest.layout import Layout, Leaf, build_layout, find_pin
 from launchbay.manifest.parser import read_component
 from launchbay.manifest.reader import read
 from launchbay.manifest.syntax import ManifestSyntax, ParameterSyntax, StepSyntax, WorkflowSyntax
@@ -70,7 +70,7 @@ class ApplicationPins:
 def application_pins(layout: Layout, *, plain_names: bool) -> ApplicationPins:
     """Return the application's pins by `interface.pin`, or, for workflow manifests, by `plain_names`."""
     found = ApplicationPins()
-    for interface, pins in layout.faces[""].items():
+    for interface, pins in layout.public_pins[""].items():
         for name, pin in pins.items():
             key = name if plain_names else f"{interface}.{name}"
             found.of(pin.type.kind)[key] = ApplicationPin(key, pin.type, pin.targets, pin.label, pin.suggestions)
@@ -113,7 +113,7 @@ def _outer_defaults(layout: Layout) -> Mapping[tuple[str, str], Sequence[Node]]:
     """Return what the application and the composites configure for each pin, the outermost first."""
     found: dict[tuple[str, str], list[Node]] = {}
     for path, composite in layout.composites.items():
-        face = layout.faces[path]
+        face = layout.public_pins[path]
         for key, node in composite.configuration.items():
             pin = find_pin(face, key)
             for target in () if pin is None else pin.targets:
@@ -314,7 +314,7 @@ class _Compilation:
 
     def compile(self) -> CompiledManifest:
         """Return the graph; what is wrong is in the findings afterwards."""
-        layout = lay_out(self._manifest.application, self._types, self._findings)
+        layout = build_layout(self._manifest.application, self._types, self._findings)
         bound = Connector(layout, self._findings).connect()
         relays = Relays(layout, bound)
         peers = relays.peers(bound)

@@ -25,10 +25,10 @@ from launchbay.errors import ExpressionError
 from launchbay.limits import MANIFEST_EXPRESSIONS
 from launchbay.manifest.paths import (
     NOTHING,
+    EvaluationBudget,
     MalformedExpression,
     Path,
     Scope,
-    Work,
     is_list,
     named_variable,
     parse_path,
@@ -95,7 +95,7 @@ class _Run:
     """One evaluation."""
 
     scope: Scope
-    work: Work = field(default_factory=Work)
+    work: EvaluationBudget = field(default_factory=EvaluationBudget)
     warnings: dict[str, None] = field(default_factory=dict)  # a set that keeps the order
 
     def shown_warnings(self) -> tuple[str, ...]:
@@ -218,21 +218,21 @@ def _evaluate(node: _Node, run: _Run, depth: int) -> Any:
     return items
 
 
-def _copied(value: Any, work: Work, depth: int) -> Any:
+def _copied(value: Any, budget: EvaluationBudget, depth: int) -> Any:
     """Return a deep copy of JSON data; texts are shared, for nobody can change them."""
     if isinstance(value, str):
-        work.chars(len(value))
+        budget.chars(len(value))
         return value
     if value is None or isinstance(value, bool | int | float):
         return value
     _enter(depth)
     if isinstance(value, Mapping):
-        work.items(len(value))
-        work.chars(sum(map(len, value)))
-        return {key: _copied(child, work, depth - 1) for key, child in value.items()}
+        budget.items(len(value))
+        budget.chars(sum(map(len, value)))
+        return {key: _copied(child, budget, depth - 1) for key, child in value.items()}
     if is_list(value):
-        work.items(len(value))
-        return [_copied(child, work, depth - 1) for child in value]
+        budget.items(len(value))
+        return [_copied(child, budget, depth - 1) for child in value]
     raise ExpressionError(
         f"A variable holds something that is no JSON value, of the Python type {type(value).__name__}."
     )
@@ -254,14 +254,14 @@ def _fill(node: _Text, run: _Run, depth: int) -> Any:
     return _broadcast(pieces, node, run.work, depth)
 
 
-def _broadcast(pieces: list[Any], node: _Text, work: Work, depth: int) -> Any:
+def _broadcast(pieces: list[Any], node: _Text, budget: EvaluationBudget, depth: int) -> Any:
     """Join the pieces to a text; where some are lists, return the list of texts with the n-th of each list."""
     lists = [piece for piece in pieces if is_list(piece)]
     if not lists:
         length = sum(map(len, pieces))
         if length > limits.EXPRESSION_TEXT_CHARS:
             raise ExpressionError(f"A text with expressions has more than {limits.EXPRESSION_TEXT_CHARS} characters.")
-        work.chars(length)
+        budget.chars(length)
         return "".join(pieces)
     _enter(depth)
     paths = [part for part in node.parts if isinstance(part, Path)]
@@ -272,10 +272,10 @@ def _broadcast(pieces: list[Any], node: _Text, work: Work, depth: int) -> Any:
         raise ExpressionError(f"In one text, {names} give lists of different lengths ({lengths}). Make them equal.")
     if count > limits.EXPRESSION_RESULT_ITEMS:
         raise ExpressionError(f"{_shown(paths[0])} makes more than {limits.EXPRESSION_RESULT_ITEMS} texts. Use less.")
-    work.items(count * len(pieces))
+    budget.items(count * len(pieces))
     return [
         _broadcast(
-            [_nth(piece, index, part) for piece, part in zip(pieces, node.parts, strict=True)], node, work, depth - 1
+            [_nth(piece, index, part) for piece, part in zip(pieces, node.parts, strict=True)], node, budget, depth - 1
         )
         for index in range(count)
     ]

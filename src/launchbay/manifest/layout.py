@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 from launchbay.limits import MANIFEST_BOUND_PINS, NAME_CHARS
 from launchbay.manifest.graph import SCALER, ComponentType, Pin, Target
 from launchbay.manifest.syntax import WILDCARD, BoundPin, ComponentSyntax, TypedPin
-from launchbay.model.findings import Findings, Place, few
+from launchbay.model.findings import Findings, Place, shorten_names
 from launchbay.model.types import PinKind, PinType, parse_pin_type
 
 
 @dataclass(frozen=True, slots=True)
-class FacePin:
+class PublicPin:
     """A pin as seen from outside a component: a leaf's own pin, or what a composite's pin is bound to."""
 
     type: PinType
@@ -22,7 +22,7 @@ class FacePin:
     suggestions: Mapping[str, Any] | None
 
 
-Face: TypeAlias = Mapping[str, Mapping[str, FacePin]]  # interface → pin name → pin
+PublicPins: TypeAlias = Mapping[str, Mapping[str, PublicPin]]  # interface → pin name → pin
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,15 @@ class Layout:
 
     leaves: dict[str, Leaf] = field(default_factory=dict)
     composites: dict[str, ComponentSyntax] = field(default_factory=dict)
-    faces: dict[str, Face] = field(default_factory=dict)
+    public_pins: dict[str, PublicPins] = field(default_factory=dict)
 
 
-def find_pin(face: Face, key: str) -> FacePin | None:
+def find_pin(public_pins: PublicPins, key: str) -> PublicPin | None:
     """Return the pin `interface.pin`; names of interfaces and pins may have dots themselves."""
     if len(key) > 2 * NAME_CHARS + 1:  # longer than any pin's, and every dot in it would be tried
         return None
     for interface, name in _splits(key):
-        pins = face.get(interface)
+        pins = public_pins.get(interface)
         if pins is not None and name in pins:
             return pins[name]
     return None
@@ -71,7 +71,7 @@ def _splits(key: str) -> Iterator[tuple[str, str]]:
         dot = key.find(".", dot + 1)
 
 
-def lay_out(application: ComponentSyntax, types: Mapping[str, ComponentType], findings: Findings) -> Layout:
+def build_layout(application: ComponentSyntax, types: Mapping[str, ComponentType], findings: Findings) -> Layout:
     """Return the layout of a manifest; what cannot be resolved becomes a finding and is left out."""
     builder = _Builder(types, findings)
     builder.composite(application, None)
@@ -98,7 +98,7 @@ class _Builder:
         self.layout.composites[syntax.path] = syntax
         for inner in syntax.components.values():
             self._component(inner, scaler)
-        self.layout.faces[syntax.path] = self._composite_face(syntax)
+        self.layout.public_pins[syntax.path] = self._composite_public_pins(syntax)
 
     def _component(self, syntax: ComponentSyntax, scaler: str | None) -> None:
         if syntax.type is None:
@@ -121,21 +121,21 @@ class _Builder:
             message = f"{syntax.title} has no inner component; add one under `components`."
             self._findings.error("MissingComponents", message, syntax)
         self._leaf(syntax, component_type, scaler)
-        own = self.layout.faces[syntax.path]
+        own = self.layout.public_pins[syntax.path]
         self.composite(syntax, syntax.path if component_type.name == SCALER else scaler)
-        bound = self.layout.faces[syntax.path]
-        self.layout.faces[syntax.path] = {
+        bound = self.layout.public_pins[syntax.path]
+        self.layout.public_pins[syntax.path] = {
             interface: {**own.get(interface, {}), **bound.get(interface, {})} for interface in {**own, **bound}
         }
 
     def _leaf(self, syntax: ComponentSyntax, component_type: ComponentType, scaler: str | None) -> None:
         pins: dict[str, Pin] = {}
-        face: dict[str, dict[str, FacePin]] = {}
+        public_pins: dict[str, dict[str, PublicPin]] = {}
         for interface, declared in syntax.interfaces.items():
-            face[interface] = {}
+            public_pins[interface] = {}
             for name, pin in declared.items():
                 if isinstance(pin, TypedPin):
-                    _add(face, pins, syntax.path, Pin(interface, name, pin.type, pin.label, pin.suggestions))
+                    _add(public_pins, pins, syntax.path, Pin(interface, name, pin.type, pin.label, pin.suggestions))
                 elif not component_type.is_composite:
                     message = (
                         f"{syntax.title}: the pin '{interface}.{name}' is bound, but the component holds no others;"
@@ -143,13 +143,13 @@ class _Builder:
                     )
                     self._findings.error("UnexpectedBind", message, pin)
         for interface in component_type.interfaces:
-            face.setdefault(interface, {})
+            public_pins.setdefault(interface, {})
         for builtin in self._builtin_pins(component_type):
             if builtin.key not in pins:
-                _add(face, pins, syntax.path, builtin)
+                _add(public_pins, pins, syntax.path, builtin)
         own = frozenset(interface for interface in component_type.interfaces if interface not in syntax.interfaces)
         self.layout.leaves[syntax.path] = Leaf(syntax, component_type.name, pins, own, scaler)
-        self.layout.faces[syntax.path] = face
+        self.layout.public_pins[syntax.path] = public_pins
 
     def _builtin_pins(self, component_type: ComponentType) -> tuple[Pin, ...]:
         """Return the built-in pins of a type, which all components of the type share."""
@@ -161,10 +161,10 @@ class _Builder:
             )
         return self._builtin[component_type.name]
 
-    def _composite_face(self, syntax: ComponentSyntax) -> Face:
-        face: dict[str, Mapping[str, FacePin]] = {}
+    def _composite_public_pins(self, syntax: ComponentSyntax) -> PublicPins:
+        public_pins: dict[str, Mapping[str, PublicPin]] = {}
         for interface, declared in syntax.interfaces.items():
-            pins: dict[str, FacePin] = {}
+            pins: dict[str, PublicPin] = {}
             for name, pin in declared.items():
                 where = f"{syntax.title}: the pin '{interface}.{name}'"
                 if isinstance(pin, TypedPin):
@@ -180,55 +180,57 @@ class _Builder:
                 where = f"{syntax.title}: the pin '{interface}.{WILDCARD}'"
                 for name, bound in self._wildcard_pins(syntax, wildcard, where).items():
                     pins.setdefault(name, bound)
-            face[interface] = pins
-        return face
+            public_pins[interface] = pins
+        return public_pins
 
-    def _named_pin(self, composite: ComponentSyntax, pin: BoundPin, where: str) -> FacePin | None:
-        found: list[FacePin] = []
+    def _named_pin(self, composite: ComponentSyntax, pin: BoundPin, where: str) -> PublicPin | None:
+        found: list[PublicPin] = []
         for target in pin.targets:
-            face = self._face(composite, target.component, where, pin)
-            if face is None:
+            public_pins = self._public_pins(composite, target.component, where, pin)
+            if public_pins is None:
                 continue
             if target.wildcard_interface is not None:
                 message = f"{where} is one pin and cannot be bound to '{target}'; name it '*', or name one pin."
                 self._findings.error("WildcardBind", message, pin)
                 continue
-            there = find_pin(face, target.pin)
+            there = find_pin(public_pins, target.pin)
             if there is None:
                 message = f"{where} is bound to '{target}', but '{target.component}' has no pin '{target.pin}'."
-                self._findings.error("UnknownPin", f"{message}{_known(face, target.pin)}", pin)
+                self._findings.error("UnknownPin", f"{message}{_known(public_pins, target.pin)}", pin)
                 continue
             found.append(there)
         return self._join(found, where, pin)
 
-    def _wildcard_pins(self, composite: ComponentSyntax, pin: BoundPin, where: str) -> Mapping[str, FacePin]:
-        found: dict[str, list[FacePin]] = {}
+    def _wildcard_pins(self, composite: ComponentSyntax, pin: BoundPin, where: str) -> Mapping[str, PublicPin]:
+        found: dict[str, list[PublicPin]] = {}
         for target in () if self._is_full else pin.targets:
-            face = self._face(composite, target.component, where, pin)
-            if face is None:
+            public_pins = self._public_pins(composite, target.component, where, pin)
+            if public_pins is None:
                 continue
             interface = target.wildcard_interface
             if interface is None:
                 message = f"{where} stands for all pins, but '{target}' is one; write '{target.component}#interface.*'."
                 self._findings.error("WildcardBind", message, pin)
                 continue
-            if interface not in face:
+            if interface not in public_pins:
                 message = f"{where} is bound to '{target}', but '{target.component}' has no interface '{interface}'."
-                self._findings.error("UnknownInterface", f"{message} It has {few(face)}.", pin)
+                self._findings.error("UnknownInterface", f"{message} It has {shorten_names(public_pins)}.", pin)
                 continue
-            for name, there in face[interface].items():
+            for name, there in public_pins[interface].items():
                 found.setdefault(name, []).append(there)
         joined = ((name, self._join(pins, f"{where} ('{name}')", pin)) for name, pins in found.items())
         return {name: face_pin for name, face_pin in joined if face_pin is not None}
 
-    def _face(self, composite: ComponentSyntax, component: str, where: str, place: Place) -> Face | None:
-        face = self.layout.faces.get(absolute(composite, component))
-        if face is None:
+    def _public_pins(self, composite: ComponentSyntax, component: str, where: str, place: Place) -> PublicPins | None:
+        public_pins = self.layout.public_pins.get(absolute(composite, component))
+        if public_pins is None:
             message = f"{where} is bound to the component '{component}', which does not exist."
-            self._findings.error("UnknownComponent", f"{message} Components here: {few(composite.components)}.", place)
-        return face
+            self._findings.error(
+                "UnknownComponent", f"{message} Components here: {shorten_names(composite.components)}.", place
+            )
+        return public_pins
 
-    def _join(self, found: list[FacePin], where: str, place: Place) -> FacePin | None:
+    def _join(self, found: list[PublicPin], where: str, place: Place) -> PublicPin | None:
         """Return what several targets make together; None where there is none or the bound on bound pins is reached."""
         if not found:
             return None
@@ -253,19 +255,23 @@ class _Builder:
         targets = dict.fromkeys(target for pin in found for target in pin.targets)
         labels = [pin.label for pin in found if pin.label is not None]
         suggestions = [pin.suggestions for pin in found if pin.suggestions is not None]
-        return FacePin(
+        return PublicPin(
             first.type, tuple(targets), labels[0] if labels else None, suggestions[0] if suggestions else None
         )
 
 
-def _add(face: dict[str, dict[str, FacePin]], pins: dict[str, Pin], path: str, pin: Pin) -> None:
+def _add(public_pins: dict[str, dict[str, PublicPin]], pins: dict[str, Pin], path: str, pin: Pin) -> None:
     key = pin.key
     pins[key] = pin
-    face[pin.interface][pin.name] = FacePin(pin.type, (Target(path, key),), pin.label, pin.suggestions)
+    public_pins[pin.interface][pin.name] = PublicPin(pin.type, (Target(path, key),), pin.label, pin.suggestions)
 
 
-def _known(face: Face, wanted: str) -> str:
+def _known(public_pins: PublicPins, wanted: str) -> str:
     """Return a sentence with pins that could be meant: those of the same interface, or all."""
     interface = wanted.partition(".")[0]
-    keys = (f"{name}.{pin}" for name in ([interface] if interface in face else face) for pin in face[name])
-    return f" It has {few(keys)}."
+    keys = (
+        f"{name}.{pin}"
+        for name in ([interface] if interface in public_pins else public_pins)
+        for pin in public_pins[name]
+    )
+    return f" It has {shorten_names(keys)}."

@@ -48,7 +48,7 @@ WORKFLOW_CONFIGURATION = frozenset(
 _WORKFLOW_NOTES = frozenset({"description", "name"})
 _STEP_KEYS = frozenset({"action", "phase", "precedingPhases", "parameters", "output"})
 _STEP_NOTES = frozenset({"description", "name"})
-_BESIDE = frozenset({"phase", "retryCount", "ignoreFail"})
+_COMPONENT_KEYS = frozenset({"phase", "retryCount", "ignoreFail"})
 
 
 def read_workflows(configuration: Mapping[str, Node], title: str, findings: Findings) -> WorkflowsSyntax:
@@ -170,7 +170,7 @@ def _read_step(name: str, node: Node, place: Place, where: str, findings: Findin
         None if action is None or action_name is None else Named(action_name, action.line, action.column),
         text_or_none(phase, f"{what}: 'phase'", findings),
         tuple(_named(item) for item in names_of(parts.get("precedingPhases"), f"{what}: 'precedingPhases'", findings)),
-        {key: child for key, child in parameters.items() if key not in _BESIDE},
+        {key: child for key, child in parameters.items() if key not in _COMPONENT_KEYS},
         parameters.get("retryCount"),
         parameters.get("ignoreFail"),
         _read_outputs(parts.get("output"), what, findings),
@@ -297,7 +297,7 @@ def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax
     for key in parts:
         if key not in KNOWN_KEYS:
             message = f"{title}: the key '{key}' is unknown and ignored; known are {', '.join(KNOWN_KEYS)}."
-            findings.warning("UnknownKey", message, _components_key_place(node, key))
+            findings.warning("UnknownKey", message, _component_key_place(node, key))
     type_name = _read_type(parts, title, findings)
     configuration = children_of(parts.get("configuration"), f"{title}: 'configuration'", findings)
     workflows = _NO_WORKFLOWS
@@ -330,7 +330,7 @@ def _read_type(parts: Mapping[str, Node], title: str, findings: Findings) -> Nam
 def _read_components(path: str, node: Node | None, title: str, findings: Findings) -> Mapping[str, ComponentSyntax]:
     components: dict[str, ComponentSyntax] = {}
     for name, child in children_of(node, f"{title}: 'components'", findings).items():
-        place = _components_key_place(node, name)
+        place = _component_key_place(node, name)
         inner = f"{path}.{name}" if path else name
         if not is_name(name, f"{title}: 'components'", place, findings):
             continue
@@ -378,6 +378,6 @@ def _shown(node: Node) -> str:
     return f"a list of {len(node.children)}" if isinstance(node, SequenceNode) else kind_of(node)
 
 
-def _components_key_place(node: Node | None, key: str) -> Place:
+def _component_key_place(node: Node | None, key: str) -> Place:
     assert isinstance(node, MappingNode)  # the key came out of this map
     return node.place_of(key)

@@ -41,7 +41,7 @@ class MalformedExpression(ExpressionError):
         self.offset = offset
 
 
-class Work:
+class EvaluationBudget:
     """Counts what one evaluation does, so that no expression takes more time or memory than its bounds allow."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class Path:
             return None
         return first.name if self.macro_step is None else f"{self.macro_step}~{first.name}"
 
-    def resolve(self, scope: Scope, work: Work) -> Any:
+    def resolve(self, scope: Scope, budget: EvaluationBudget) -> Any:
         """Return what the path leads to, shared with the scope, or `NOTHING`. Raises `ExpressionError` on bounds."""
         if self.exact is not None and self.exact in scope.variables:
             return scope.variables[self.exact]
@@ -122,9 +122,9 @@ class Path:
             if found is NOTHING:
                 return NOTHING
             if spread and not isinstance(step, _Index):
-                found = _from_each(step, found, work)
+                found = _from_each(step, found, budget)
             else:
-                found = _from_one(step, found, work)
+                found = _from_one(step, found, budget)
                 spread = isinstance(step, _Wildcard | _Descent)
         return found
 
@@ -184,8 +184,8 @@ def _fail(problem: str, text: str, at: int, start: int) -> NoReturn:
     raise MalformedExpression(f"{message} Mend it, or write {{{{$. for a text that starts with {{$.", at)
 
 
-def _from_one(step: _Step, value: Any, work: Work) -> Any:
-    work.items(1)
+def _from_one(step: _Step, value: Any, budget: EvaluationBudget) -> Any:
+    budget.items(1)
     if isinstance(step, _Key):
         return value.get(step.name, NOTHING) if isinstance(value, Mapping) else NOTHING
     if isinstance(step, _Index):
@@ -193,18 +193,18 @@ def _from_one(step: _Step, value: Any, work: Work) -> Any:
             return NOTHING
         return value[step.number]
     if isinstance(step, _Wildcard):
-        return _gathered(_items_of(value), work) if is_list(value) or isinstance(value, Mapping) else NOTHING
-    return _gathered(_joined(_under(step.name, value, work)), work)
+        return _collect(_items_of(value), budget) if is_list(value) or isinstance(value, Mapping) else NOTHING
+    return _collect(_joined(_under(step.name, value, budget)), budget)
 
 
-def _from_each(step: _Step, values: Sequence[Any], work: Work) -> list[Any]:
-    work.items(len(values))
+def _from_each(step: _Step, values: Sequence[Any], budget: EvaluationBudget) -> list[Any]:
+    budget.items(len(values))
     if isinstance(step, _Key):
         found = (value[step.name] for value in values if isinstance(value, Mapping) and step.name in value)
-        return _gathered(_joined(found), work)
+        return _collect(_joined(found), budget)
     if isinstance(step, _Descent):
-        return _gathered(_joined(found for value in values for found in _under(step.name, value, work)), work)
-    return _gathered((item for value in values for item in _items_of(value)), work)
+        return _collect(_joined(found for value in values for found in _under(step.name, value, budget)), budget)
+    return _collect((item for value in values for item in _items_of(value)), budget)
 
 
 def _items_of(value: Any) -> Iterator[Any]:
@@ -222,22 +222,22 @@ def _joined(values: Iterator[Any]) -> Iterator[Any]:
             yield value
 
 
-def _under(name: str, value: Any, work: Work) -> Iterator[Any]:
+def _under(name: str, value: Any, budget: EvaluationBudget) -> Iterator[Any]:
     """Yield what stands under the key at any depth, in document order."""
     pending = [value]
     while pending:
         node = pending.pop()
         if isinstance(node, Mapping):
-            work.items(len(node))
+            budget.items(len(node))
             if name in node:
                 yield node[name]
             pending.extend(reversed(list(node.values())))
         elif is_list(node):
-            work.items(len(node))
+            budget.items(len(node))
             pending.extend(reversed(node))
 
 
-def _gathered(values: Iterator[Any], work: Work) -> list[Any]:
+def _collect(values: Iterator[Any], budget: EvaluationBudget) -> list[Any]:
     gathered = []
     for value in values:
         gathered.append(value)
@@ -245,7 +245,7 @@ def _gathered(values: Iterator[Any], work: Work) -> list[Any]:
             raise ExpressionError(
                 f"An expression with * or .. gives more than {limits.EXPRESSION_RESULT_ITEMS} values. Narrow its path."
             )
-    work.items(len(gathered))
+    budget.items(len(gathered))
     return gathered
 
 

@@ -39,7 +39,7 @@ def read_policies(text: str) -> dict[str, PolicyValue]:
         findings.raise_errors()
     except InvalidManifest as error:
         # The reader speaks of manifests, which is what else it reads.
-        sentences = (sentence.replace("manifest", "document") for sentence in error.sentences)
+        sentences = (sentence.replace("manifest", "document") for sentence in error.messages)
         raise BadRequest(*sentences, code="InvalidPolicies") from None
     return policies
 

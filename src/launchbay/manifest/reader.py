@@ -27,7 +27,7 @@ from yaml.events import (
 from launchbay import limits
 from launchbay.limits import KIB, MANIFEST_BYTES
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, ScalarValue, SequenceNode, kind_of
-from launchbay.model.findings import Finding, Findings, Place, refuse
+from launchbay.model.findings import Finding, Findings, Place, raise_invalid_manifest
 
 # Scalars of the YAML 1.2 core schema (manifest-language §1): what a plain text means, and what a tag makes of a text.
 #
@@ -84,23 +84,23 @@ def _number(text: str) -> int | float | None:
         return _bounded(int(text) if len(text) <= _INTEGER_DIGITS else None, text)
     if _FLOAT.fullmatch(text):
         value = float(text)
-        return value if math.isfinite(value) else _beyond(text, "is beyond the range of a double")
+        return value if math.isfinite(value) else _out_of_range(text, "is beyond the range of a double")
     if _OCTAL.fullmatch(text):
         return _bounded(int(text, 0), text)
     if _HEXADECIMAL.fullmatch(text):
         return _bounded(int(text, 0), text)
     if _NOT_FINITE.fullmatch(text):
-        return _beyond(text, "is not a number that JSON can carry")
+        return _out_of_range(text, "is not a number that JSON can carry")
     return None
 
 
 def _bounded(value: int | None, text: str) -> int:
     if value is None or not -(2**63) <= value < 2**63:
-        return _beyond(text, "does not fit in 64 bits")
+        return _out_of_range(text, "does not fit in 64 bits")
     return value
 
 
-def _beyond(text: str, why: str) -> int:
+def _out_of_range(text: str, why: str) -> int:
     shown = text if len(text) <= 40 else f"{text[:40]}…"
     raise ValueError(f"The number {shown} {why}. Put it in quotes if it is meant as text.")
 
@@ -113,7 +113,7 @@ _TAG_DIRECTIVES = 16  # libyaml compares each one with all others
 _SURROGATE_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 
-class Spot(NamedTuple):
+class Position(NamedTuple):
     """A place of its own, both numbers starting at 1."""
 
     line: int
@@ -124,15 +124,15 @@ def decode(data: bytes) -> str:
     """Return the text without a byte order mark. Raises `InvalidManifest` on size, encoding, a forbidden character."""
     if len(data) > MANIFEST_BYTES:
         message = f"The manifest has {len(data)} bytes; at most {MANIFEST_BYTES // KIB} KiB are read. Make it shorter."
-        _source_refuse("ManifestTooLarge", message, Spot(1, 1))
+        _refuse_bytes("ManifestTooLarge", message, Position(1, 1))
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
-            _source_refuse("NotUtf8", f"The manifest is {encoding}. Save it as UTF-8.", Spot(1, 1))
+            _refuse_bytes("NotUtf8", f"The manifest is {encoding}. Save it as UTF-8.", Position(1, 1))
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        spot = spot_at(data[: error.start].decode("utf-8"))
-        _source_refuse(
+        spot = position_at(data[: error.start].decode("utf-8"))
+        _refuse_bytes(
             "NotUtf8", f"The byte 0x{data[error.start]:02x} is not valid UTF-8. Save the manifest as UTF-8.", spot
         )
     text = text.removeprefix("\ufeff")
@@ -140,16 +140,16 @@ def decode(data: bytes) -> str:
         forbidden = _FORBIDDEN.search(text)
         if forbidden:
             message = f"The character U+{ord(forbidden[0]):04X} must not stand in a manifest. Remove it."
-            _source_refuse("ForbiddenCharacter", message, spot_at(text[: forbidden.start()]))
+            _refuse_bytes("ForbiddenCharacter", message, position_at(text[: forbidden.start()]))
     if len(_TAG_DIRECTIVE.findall(text)) > _TAG_DIRECTIVES:
-        _source_refuse("TooManyDirectives", f"More than {_TAG_DIRECTIVES} %TAG directives. Remove them.", Spot(1, 1))
+        _refuse_bytes("TooManyDirectives", f"More than {_TAG_DIRECTIVES} %TAG directives. Remove them.", Position(1, 1))
     return _join_surrogates(text)
 
 
-def spot_at(before: str) -> Spot:
+def position_at(before: str) -> Position:
     """Return the place right after this text."""
     lines = before.replace("\r\n", "\n").replace("\r", "\n")
-    return Spot(lines.count("\n") + 1, len(lines) - lines.rfind("\n"))
+    return Position(lines.count("\n") + 1, len(lines) - lines.rfind("\n"))
 
 
 def syntax_finding(error: yaml.YAMLError, text: str) -> Finding:
@@ -192,8 +192,8 @@ def _joined(pair: re.Match[str]) -> str:
     return f"{pair[1]}\\U{code:08X}"
 
 
-def _source_refuse(code: str, message: str, place: Place) -> NoReturn:
-    refuse(Finding("error", code, message, place.line, place.column))
+def _refuse_bytes(code: str, message: str, place: Place) -> NoReturn:
+    raise_invalid_manifest(Finding("error", code, message, place.line, place.column))
 
 
 _MAPPING_TAGS = frozenset((None, "!", f"{TAG_PREFIX}map"))
@@ -224,12 +224,14 @@ def _read_document(parser: CParser, findings: Findings) -> Node:
     parser.get_event()  # the stream starts
     event = parser.get_event()
     if not isinstance(event, DocumentStartEvent):
-        _refuse("EmptyManifest", "The manifest is empty. The smallest one is {}.", Spot(1, 1))
+        _refuse("EmptyManifest", "The manifest is empty. The smallest one is {}.", Position(1, 1))
     node = _Builder(parser, findings).node(parser.get_event(), 0)
     parser.get_event()  # the document ends
     event = parser.get_event()
     if not isinstance(event, StreamEndEvent):
-        _refuse("SecondDocument", "A second document starts here, and a manifest is only one. Remove it.", _spot(event))
+        _refuse(
+            "SecondDocument", "A second document starts here, and a manifest is only one. Remove it.", _position(event)
+        )
     return node
 
 
@@ -286,17 +288,17 @@ class _Builder:
     def _alias(self, event: _Event, depth: int) -> Node:
         if event.anchor not in self._anchors:
             _refuse(
-                "UnknownAnchor", f"The alias *{event.anchor} has no anchor &{event.anchor} before it.", _spot(event)
+                "UnknownAnchor", f"The alias *{event.anchor} has no anchor &{event.anchor} before it.", _position(event)
             )
         content = self._anchors[event.anchor]
         if content is None:
             message = f"The alias *{event.anchor} stands inside of its own anchor &{event.anchor}."
-            _refuse("SelfReference", message, _spot(event))
+            _refuse("SelfReference", message, _position(event))
         self._count(event, content.nodes)
         self._chars += content.chars
         if self._chars > limits.MANIFEST_EXPANDED_CHARS:
             message = f"Aliases written out, the texts have more than {limits.MANIFEST_EXPANDED_CHARS} characters."
-            _refuse("TooMuchText", f"{message} Use fewer aliases.", _spot(event))
+            _refuse("TooMuchText", f"{message} Use fewer aliases.", _position(event))
         self._enter(event, depth + content.height)
         return content.node
 
@@ -315,9 +317,11 @@ class _Builder:
             elif event.tag != "!":  # a bare tag means "string"
                 self._report_tag(event)
         except ValueError as error:
-            self._findings.error("ImpossibleValue", str(error), _spot(event))
+            self._findings.error("ImpossibleValue", str(error), _position(event))
         if "\0" in text:
-            self._findings.error("ForbiddenCharacter", r"No text may hold the character \0. Remove it.", _spot(event))
+            self._findings.error(
+                "ForbiddenCharacter", r"No text may hold the character \0. Remove it.", _position(event)
+            )
         return ScalarNode(value, text, mark.line + 1, mark.column + 1)
 
     def _sequence(self, event: _Event, depth: int) -> SequenceNode:
@@ -360,9 +364,9 @@ class _Builder:
         """Return a key. It counts by its text: `3` and `"3"` are the same one."""
         node = self.node(event, depth)
         if not isinstance(node, ScalarNode):
-            _refuse("KeyNotText", f"A key must be a text, but this one is {kind_of(node)}.", _spot(event))
+            _refuse("KeyNotText", f"A key must be a text, but this one is {kind_of(node)}.", _position(event))
         if not node.text and node.value is None:
-            _refuse("KeyMissing", "A key is missing before the colon.", _spot(event))
+            _refuse("KeyMissing", "A key is missing before the colon.", _position(event))
         return node
 
     def _merged(
@@ -388,24 +392,24 @@ class _Builder:
         self._nodes += nodes
         if self._nodes > limits.MANIFEST_NODES:
             message = f"The manifest has more than {limits.MANIFEST_NODES} values, aliases written out."
-            _refuse("TooManyNodes", f"{message} Make it smaller.", _spot(event))
+            _refuse("TooManyNodes", f"{message} Make it smaller.", _position(event))
 
     def _enter(self, event: _Event, depth: int) -> None:
         if depth > self._deepest:
             self._deepest = depth
             if depth > limits.MANIFEST_DEPTH:
                 message = f"Maps and lists are nested more than {limits.MANIFEST_DEPTH} deep, aliases written out."
-                _refuse("TooDeep", f"{message} Make it flatter.", _spot(event))
+                _refuse("TooDeep", f"{message} Make it flatter.", _position(event))
 
     def _report_tag(self, event: _Event) -> None:
         shown = event.tag.replace(TAG_PREFIX, "!!")
         message = f"The tag {shown[:80]!r} is not known here. Remove it, or put ! alone before a text."
-        self._findings.error("UnknownTag", message, _spot(event))
+        self._findings.error("UnknownTag", message, _position(event))
 
 
-def _spot(event: _Event) -> Place:
+def _position(event: _Event) -> Place:
     mark = event.start_mark
-    return Spot(mark.line + 1, mark.column + 1)
+    return Position(mark.line + 1, mark.column + 1)
 
 
 def _refuse(code: str, message: str, place: Place) -> NoReturn:

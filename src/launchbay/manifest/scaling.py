@@ -40,7 +40,7 @@ def configured_quantity(configuration: Mapping[str, Any]) -> int:
     return quantity if 0 <= quantity <= limits.SCALER_MEMBERS else 0
 
 
-def least_quantity(configuration: Mapping[str, Any]) -> int:
+def minimum_quantity(configuration: Mapping[str, Any]) -> int:
     """Return how many members a Scaler has at least, by its own configuration."""
     least = configuration.get(MIN_QUANTITY)
     return 0 if least is None else max(0, least)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from launchbay.manifest.graph import SUBMODULE, CompiledManifest, Component, Pin
 from launchbay.model.environment import EnvironmentView
-from launchbay.model.findings import few
+from launchbay.model.findings import shorten_names
 from launchbay.model.instance import LinkKind
 from launchbay.model.types import PinKind
 
@@ -91,7 +91,7 @@ class ServiceOffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class ServiceMatch:
     """A service that fits. `pins` maps a pin of the component, `interface.pin`, to the service's name for it.
 
     `has_same_names` tells whether the interfaces have the component's names; `choice` are the service's interfaces
@@ -115,14 +115,14 @@ class ServiceOffers:
                 for name, pin in pins.items():
                     self._places.setdefault((name, pin.kind), {})[number, interface] = None
 
-    def fitting(self, shape: Shape) -> list[Fit]:
+    def matching(self, shape: Shape) -> list[ServiceMatch]:
         """Return every service that offers all of the shape, in the order in which they were given."""
         fits_of = {interface: self._interfaces(wanted) for interface, wanted in shape.items()}
         if not fits_of:
             return []
-        numbers = sorted(set.intersection(*(set(fits) for fits in fits_of.values())))
+        numbers = sorted(set.intersection(*(set(matches) for matches in fits_of.values())))
         return [
-            _fit(self._offers[number], shape, {interface: fits[number] for interface, fits in fits_of.items()})
+            _match(self._offers[number], shape, {interface: fits[number] for interface, fits in fits_of.items()})
             for number in numbers
         ]
 
@@ -136,20 +136,20 @@ class ServiceOffers:
         return found
 
 
-def choose(component: str, shape: Shape, fits: list[Fit], former_id: str | None) -> Fit | str:
+def choose(component: str, shape: Shape, matches: list[ServiceMatch], former_id: str | None) -> ServiceMatch | str:
     """Return the service to use, or a sentence that says why there is none or more than one.
 
     `former_id` is the service that the component leads to so far; it is kept while it fits.
     """
-    usable = [fit for fit in fits if fit.offer.unusable is None]
+    usable = [match for match in matches if match.offer.unusable is None]
     same_names = [fit for fit in usable if fit.has_same_names]
     former = [fit for fit in usable if fit.offer.id == former_id]
     pool = former or same_names or usable
     if len(pool) == 1 and not pool[0].choice:
         return pool[0]
-    needs = f"Component {component!r} needs a service with {_told(shape)}"
+    needs = f"Component {component!r} needs a service with {_describe_shape(shape)}"
     if not pool:
-        reasons = "".join(f" It has {fit.offer.title}, but {fit.offer.unusable}." for fit in fits[:_NAMES_SHOWN])
+        reasons = "".join(f" It has {fit.offer.title}, but {fit.offer.unusable}." for fit in matches[:_NAMES_SHOWN])
         return (
             f"{needs}, and the environment offers none.{reasons} Add such a service to the environment, or offer an "
             "instance there that has them."
@@ -165,21 +165,21 @@ def choose(component: str, shape: Shape, fits: list[Fit], former_id: str | None)
     return f"{needs}, and several fit: {titles}{more}. Offer only one of them in the environment."
 
 
-def _fit(offer: ServiceOffer, shape: Shape, fits: Mapping[str, list[str]]) -> Fit:
+def _match(offer: ServiceOffer, shape: Shape, matches: Mapping[str, list[str]]) -> ServiceMatch:
     pins: dict[str, str] = {}
     choice: list[str] = []
     for interface, wanted in shape.items():
-        chosen = interface if interface in fits[interface] else fits[interface][0]
-        if chosen != interface and len(fits[interface]) > 1:
-            choice += fits[interface]
+        chosen = interface if interface in matches[interface] else matches[interface][0]
+        if chosen != interface and len(matches[interface]) > 1:
+            choice += matches[interface]
         pins.update({f"{interface}.{name}": offer.interfaces[chosen][name].key for name in wanted})
-    has_same_names = all(interface in fits[interface] for interface in shape)
-    return Fit(offer, pins, has_same_names, tuple(dict.fromkeys(choice)))
+    has_same_names = all(interface in matches[interface] for interface in shape)
+    return ServiceMatch(offer, pins, has_same_names, tuple(dict.fromkeys(choice)))
 
 
-def _told(shape: Shape) -> str:
-    interfaces = [f"{interface!r} ({few(pins)})" for interface, pins in shape.items()]
-    return f"the interface{'s' if len(interfaces) > 1 else ''} {few(interfaces)}"
+def _describe_shape(shape: Shape) -> str:
+    interfaces = [f"{interface!r} ({shorten_names(pins)})" for interface, pins in shape.items()]
+    return f"the interface{'s' if len(interfaces) > 1 else ''} {shorten_names(interfaces)}"
 
 
 def unmet_needs(manifest: CompiledManifest, view: EnvironmentView) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias
 import msgspec
 
 from launchbay.limits import NAME_CHARS
-from launchbay.model.findings import Finding, Findings, Place, refuse
+from launchbay.model.findings import Finding, Findings, Place, raise_invalid_manifest
 
 ScalarValue: TypeAlias = str | int | float | bool | None
 
@@ -91,22 +91,26 @@ def kind_of(node: Node) -> str:
 
 def expect_mapping(node: Node, what: str) -> MappingNode:
     """Return the node as a map. Raises `InvalidManifest`, naming the thing as `what`, where it is something else."""
-    return node if isinstance(node, MappingNode) else _misfit(node, what, "a map")
+    return node if isinstance(node, MappingNode) else _raise_wrong_kind(node, what, "a map")
 
 
 def expect_sequence(node: Node, what: str) -> SequenceNode:
     """Return the node as a list. Raises `InvalidManifest`, naming the thing as `what`, where it is something else."""
-    return node if isinstance(node, SequenceNode) else _misfit(node, what, "a list")
+    return node if isinstance(node, SequenceNode) else _raise_wrong_kind(node, what, "a list")
 
 
 def expect_text(node: Node, what: str) -> str:
     """Return a scalar's text as in the source (`1.10`, `true`). Raises `InvalidManifest` on null, maps and lists."""
-    return node.text if isinstance(node, ScalarNode) and node.value is not None else _misfit(node, what, "a text")
+    return (
+        node.text
+        if isinstance(node, ScalarNode) and node.value is not None
+        else _raise_wrong_kind(node, what, "a text")
+    )
 
 
-def _misfit(node: Node, what: str, expected: str) -> NoReturn:
+def _raise_wrong_kind(node: Node, what: str, expected: str) -> NoReturn:
     message = f"{what} must be {expected}, but it is {kind_of(node)}."
-    refuse(Finding("error", "UnexpectedKind", message, node.line, node.column))
+    raise_invalid_manifest(Finding("error", "UnexpectedKind", message, node.line, node.column))
 
 
 _NOTHING: Mapping[str, Node] = {}
@@ -134,7 +138,7 @@ def mapping_or_none(node: Node | None, what: str, findings: Findings) -> Mapping
     if isinstance(node, MappingNode):
         return node
     if node is not None and not is_null(node):
-        _shapes_misfit(node, what, "a map", findings)
+        _report_wrong_kind(node, what, "a map", findings)
     return None
 
 
@@ -149,7 +153,7 @@ def items_of(node: Node | None, what: str, findings: Findings) -> tuple[Node, ..
     if isinstance(node, SequenceNode):
         return node.children
     if node is not None and not is_null(node):
-        _shapes_misfit(node, what, "a list", findings)
+        _report_wrong_kind(node, what, "a list", findings)
     return ()
 
 
@@ -158,7 +162,7 @@ def text_or_none(node: Node | None, what: str, findings: Findings) -> str | None
     if isinstance(node, ScalarNode):
         return None if node.value is None else node.text
     if node is not None:
-        _shapes_misfit(node, what, "a text", findings)
+        _report_wrong_kind(node, what, "a text", findings)
     return None
 
 
@@ -172,7 +176,7 @@ def names_of(node: Node | None, what: str, findings: Findings) -> Iterator[Scala
         if isinstance(item, ScalarNode) and item.value is not None:
             yield item
         else:
-            _shapes_misfit(item, f"An entry of {what[0].lower()}{what[1:]}", "a name", findings)
+            _report_wrong_kind(item, f"An entry of {what[0].lower()}{what[1:]}", "a name", findings)
 
 
 def entries_of(node: Node | None, what: str, findings: Findings) -> Iterator[tuple[str, Node, Place]]:
@@ -185,7 +189,7 @@ def entries_of(node: Node | None, what: str, findings: Findings) -> Iterator[tup
             yield name, child, node.keys[name]
         return
     if node is not None and not isinstance(node, SequenceNode) and not is_null(node):
-        _shapes_misfit(node, what, "a map or a list of one-key maps", findings)
+        _report_wrong_kind(node, what, "a map or a list of one-key maps", findings)
         return
     for item in items_of(node, what, findings):
         if isinstance(item, MappingNode) and len(item.children) == 1:
@@ -199,5 +203,5 @@ def entries_of(node: Node | None, what: str, findings: Findings) -> Iterator[tup
             findings.error("UnexpectedKind", f"{message} Check the indentation below the name.", item)
 
 
-def _shapes_misfit(node: Node, what: str, expected: str, findings: Findings) -> None:
+def _report_wrong_kind(node: Node, what: str, expected: str, findings: Findings) -> None:
     findings.error("UnexpectedKind", f"{what} must be {expected}, but it is {kind_of(node)}.", node)

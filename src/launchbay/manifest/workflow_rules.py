@@ -17,7 +17,7 @@ from launchbay.model.types import PinKind
 IMPLICIT_PHASE = "provision"  # where no step declares it, it means every step without a phase and preceding phases
 
 
-def stuck_steps(steps: Sequence[tuple[str, str, Sequence[str]]]) -> list[str]:
+def deadlocked_steps(steps: Sequence[tuple[str, str, Sequence[str]]]) -> list[str]:
     """Return the names of steps, each given as (name, phase, preceding phases), that can never start.
 
     A step starts when no other unfinished step has one of its preceding phases; a step's own place in such a phase does
@@ -70,12 +70,12 @@ class WorkflowRules:
         self._results: dict[str, set[str]] = {}  # of the commands that the component receives, by bare name
         self._triggering_by_interface: dict[str, list[Pin]] = {}
         for pin in leaf.pins.values():
-            self._sort_in(pin)
+            self._classify(pin)
         self._called = {
             step.action.text for workflow in self._syntax.workflows.values() for step in workflow.steps if step.action
         }
 
-    def _sort_in(self, pin: Pin) -> None:
+    def _classify(self, pin: Pin) -> None:
         kind = pin.type.kind
         if kind is PinKind.PUBLISH_SIGNAL:
             self._published.add(pin.name)
@@ -130,7 +130,7 @@ class WorkflowRules:
                 message = f"{where}: step '{step.name}': no step of the workflow declares the phase {names}."
                 hint = self._hints.nearest(unknown[0].text, declared)
                 self._findings.warning("UnknownPhase", f"{message} It counts as finished.{hint}", unknown[0])
-        stuck = stuck_steps(
+        stuck = deadlocked_steps(
             [
                 (step.name, step.phase or step.name, [phase.text for phase in step.preceding_phases])
                 for step in workflow.steps

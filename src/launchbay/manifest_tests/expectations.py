@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from launchbay.machines.dry_run import fits
-from launchbay.manifest_tests.recorder import Performed
+from launchbay.manifest_tests.recorder import PerformedStep
 from launchbay.manifest_tests.suite import Expectation, Expected, ExpectedStep
 from launchbay.model.instance import InstanceStatus
 
@@ -17,13 +17,13 @@ _STEPS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happened:
+class Observed:
     """What an act has brought about. `error` is that of its last failed job, or the refusal of the act."""
 
     status: InstanceStatus | None
     error: str | None
     values: Mapping[str, Any]
-    performed: Sequence[Performed]
+    performed_steps: Sequence[PerformedStep]
     workflows: Sequence[str]
     machines: Mapping[str, int]
     lines: Sequence[str]
@@ -37,68 +37,68 @@ class Difference:
     text: str
 
 
-def differences(expected: Expectation, happened: Happened, line: int) -> list[Difference]:
+def differences(expected: Expectation, observed: Observed, line: int) -> list[Difference]:
     """Return everything that differs; `line` is that of the act, for what has no line of its own."""
     return [
-        *_ending(expected, happened, line),
-        *_values(expected, happened),
-        *_steps(expected.steps, happened.performed),
-        *_unwanted(expected.not_steps, happened.performed),
-        *_workflows(expected.workflows, happened),
-        *_machines(expected.machines, happened),
-        *_log(expected.log, happened.lines),
+        *_ending(expected, observed, line),
+        *_values(expected, observed),
+        *_steps(expected.steps, observed.performed_steps),
+        *_unwanted(expected.not_steps, observed.performed_steps),
+        *_workflows(expected.workflows, observed),
+        *_machines(expected.machines, observed),
+        *_log(expected.log, observed.lines),
     ]
 
 
-def _ending(expected: Expectation, happened: Happened, line: int) -> Iterator[Difference]:
+def _ending(expected: Expectation, observed: Observed, line: int) -> Iterator[Difference]:
     status, error = expected.status, expected.error
-    if status is not None and status.value != happened.status:
-        because = f": {happened.error}" if happened.error else "."
-        found = "there is no instance" if happened.status is None else f"the instance is {happened.status}"
+    if status is not None and status.value != observed.status:
+        because = f": {observed.error}" if observed.error else "."
+        found = "there is no instance" if observed.status is None else f"the instance is {observed.status}"
         yield Difference(status.line, f"expected the status {status.value}, but {found}{because}")
     if error is not None:
-        if happened.error is None:
+        if observed.error is None:
             yield Difference(error.line, f"expected an error like {error.value!r}, but everything succeeded.")
-        elif not _is_in(error.value, happened.error):
-            yield Difference(error.line, f"expected an error like {error.value!r}, but it is: {happened.error}")
-    elif happened.error is not None and (
-        status is None or (status.value == happened.status and status.value != InstanceStatus.FAILED)
+        elif not _is_in(error.value, observed.error):
+            yield Difference(error.line, f"expected an error like {error.value!r}, but it is: {observed.error}")
+    elif observed.error is not None and (
+        status is None or (status.value == observed.status and status.value != InstanceStatus.FAILED)
     ):
-        yield Difference(line, f"it failed: {happened.error}")
+        yield Difference(line, f"it failed: {observed.error}")
 
 
-def _values(expected: Expectation, happened: Happened) -> Iterator[Difference]:
+def _values(expected: Expectation, observed: Observed) -> Iterator[Difference]:
     for name, value in expected.values.items():
-        if name not in happened.values:
-            yield Difference(value.line, _no_value(name, happened))
-        elif happened.values[name] != value.value:
-            found = _shown(happened.values[name])
+        if name not in observed.values:
+            yield Difference(value.line, _no_value(name, observed))
+        elif observed.values[name] != value.value:
+            found = _shown(observed.values[name])
             yield Difference(value.line, f"expected {name} to be {_shown(value.value)}, but it is {found}.")
     for name, pattern in expected.like.items():
-        if name not in happened.values:
-            yield Difference(pattern.line, _no_value(name, happened))
-        elif not fits(pattern.value, _text(happened.values[name])):
-            found = _shown(happened.values[name])
+        if name not in observed.values:
+            yield Difference(pattern.line, _no_value(name, observed))
+        elif not fits(pattern.value, _text(observed.values[name])):
+            found = _shown(observed.values[name])
             yield Difference(pattern.line, f"expected {name} to be like {pattern.value!r}, but it is {found}.")
 
 
-def _no_value(name: str, happened: Happened) -> str:
-    known = ", ".join(sorted(happened.values)) or "none"
+def _no_value(name: str, observed: Observed) -> str:
+    known = ", ".join(sorted(observed.values)) or "none"
     return f"there is no return value {name}; there are: {known}."
 
 
-def _steps(expected: Sequence[ExpectedStep], performed: Sequence[Performed]) -> Iterator[Difference]:
+def _steps(expected: Sequence[ExpectedStep], performed: Sequence[PerformedStep]) -> Iterator[Difference]:
     """Find the expected steps among those that ran, in the expected order."""
     place = 0
     for step in expected:
         found = next((n for n in range(place, len(performed)) if _fits(step, performed[n])), None)
         if found is None:
-            yield Difference(step.line, f"expected the step {_told(step)}{_instead(step, performed, place)}")
+            yield Difference(step.line, f"expected the step {_describe(step)}{_instead(step, performed, place)}")
             return
         place = found + 1
 
 
-def _fits(step: ExpectedStep, ran: Performed) -> bool:
+def _fits(step: ExpectedStep, ran: PerformedStep) -> bool:
     return (
         fits(step.step, ran.step)
         and (step.component is None or fits(step.component, ran.component))
@@ -114,14 +114,14 @@ def _holds(found: Any, wanted: Any) -> bool:
     return bool(found == wanted)
 
 
-def _told(step: ExpectedStep) -> str:
+def _describe(step: ExpectedStep) -> str:
     about = [f"of {step.component!r}"] if step.component else []
     about += [f"with the action {step.action}"] if step.action else []
     about += [f"with {_shown(step.parameters)}"] if step.parameters else []
     return " ".join((repr(step.step), *about))
 
 
-def _instead(step: ExpectedStep, performed: Sequence[Performed], place: int) -> str:
+def _instead(step: ExpectedStep, performed: Sequence[PerformedStep], place: int) -> str:
     same = [ran for ran in performed[place:] if fits(step.step, ran.step)]
     if same and step.parameters:
         found = {name: same[0].parameters.get(name) for name in step.parameters}
@@ -132,27 +132,27 @@ def _instead(step: ExpectedStep, performed: Sequence[Performed], place: int) -> 
     return f"{after}, but these ran: {', '.join(names[:_STEPS_SHOWN]) or 'none'}{more}."
 
 
-def _unwanted(unwanted: Sequence[Expected], performed: Sequence[Performed]) -> Iterator[Difference]:
+def _unwanted(unwanted: Sequence[Expected], performed: Sequence[PerformedStep]) -> Iterator[Difference]:
     for pattern in unwanted:
         ran = next((each for each in performed if fits(pattern.value, each.step)), None)
         if ran is not None:
             yield Difference(pattern.line, f"the step {ran.step!r} of {ran.component!r} ran, which it should not.")
 
 
-def _workflows(expected: Expected | None, happened: Happened) -> Iterator[Difference]:
-    if expected is not None and expected.value != list(happened.workflows):
-        found = ", ".join(happened.workflows) or "none"
+def _workflows(expected: Expected | None, observed: Observed) -> Iterator[Difference]:
+    if expected is not None and expected.value != list(observed.workflows):
+        found = ", ".join(observed.workflows) or "none"
         yield Difference(
             expected.line,
             f"expected the workflows {', '.join(expected.value) or 'none'} to run, but these ran: {found}.",
         )
 
 
-def _machines(expected: Expected | None, happened: Happened) -> Iterator[Difference]:
+def _machines(expected: Expected | None, observed: Observed) -> Iterator[Difference]:
     if expected is not None:
         wanted = Counter({role: count for role, count in expected.value.items() if count})
-        if wanted != Counter(happened.machines):
-            found = _shown(dict(happened.machines)) if happened.machines else "none"
+        if wanted != Counter(observed.machines):
+            found = _shown(dict(observed.machines)) if observed.machines else "none"
             yield Difference(expected.line, f"expected the machines {_shown(expected.value)}, but there are {found}.")
 
 

@@ -15,23 +15,23 @@ from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import Binding, BoundService, Link, LinkKind
 from launchbay.model.types import PinKind
 
-Way = tuple[str, ...]  # component by component from the instance of the test
+ModulePath = tuple[str, ...]  # component by component from the instance of the test
 
 # What a new organization's default environment has (api-decisions, "Organizations").
 DEFAULT_SERVICES: Services = {"keypair-store": {"get-keypair": {"privateKey": {}}}}
 
 
 @dataclass(frozen=True, slots=True)
-class Plant:
+class LaunchTree:
     """What an instance is to be. `children` and `services` are by component path."""
 
-    way: Way
+    path: ModulePath
     manifest: CompiledManifest
     parameters: Mapping[str, Any]
-    children: "dict[str, Plant]" = field(default_factory=dict)
+    children: "dict[str, LaunchTree]" = field(default_factory=dict)
     services: dict[str, Link] = field(default_factory=dict)
 
-    def walk(self) -> "Iterator[Plant]":
+    def walk(self) -> "Iterator[LaunchTree]":
         """Yield this one and all below it."""
         yield self
         for child in self.children.values():
@@ -39,43 +39,45 @@ class Plant:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Fixtures:
     """What applications of a test stand on. `applications` are by the name that submodules know them by."""
 
     applications: Mapping[str, CompiledManifest]
     view: EnvironmentView
     services: Services
 
-    def plant(self, manifest: CompiledManifest, parameters: Mapping[str, Any]) -> Plant:
+    def plan_tree(self, manifest: CompiledManifest, parameters: Mapping[str, Any]) -> LaunchTree:
         """Return the plan of an application. Raises BadRequest with what keeps it from being launched."""
-        plant = self._plant((), manifest, parameters)
-        problems = [problem for each in plant.walk() for problem in self._problems(each)]
+        tree = self._plan_node((), manifest, parameters)
+        problems = [problem for each in tree.walk() for problem in self._problems(each)]
         if problems:
             raise BadRequest(*problems, code="CannotLaunch")
-        return plant
+        return tree
 
-    def _plant(self, way: Way, manifest: CompiledManifest, parameters: Mapping[str, Any]) -> Plant:
-        where = ".".join(way)
+    def _plan_node(
+        self, module_path: ModulePath, manifest: CompiledManifest, parameters: Mapping[str, Any]
+    ) -> LaunchTree:
+        where = ".".join(module_path)
         try:
             configuration = configure(manifest, parameters)
         except BadRequest as error:
-            told = (f"Submodule {where}: {sentence}" if way else sentence for sentence in error.sentences)
+            told = (f"Submodule {where}: {sentence}" if module_path else sentence for sentence in error.messages)
             raise BadRequest(*told, code=error.code) from error
-        plant = Plant(way, manifest, parameters)
+        tree = LaunchTree(module_path, manifest, parameters)
         for path, component in manifest.components.items():
             if component.type == SUBMODULE:
                 configured = configuration.get(path, {})
-                inner = self._application(configured, ".".join((*way, path)))
+                inner = self._application(configured, ".".join((*module_path, path)))
                 named = {inner_name(inner, key): value for key, value in configured.items()}
                 given = {key: value for key, value in named.items() if key in inner.parameters}
-                if len(way) >= SUBMODULE_LEVELS:
+                if len(module_path) >= SUBMODULE_LEVELS:
                     raise BadRequest(f"The submodule {where} contains itself; it would never end.")
-                plant.children[path] = self._plant((*way, path), inner, given)
+                tree.children[path] = self._plan_node((*module_path, path), inner, given)
             elif component.type == REFERENCE_SERVICE and (shape := service_shape(component)):
                 link = self._service(path, shape)
                 if link is not None:
-                    plant.services[path] = link
-        return plant
+                    tree.services[path] = link
+        return tree
 
     def _application(self, configured: Mapping[str, Any], where: str) -> CompiledManifest:
         locator = str(configured.get(LOCATOR))
@@ -117,12 +119,12 @@ class Ground:
         interface, _, pin = key.rpartition(".")
         return {**DEFAULT_SERVICES.get(interface, {}), **self.services.get(interface, {})}.get(pin)
 
-    def _problems(self, plant: Plant) -> list[str]:
-        where = f"Submodule {'.'.join(plant.way)}: " if plant.way else ""
-        problems = unmet_needs(plant.manifest, self.view)
-        for path in sorted(required_providers(plant.manifest)):
-            component = plant.manifest.components[path]
-            if component.type == REFERENCE_SERVICE and path not in plant.services and service_shape(component):
+    def _problems(self, tree: LaunchTree) -> list[str]:
+        where = f"Submodule {'.'.join(tree.path)}: " if tree.path else ""
+        problems = unmet_needs(tree.manifest, self.view)
+        for path in sorted(required_providers(tree.manifest)):
+            component = tree.manifest.components[path]
+            if component.type == REFERENCE_SERVICE and path not in tree.services and service_shape(component):
                 interfaces = ", ".join(service_shape(component))
                 problems.append(
                     f"Component {path!r} needs a service with {interfaces}; add a stand-in of this name to "

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from launchbay.actions.contract import Action, ActionCall, ActionParameter, ChangesRoles, Roles
 from launchbay.actions.registry import Registry
 from launchbay.errors import ActionFailed
-from launchbay.machines.contract import Errand
+from launchbay.machines.contract import ProviderContext
 from launchbay.machines.dry_run import Answers, DryRun
 from launchbay.manifest.graph import COMPUTE
 from launchbay.model.machine import CommandResult, Machine, MachineSpec, RemoteCommand
@@ -22,7 +22,7 @@ _HARMLESS = frozenset({"wait"})
 
 
 @dataclass(frozen=True, slots=True)
-class Performed:
+class PerformedStep:
     """A step that did something. `component` is its path, and `parameters` are as the action got them."""
 
     component: str
@@ -32,23 +32,25 @@ class Performed:
 
 
 @dataclass
-class Watch:
+class Recorder:
     """What has been seen since the last act began."""
 
-    performed: list[Performed] = field(default_factory=list)
+    performed: list[PerformedStep] = field(default_factory=list)
 
-    def see(self, path: str, action: str, parameters: Mapping[str, Any]) -> None:
+    def record(self, path: str, action: str, parameters: Mapping[str, Any]) -> None:
         """Note the step at a path of a job's plan (`model/job.py`)."""
         component, _, rest = path.rpartition(">")[2].partition("#")
-        self.performed.append(Performed(unquote(component), unquote(rest.rpartition("/")[2]), action, dict(parameters)))
+        self.performed.append(
+            PerformedStep(unquote(component), unquote(rest.rpartition("/")[2]), action, dict(parameters))
+        )
 
 
 @dataclass(frozen=True)
-class WatchedAction:
+class RecordedAction:
     """An action that works on machines, watched."""
 
     inner: Action
-    watch: Watch
+    recorder: Recorder
     on_machines: bool = True
 
     @property
@@ -78,26 +80,26 @@ class WatchedAction:
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
         """Note the step, and do the work."""
-        self.watch.see(call.context.step_path, self.name, call.parameters)
+        self.recorder.record(call.context.step_path, self.name, call.parameters)
         return await self.inner.run(call)
 
 
 @dataclass(frozen=True)
-class WatchedChange(WatchedAction):
+class RecordedChange(RecordedAction):
     """One that changes roles as well."""
 
-    def settle(self, outputs: Mapping[str, Any], roles: Roles) -> None:
+    def apply_outputs(self, outputs: Mapping[str, Any], roles: Roles) -> None:
         """Note in `roles` what the outputs tell."""
         assert isinstance(self.inner, ChangesRoles)
-        self.inner.settle(outputs, roles)
+        self.inner.apply_outputs(outputs, roles)
 
 
-def watched(actions: Registry, watch: Watch) -> Registry:
+def record_actions(actions: Registry, recorder: Recorder) -> Registry:
     """Return the actions with those watched that work on machines; the others are seen by `WatchedDryRun`."""
-    return Registry((_PACKAGE, action) for action in _watched(actions, watch))
+    return Registry((_PACKAGE, action) for action in _record_actions(actions, recorder))
 
 
-def _watched(actions: Registry, watch: Watch) -> Iterable[Action]:
+def _record_actions(actions: Registry, recorder: Recorder) -> Iterable[Action]:
     for name in actions.names():
         action = actions.find(name)
         if action is None or action.name != name:  # another spelling
@@ -105,17 +107,17 @@ def _watched(actions: Registry, watch: Watch) -> Iterable[Action]:
         if not getattr(action, "on_machines", False):
             yield action
         elif isinstance(action, ChangesRoles):
-            yield WatchedChange(action, watch)
+            yield RecordedChange(action, recorder)
         else:
-            yield WatchedAction(action, watch)
+            yield RecordedAction(action, recorder)
 
 
-class WatchedDryRun(DryRun):
+class RecordedDryRun(DryRun):
     """Dry-run machines that note what is asked of them. `answers` may change from act to act."""
 
-    def __init__(self, watch: Watch) -> None:
-        super().__init__(place=lambda instance_id: (int(instance_id, 16) - 1) * ADDRESSES_OF_ONE)
-        self._watch = watch
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(network_offset=lambda instance_id: (int(instance_id, 16) - 1) * ADDRESSES_OF_ONE)
+        self._recorder = recorder
 
     @property
     def answers(self) -> Answers:
@@ -127,37 +129,37 @@ class WatchedDryRun(DryRun):
         self._answers = answers
 
     async def provision(
-        self, errand: Errand, role: str, numbers: Sequence[int], spec: MachineSpec
+        self, context: ProviderContext, role: str, numbers: Sequence[int], spec: MachineSpec
     ) -> Sequence[Machine]:
         """Note a machine that a component makes for itself."""
-        if errand.action == COMPUTE:
-            self._watch.see(errand.path, errand.action, spec.settings)
-        return await super().provision(errand, role, numbers, spec)
+        if context.action == COMPUTE:
+            self._recorder.record(context.path, context.action, spec.settings)
+        return await super().provision(context, role, numbers, spec)
 
-    async def run(self, errand: Errand, machine: Machine, command: RemoteCommand) -> CommandResult:
+    async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
         """Note a command that a component sends to its own machine."""
-        if errand.action == "exec":
-            self._watch.see(errand.path, errand.action, {"command": command.line})
-        return await super().run(errand, machine, command)
+        if context.action == "exec":
+            self._recorder.record(context.path, context.action, {"command": command.line})
+        return await super().run(context, machine, command)
 
-    async def put_file(self, errand: Errand, machine: Machine, name: str, content: bytes) -> None:
+    async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
         """Note the file."""
-        self._watch.see(errand.path, errand.action, {"filename": name})
-        await super().put_file(errand, machine, name, content)
+        self._recorder.record(context.path, context.action, {"filename": name})
+        await super().put_file(context, machine, name, content)
 
-    async def get_file(self, errand: Errand, machine: Machine, name: str) -> bytes:
+    async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
         """Note the file."""
-        self._watch.see(errand.path, errand.action, {"filename": name})
-        return await super().get_file(errand, machine, name)
+        self._recorder.record(context.path, context.action, {"filename": name})
+        return await super().get_file(context, machine, name)
 
-    def stand_in(self, errand: Errand, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def simulate(self, context: ProviderContext, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Answer for every action that would do something outside. Raises ActionFailed without an answer."""
-        self._watch.see(errand.path, errand.action, parameters)
-        outputs = super().stand_in(errand, parameters)
-        if outputs is None and errand.action not in _HARMLESS:
+        self._recorder.record(context.path, context.action, parameters)
+        outputs = super().simulate(context, parameters)
+        if outputs is None and context.action not in _HARMLESS:
             raise ActionFailed(
-                f"The action {errand.action!r} would really run. Say what it gives instead: add "
-                f"'- {{ action: {errand.action}, give: {{ … }} }}' to 'answers'.",
+                f"The action {context.action!r} would really run. Say what it gives instead: add "
+                f"'- {{ action: {context.action}, give: {{ … }} }}' to 'answers'.",
                 retryable=False,
             )
         return outputs

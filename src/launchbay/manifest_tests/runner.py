@@ -13,25 +13,25 @@ import click
 
 from launchbay import limits
 from launchbay.actions.registry import Registry
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.errors import BadRequest, InvalidManifest, WorkflowFailed
 from launchbay.machines.dry_run import Answers, fits
 from launchbay.machines.registry import POLICY, Providers
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.manifest_tests.expectations import Difference, Happened, differences
-from launchbay.manifest_tests.launch_tree import Ground
-from launchbay.manifest_tests.recorder import Watch, WatchedDryRun, watched
+from launchbay.manifest_tests.expectations import Difference, Observed, differences
+from launchbay.manifest_tests.launch_tree import Fixtures
+from launchbay.manifest_tests.recorder import RecordedDryRun, Recorder, record_actions
 from launchbay.manifest_tests.suite import Act, Case, Suite, Verb, is_suite, read_suite, suite_of
-from launchbay.manifest_tests.virtual_time import Standstill, VirtualClock, VirtualLoop, run
-from launchbay.manifest_tests.world import LiveInstance, Standing, World
+from launchbay.manifest_tests.virtual_time import Deadlock, VirtualClock, VirtualLoop, run
+from launchbay.manifest_tests.world import EndlessTriggers, LiveInstance, Simulation
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
 from launchbay.model.machine import DRY_RUN
 from launchbay.planning import may_accept, plan_destroy, plan_launch, plan_reconfigure, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.contract import RetryPacing, Surroundings
+from launchbay.runtime.contract import RetryBackoff, RuntimeDeps
 from launchbay.runtime.state import InstanceState
 from launchbay.settings import Settings
 
@@ -39,7 +39,7 @@ _POLICIES = {POLICY: DRY_RUN, "dry-run.restcall": True}
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseResult:
     """How a case went. `lines` is the log of its instances, level and text."""
 
     case: Case
@@ -48,7 +48,7 @@ class Outcome:
     lines: tuple[tuple[str, str], ...] = field(default=())
 
 
-class Workbench:
+class SuiteRunner:
     """What all suites share: the actions and component types of this installation, and compiled manifests."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Workbench:
         self._types = ComponentTypes.load()
         self.compiled = lru_cache(maxsize=None)(self._compiled)
 
-    def outcomes(self, suite: Suite, wanted: Callable[[str], bool]) -> Iterator[Outcome]:
+    def results(self, suite: Suite, wanted: Callable[[str], bool]) -> Iterator[CaseResult]:
         """Run the cases with wanted names, and yield how each went. Raises InvalidManifest and OSError."""
         manifest = self.compiled(suite.manifest)
         applications = {name: self.compiled(path) for name, path in suite.applications.items()}
@@ -65,24 +65,24 @@ class Workbench:
             markers=suite.environment.markers,
             properties=suite.environment.properties,
         )
-        ground = Ground(applications, view, suite.services)
+        fixtures = Fixtures(applications, view, suite.services)
         for case in suite.cases:
             if wanted(case.name):
                 began_s = time.perf_counter()
-                attempt = _Attempt(self, suite, ground, manifest, case)
+                attempt = _CaseRun(self, suite, fixtures, manifest, case)
                 found = attempt.differences()
-                yield Outcome(case, tuple(found), time.perf_counter() - began_s, tuple(attempt.lines))
+                yield CaseResult(case, tuple(found), time.perf_counter() - began_s, tuple(attempt.lines))
 
-    def surroundings(self, watch: Watch, provider: WatchedDryRun, clock: VirtualClock) -> Surroundings:
+    def runtime_deps(self, recorder: Recorder, provider: RecordedDryRun, clock: VirtualClock) -> RuntimeDeps:
         """Return what the jobs of one case share."""
         settings = Settings()
-        return Surroundings(
-            actions=watched(self._actions, watch),
+        return RuntimeDeps(
+            actions=record_actions(self._actions, recorder),
             component_types=self._types.running,
             clock=clock,
             # It is never asked: every call is answered by the dry run.
-            outgoing=OutgoingHttp(ssl_context=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)),
-            retry_pacing=RetryPacing(settings.step_retry_first_s, settings.step_retry_longest_s),
+            egress=EgressClient(ssl_context=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)),
+            retry_backoff=RetryBackoff(settings.step_retry_first_s, settings.step_retry_longest_s),
             machines=Providers([("launchbay test", provider)], DRY_RUN),
         )
 
@@ -94,31 +94,31 @@ class Workbench:
                 known_types=self._types.definitions,
             )
         except InvalidManifest as error:
-            raise UnusableManifest(path, error.sentences) from error
+            raise UnusableManifest(path, error.messages) from error
 
 
 class UnusableManifest(Exception):
     """A manifest of a suite has errors."""
 
-    def __init__(self, path: Path, sentences: tuple[str, ...]) -> None:
-        super().__init__(f"{path}: {' '.join(sentences)}")
+    def __init__(self, path: Path, messages: tuple[str, ...]) -> None:
+        super().__init__(f"{path}: {' '.join(messages)}")
         self.path = path
-        self.sentences = sentences
+        self.messages = messages
 
 
-class _Attempt:
+class _CaseRun:
     """One case on its way."""
 
     def __init__(
-        self, workbench: Workbench, suite: Suite, ground: Ground, manifest: CompiledManifest, case: Case
+        self, suite_runner: SuiteRunner, suite: Suite, fixtures: Fixtures, manifest: CompiledManifest, case: Case
     ) -> None:
-        self._workbench = workbench
+        self._suite_runner = suite_runner
         self._suite = suite
-        self._ground = ground
+        self._fixtures = fixtures
         self._manifest = manifest
         self._case = case
-        self._watch = Watch()
-        self._provider = WatchedDryRun(self._watch)
+        self._recorder = Recorder()
+        self._provider = RecordedDryRun(self._recorder)
         self._instance: LiveInstance | None = None
         self._act: Act | None = None
         self.lines: list[tuple[str, str]] = []
@@ -127,53 +127,55 @@ class _Attempt:
         """Run the case and return what differs in the first act that is not as expected."""
         try:
             return run(self._run)
-        except Standstill as error:
+        except Deadlock as error:
             return [Difference(self._case.line if self._act is None else self._act.line, str(error))]
 
     async def _run(self, loop: VirtualLoop) -> list[Difference]:
-        world = World(self._workbench.surroundings(self._watch, self._provider, VirtualClock(loop)), self._ground)
+        world = Simulation(
+            self._suite_runner.runtime_deps(self._recorder, self._provider, VirtualClock(loop)), self._fixtures
+        )
         self.lines = world.lines
         for act in self._case.acts:
             self._act = act
             self._provider.answers = Answers((*act.answers.entries, *self._suite.answers.entries))
-            self._watch.performed.clear()
+            self._recorder.performed.clear()
             jobs, lines, world.error = len(world.jobs), len(world.lines), None
-            refusal = await self._do(world, act)
-            happened = self._happened(world, jobs, lines, refusal)
-            found = differences(act.expected, happened, act.line)
+            refusal = await self._run_act(world, act)
+            observed = self._observe(world, jobs, lines, refusal)
+            found = differences(act.expected, observed, act.line)
             if found:
                 return found
         return []
 
-    async def _do(self, world: World, act: Act) -> str | None:
+    async def _run_act(self, world: Simulation, act: Act) -> str | None:
         """Do what the act says, and return why it is refused, if it is."""
         try:
             if act.verb is Verb.WAIT:
-                await world.let_pass(act.seconds)
+                await world.advance(act.seconds)
             else:
                 instance, plan = self._planned(world, act)
                 async with instance.turn:
                     await world.run(instance, plan)
         except BadRequest as error:
-            return " ".join(error.sentences)
+            return " ".join(error.messages)
         except WorkflowFailed:
             pass  # the world keeps its message
-        except Standing as error:
+        except EndlessTriggers as error:
             return str(error)
         try:
-            await world.come_to_rest()
-        except Standing as error:
+            await world.run_follow_ups()
+        except EndlessTriggers as error:
             return str(error)
         return None
 
-    def _planned(self, world: World, act: Act) -> tuple[LiveInstance, Plan]:
+    def _planned(self, world: Simulation, act: Act) -> tuple[LiveInstance, Plan]:
         """Return what to run. Raises BadRequest as the API does."""
         if act.verb is Verb.LAUNCH and self._instance is None:
-            self._instance = world.create(self._ground.plant(self._manifest, act.parameters))
+            self._instance = world.create(self._fixtures.plan_tree(self._manifest, act.parameters))
             after_s = act.destroy_after_s
             if after_s is None:
                 after_s = limits.DESTROY_INTERVAL_DEFAULT_MS / 1000
-            self._instance.destroy_at = world.surroundings.clock.now() + timedelta(seconds=after_s)
+            self._instance.destroy_at = world.deps.clock.now() + timedelta(seconds=after_s)
             return self._instance, plan_launch({}, InstanceStatus.REQUESTED)
         instance = self._instance
         if instance is None:
@@ -185,30 +187,30 @@ class _Attempt:
         elif act.verb is Verb.DESTROY:
             plan = plan_destroy(instance.status)
         elif act.verb is Verb.RUN:
-            plan = plan_run(instance.plant.manifest, act.subject, act.parameters, instance.status)
+            plan = plan_run(instance.tree.manifest, act.subject, act.parameters, instance.status)
         else:
-            manifest = instance.plant.manifest
+            manifest = instance.tree.manifest
             if act.subject:
-                manifest = self._workbench.compiled(self._suite.path.parent / act.subject)
-            world.change(instance, self._ground.plant(manifest, act.parameters))
+                manifest = self._suite_runner.compiled(self._suite.path.parent / act.subject)
+            world.change(instance, self._fixtures.plan_tree(manifest, act.parameters))
             plan = plan_reconfigure(instance.status)
         assert may_accept(plan), "a living instance takes any work"
         return instance, plan
 
-    def _happened(self, world: World, jobs: int, lines: int, refusal: str | None) -> Happened:
+    def _observe(self, world: Simulation, jobs: int, lines: int, refusal: str | None) -> Observed:
         instance = self._instance
-        return Happened(
+        return Observed(
             status=None if instance is None else instance.status,
             error=refusal or world.error,
             values={} if instance is None else instance.values,
-            performed=list(self._watch.performed),
+            performed_steps=list(self._recorder.performed),
             workflows=[".".join((*way, workflow)) for way, workflow in world.jobs[jobs:]],
             machines=_machines(world),
             lines=[text for _, text in world.lines[lines:]],
         )
 
 
-def _machines(world: World) -> Mapping[str, int]:
+def _machines(world: Simulation) -> Mapping[str, int]:
     """Return how many machines there are of each role, in all instances."""
     found: dict[str, int] = {}
     for instance in world.instances.values():
@@ -229,20 +231,20 @@ def test(files: Sequence[Path], pattern: str, log: bool) -> None:  # noqa: FBT00
 
     FILES are files of tests, such as shop.test.yml, or manifests with such a file beside them.
     """
-    workbench = Workbench()
+    workbench = SuiteRunner()
     ran = failed = 0
     seconds = 0.0
     for path in dict.fromkeys(file if is_suite(file) else suite_of(file) for file in files):
         click.echo(str(path))
         try:
-            for outcome in workbench.outcomes(read_suite(path, path.read_bytes()), lambda name: _fits(name, pattern)):
+            for outcome in workbench.results(read_suite(path, path.read_bytes()), lambda name: _fits(name, pattern)):
                 ran += 1
                 failed += bool(outcome.differences)
                 seconds += outcome.seconds
-                _tell(path, outcome, with_log=log)
+                _print_result(path, outcome, with_log=log)
         except (InvalidManifest, UnusableManifest) as error:
             where = error.path if isinstance(error, UnusableManifest) else path
-            _refuse(*(f"{where}: {sentence.replace('The manifest is', 'The file is')}" for sentence in error.sentences))
+            _refuse(*(f"{where}: {sentence.replace('The manifest is', 'The file is')}" for sentence in error.messages))
         except OSError as error:
             _refuse(f"{error.filename or path}: {error.strerror}.")
     told = "all succeeded" if not failed else f"{failed} failed"
@@ -255,7 +257,7 @@ def _fits(name: str, pattern: str) -> bool:
     return fits(f"*{pattern}*", name)
 
 
-def _tell(path: Path, outcome: Outcome, *, with_log: bool) -> None:
+def _print_result(path: Path, outcome: CaseResult, *, with_log: bool) -> None:
     mark = click.style("failed", fg="red") if outcome.differences else click.style("ok", fg="green")
     click.echo(f"  {mark}  {outcome.case.name} ({round(outcome.seconds * 1000)} ms)")
     for difference in outcome.differences:

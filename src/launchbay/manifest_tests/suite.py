@@ -143,7 +143,7 @@ class _Reader:
         environment = self._map(parts.get("environment"), "'environment'", _ENVIRONMENT)
         services = self._map(environment.get("services"), "'services'")
         applications = self._map(parts.get("applications"), "'applications'")
-        manifest = self._text(parts.get("manifest"), "'manifest'") or self._beside()
+        manifest = self._text(parts.get("manifest"), "'manifest'") or self._sibling_manifest()
         tests = self._map(parts.get("tests"), "'tests'")
         if not tests:
             self._findings.error(
@@ -166,7 +166,7 @@ class _Reader:
             cases=tuple(self._case(name, node) for name, node in tests.items()),
         )
 
-    def _beside(self) -> str:
+    def _sibling_manifest(self) -> str:
         for ending in _ENDINGS:
             if self._path.name.endswith(ending):
                 return self._path.name.removesuffix(ending) + ending.removeprefix(".test")

@@ -17,7 +17,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class Standstill(RuntimeError):
+class Deadlock(RuntimeError):
     """Everybody waits for somebody else, and nothing is due."""
 
 
@@ -61,7 +61,7 @@ class _Selector(selectors.DefaultSelector):
         if self._loop.threads:
             return super().select(_BUSY_S)
         if timeout is None:
-            raise Standstill("Everybody waits for somebody else, and nothing is due.")
+            raise Deadlock("Everybody waits for somebody else, and nothing is due.")
         self._loop.now_s += timeout
         return []
 

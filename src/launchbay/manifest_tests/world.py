@@ -10,29 +10,29 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from launchbay.engine.ending import Moment, Pending, aftermath
+from launchbay.engine.ending import InstanceSnapshot, PendingRun, follow_ups
 from launchbay.errors import BadRequest, WorkflowFailed
 from launchbay.manifest.bindings import required_needs
 from launchbay.manifest.configuration import Configured, configure
 from launchbay.manifest.scaling import component_at, expanded, expanded_configuration
 from launchbay.manifest.v1 import outer_names
-from launchbay.manifest_tests.launch_tree import Ground, Plant, Way
-from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, LinkKind, move, status_after_job
+from launchbay.manifest_tests.launch_tree import Fixtures, LaunchTree, ModulePath
+from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, LinkKind, status_after_job, transition
 from launchbay.model.job import Plan, StepStatus
 from launchbay.model.schedule import next_due
 from launchbay.planning import DESTROY, LAUNCH, accepting_event, may_accept, plan_call, plan_destroy, plan_trigger
-from launchbay.runtime.contract import JobRun, LinkedInstance, StepRecord, Surroundings
-from launchbay.runtime.lifecycle import perform
-from launchbay.runtime.signals import feed_for, linked_signals, return_values
-from launchbay.runtime.state import Graph, InstanceState, existing
+from launchbay.runtime.contract import JobRun, LinkedInstance, RuntimeDeps, StepRecord
+from launchbay.runtime.lifecycle import run_plan
+from launchbay.runtime.signals import linked_signals, return_values, submodule_signals
+from launchbay.runtime.state import Graph, InstanceState, existing_quantities
 
-Tell = Callable[[str, str], None]  # a level and a line
+LogLine = Callable[[str, str], None]  # a level and a line
 
 
 class MemoryJournal:
     """Implements `runtime.journal.Journal` for the one claim of a job. Lines of its log go to `tell`."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: LogLine) -> None:
         self._tell = tell
 
     def find(self, path: str) -> StepRecord | None:  # noqa: ARG002 - the contract's; there are no earlier claims
@@ -72,18 +72,18 @@ class LiveInstance:
     """One instance. `state` is its stored form, between jobs."""
 
     id: str
-    plant: Plant
+    tree: LaunchTree
     links: dict[str, Link]
     status: InstanceStatus = InstanceStatus.REQUESTED
     state: str = "{}"
     values: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
-    fed: Mapping[str, Any] = field(default_factory=dict)
+    parent_signals: Mapping[str, Any] = field(default_factory=dict)
     before: Configured | None = None
     destroy_at: datetime | None = None
-    triggers: list[Pending] = field(default_factory=list)
-    schedules: list[Pending] = field(default_factory=list)
-    is_to_look: bool = False
+    triggers: list[PendingRun] = field(default_factory=list)
+    schedules: list[PendingRun] = field(default_factory=list)
+    needs_refresh: bool = False
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -93,59 +93,59 @@ class LiveInstance:
 
     def graph(self) -> Graph:
         """Return its components with their configuration."""
-        return Graph(self.plant.manifest, configure(self.plant.manifest, self.plant.parameters))
+        return Graph(self.tree.manifest, configure(self.tree.manifest, self.tree.parameters))
 
 
-class Standing(Exception):
+class EndlessTriggers(Exception):
     """Workflows trigger each other without an end."""
 
 
-class World:
+class Simulation:
     """Everything that there is in one test. `jobs` and `lines` are what happened, in its order."""
 
-    def __init__(self, surroundings: Surroundings, ground: Ground) -> None:
-        self.surroundings = surroundings
-        self.ground = ground
+    def __init__(self, deps: RuntimeDeps, fixtures: Fixtures) -> None:
+        self.deps = deps
+        self.fixtures = fixtures
         self.instances: dict[str, LiveInstance] = {}
-        self.jobs: list[tuple[Way, str]] = []
+        self.jobs: list[tuple[ModulePath, str]] = []
         self.lines: list[tuple[str, str]] = []
         self.error: str | None = None  # of the last job that failed
 
-    def create(self, plant: Plant) -> LiveInstance:
+    def create(self, tree: LaunchTree) -> LiveInstance:
         """Return a new instance of an application, with new ones of its submodules."""
         instance_id = f"{len(self.instances) + 1:024x}"
-        instance = self.instances[instance_id] = LiveInstance(instance_id, plant, dict(plant.services))
-        for path, child in plant.children.items():
+        instance = self.instances[instance_id] = LiveInstance(instance_id, tree, dict(tree.services))
+        for path, child in tree.children.items():
             instance.links[path] = Link(self.create(child).id, LinkKind.OWN)
         return instance
 
-    def change(self, instance: LiveInstance, plant: Plant) -> None:
+    def change(self, instance: LiveInstance, tree: LaunchTree) -> None:
         """Give an instance, and those of its submodules that stay, a new configuration for the next job to see."""
         instance.before = self._configured(instance)
-        links = dict(plant.services)
-        for path, child in plant.children.items():
+        links = dict(tree.services)
+        for path, child in tree.children.items():
             former = instance.links.get(path)
             if former is not None and former.kind is LinkKind.OWN and self._stays(former, child):
                 links[path] = former
-                if self.instances[former.instance_id].plant != child:
+                if self.instances[former.instance_id].tree != child:
                     self.change(self.instances[former.instance_id], child)
             else:
                 links[path] = Link(self.create(child).id, LinkKind.OWN)
-        instance.plant, instance.links = plant, links
+        instance.tree, instance.links = tree, links
 
     async def run(self, instance: LiveInstance, plan: Plan) -> Mapping[str, Any]:
         """Run a job to its end and return its results. Raises WorkflowFailed with the instance's error message."""
-        self.jobs.append((instance.plant.way, plan.workflow))
+        self.jobs.append((instance.tree.path, plan.workflow))
         is_first = instance.status is InstanceStatus.REQUESTED and plan.kind == "launch"
         event = InstanceEvent.LAUNCH_STARTED if is_first else accepting_event(plan)
-        instance.status = move(instance.status, event)
+        instance.status = transition(instance.status, event)
         state = InstanceState.from_text(instance.state)
         job = self._job(instance, plan, state)
         error, propagates = "The job was broken off.", True
         results: Mapping[str, Any] = {}
         succeeded = False
         try:
-            results = await perform(job)
+            results = await run_plan(job)
             succeeded = True
         except WorkflowFailed as failure:
             error, propagates = str(failure), failure.propagates
@@ -161,21 +161,23 @@ class World:
             raise WorkflowFailed(error)
         return results
 
-    async def come_to_rest(self) -> None:
+    async def run_follow_ups(self) -> None:
         """Run what jobs have triggered, until nothing more follows. Raises Standing."""
         for _ in range(FOLLOW_UPS):
-            waiting = next((each for each in self.instances.values() if each.triggers or each.is_to_look), None)
+            waiting = next((each for each in self.instances.values() if each.triggers or each.needs_refresh), None)
             if waiting is None:
                 return
-            if waiting.is_to_look:
-                waiting.is_to_look = False
-                self._look(waiting)
+            if waiting.needs_refresh:
+                waiting.needs_refresh = False
+                self._refresh_signals(waiting)
                 continue
             pending = waiting.triggers.pop(0)
             await self._run_pending(waiting, pending)
-        raise Standing(f"After {FOLLOW_UPS} jobs there is still something triggered; do workflows trigger each other?")
+        raise EndlessTriggers(
+            f"After {FOLLOW_UPS} jobs there is still something triggered; do workflows trigger each other?"
+        )
 
-    async def let_pass(self, seconds: float) -> None:
+    async def advance(self, seconds: float) -> None:
         """Let time pass, and run what falls due meanwhile, in its order. Raises Standing."""
         until = self._now() + timedelta(seconds=seconds)
         while (due := self._next_due()) is not None and due[0] <= until:
@@ -186,25 +188,25 @@ class World:
                 await self._try(instance, plan_destroy(instance.status))
             else:
                 instance.schedules.remove(pending)
-                component = component_at(instance.plant.manifest, pending.component)
+                component = component_at(instance.tree.manifest, pending.component)
                 cron = None if component is None else component.schedule.get(pending.workflow)
                 again = None if cron is None else next_due(cron, due_at)
                 if again is not None:
-                    instance.schedules.append(Pending("cron", pending.component, pending.workflow, again))
+                    instance.schedules.append(PendingRun("cron", pending.component, pending.workflow, again))
                 await self._run_pending(instance, pending)
-            await self.come_to_rest()
+            await self.run_follow_ups()
         await self._sleep_until(until)
 
-    def _next_due(self) -> tuple[datetime, LiveInstance, Pending | None] | None:
+    def _next_due(self) -> tuple[datetime, LiveInstance, PendingRun | None] | None:
         found = [
             *((each.due_at, live, each) for live in self.instances.values() for each in live.schedules if each.due_at),
             *((live.destroy_at, live, None) for live in self.instances.values() if live.destroy_at and live.is_alive),
         ]
         return min(found, key=lambda due: due[0], default=None)
 
-    async def _run_pending(self, instance: LiveInstance, pending: Pending) -> None:
+    async def _run_pending(self, instance: LiveInstance, pending: PendingRun) -> None:
         if instance.is_alive:
-            manifest = instance.plant.manifest
+            manifest = instance.tree.manifest
             try:
                 plan = plan_trigger(manifest, pending.component, pending.workflow, instance.status)
             except BadRequest:
@@ -236,38 +238,38 @@ class World:
 
     def _follow(self, instance: LiveInstance, job: JobRun, values_before: Mapping[str, Any], *, failed: bool) -> None:
         """Note what a job's end brings about, for this instance and others."""
-        moment = Moment(
+        moment = InstanceSnapshot(
             manifest=job.manifest,
             state=job.state,
-            fed=instance.fed,
+            parent_signals=instance.parent_signals,
             links=instance.links,
             values_before=values_before,
             values_now=instance.values,
         )
-        follows = aftermath(moment, self._now(), job.plan.kind, failed=failed)
-        instance.schedules = [each for each in instance.schedules if each.component not in follows.gone]
+        follows = follow_ups(moment, self._now(), job.plan.kind, failed=failed)
+        instance.schedules = [each for each in instance.schedules if each.component not in follows.removed]
         for pending in follows.pending:
             known = {(each.component, each.workflow) for each in instance.triggers}
             if pending.kind == "cron":
                 instance.schedules.append(pending)
             elif (pending.component, pending.workflow) not in known:
                 instance.triggers.append(pending)
-        self._feed(instance, job)
+        self._push_signals(instance, job)
         if follows.signals_changed:
             for other in self.instances.values():
                 if any(link.is_instance and link.instance_id == instance.id for link in other.links.values()):
-                    other.is_to_look = other.is_alive
+                    other.needs_refresh = other.is_alive
 
-    def _feed(self, instance: LiveInstance, job: JobRun) -> None:
+    def _push_signals(self, instance: LiveInstance, job: JobRun) -> None:
         for path, link in instance.links.items():
             if link.kind is LinkKind.OWN and path in job.manifest.components:
                 child = self.instances[link.instance_id]
-                needs = feed_for(job.manifest, job.state, instance.fed, job.component(path))
-                if needs and needs != child.fed:
-                    child.fed = needs
-                    child.is_to_look = child.is_alive
+                needs = submodule_signals(job.manifest, job.state, instance.parent_signals, job.component(path))
+                if needs and needs != child.parent_signals:
+                    child.parent_signals = needs
+                    child.needs_refresh = child.is_alive
 
-    def _look(self, instance: LiveInstance) -> None:
+    def _refresh_signals(self, instance: LiveInstance) -> None:
         """Take over what the instances publish that this one stands on."""
         state = InstanceState.from_text(instance.state)
         plan = plan_destroy(instance.status)  # of no account: nothing is performed
@@ -282,7 +284,7 @@ class World:
         self._follow(instance, job, before, failed=False)
 
     def _job(self, instance: LiveInstance, plan: Plan, state: InstanceState) -> JobRun:
-        where = ".".join(instance.plant.way)
+        where = ".".join(instance.tree.path)
 
         def tell(level: str, text: str) -> None:
             self.lines.append((level, f"{where}: {text}" if where else text))
@@ -294,94 +296,94 @@ class World:
             environment_id=_ENVIRONMENT,
             plan=plan,
             graph=instance.graph(),
-            environment=self.ground.view,
+            environment=self.fixtures.view,
             state=state,
             journal=MemoryJournal(tell),
-            surroundings=self.surroundings,
-            others=Others(self),
+            deps=self.deps,
+            linked_instances=SimulatedInstances(self),
             links=instance.links,
-            fed=instance.fed,
+            parent_signals=instance.parent_signals,
             before=instance.before,
         )
 
     def _configured(self, instance: LiveInstance) -> Configured:
-        manifest = instance.plant.manifest
-        quantities = existing(manifest, InstanceState.from_text(instance.state))
-        values = configure(manifest, instance.plant.parameters)
+        manifest = instance.tree.manifest
+        quantities = existing_quantities(manifest, InstanceState.from_text(instance.state))
+        values = configure(manifest, instance.tree.parameters)
         return Configured(
             expanded(manifest, quantities),
             expanded_configuration(manifest, values, quantities),
             instance.links,
-            frozenset(instance.plant.parameters),
+            frozenset(instance.tree.parameters),
         )
 
-    def _stays(self, former: Link, child: Plant) -> bool:
+    def _stays(self, former: Link, child: LaunchTree) -> bool:
         """Tell whether a submodule is still the same application."""
-        return self.instances[former.instance_id].plant.manifest is child.manifest
+        return self.instances[former.instance_id].tree.manifest is child.manifest
 
     def _now(self) -> datetime:
-        return self.surroundings.clock.now()
+        return self.deps.clock.now()
 
-    async def _sleep_until(self, moment: datetime) -> None:
-        await asyncio.sleep(max(0.0, (moment - self._now()).total_seconds()))
+    async def _sleep_until(self, time: datetime) -> None:
+        await asyncio.sleep(max(0.0, (time - self._now()).total_seconds()))
 
 
-class Others:
+class SimulatedInstances:
     """Implements `runtime.run.OtherInstances` for the instances of a world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Simulation) -> None:
         self._world = world
 
-    async def look(self, link: Link) -> LinkedInstance:
+    async def get(self, link: Link) -> LinkedInstance:
         """Return the linked instance as it is now."""
         live = self._live(link)
         return LinkedInstance(_name(live), live.status, live.values)
 
-    async def feed(self, link: Link, signals: Mapping[str, Any]) -> None:
+    async def push_signals(self, link: Link, signals: Mapping[str, Any]) -> None:
         """Give signals to the needs of the linked instance's application."""
-        self._live(link).fed = signals
+        self._live(link).parent_signals = signals
 
-    async def is_to_reconfigure(self, outer: JobRun, link: Link, path: str, *, is_up: bool) -> bool:  # noqa: ARG002 - contract
+    async def needs_reconfiguration(self, parent: JobRun, link: Link, path: str, *, is_up: bool) -> bool:  # noqa: ARG002 - contract
         """Tell whether a reconfiguration is what the instance needs."""
         live = self._live(link)
-        is_second_chance = outer.plan.kind == "reconfigure" and (not is_up or live.status is InstanceStatus.FAILED)
+        is_second_chance = parent.plan.kind == "reconfigure" and (not is_up or live.status is InstanceStatus.FAILED)
         return live.status is not InstanceStatus.REQUESTED and (live.before is not None or is_second_chance)
 
-    async def give_up(self, outer: JobRun) -> None:
+    async def cancel_abandoned(self, parent: JobRun) -> None:
         """Have nothing to end: a call that is not waited for any more ends with its caller."""
 
-    async def left_behind(self, outer: JobRun) -> list[Link]:  # noqa: ARG002 - contract
+    async def orphaned_instances(self, parent: JobRun) -> list[Link]:  # noqa: ARG002 - contract
         """Return none: a world loses no instance."""
         return []
 
-    async def offers(self, link: Link) -> frozenset[str]:
+    async def offered_pins(self, link: Link) -> frozenset[str]:
         """Return the keys of all pins of the linked instance's application."""
-        return outer_names(self._live(link).plant.manifest)
+        return outer_names(self._live(link).tree.manifest)
 
-    async def requires(self, link: Link) -> frozenset[str]:
+    async def required_signals(self, link: Link) -> frozenset[str]:
         """Return the needs for signals without which the linked instance is not to be launched."""
-        return required_needs(self._live(link).plant.manifest)
+        return required_needs(self._live(link).tree.manifest)
 
     async def run(
         self,
-        outer: JobRun,  # noqa: ARG002 - contract
+        parent: JobRun,  # noqa: ARG002 - contract
         link: Link,
         workflow: str,
         arguments: Mapping[str, Any],
         path: str,  # noqa: ARG002 - contract
         *,
-        is_over: bool = False,  # noqa: ARG002 - contract; nothing is repeated here
+        is_replay: bool = False,  # noqa: ARG002 - contract; nothing is repeated here
     ) -> Mapping[str, Any]:
         """Run a workflow there, or a command of a stand-in, and return its results. Raises WorkflowFailed."""
         if not link.is_instance:
-            results: Mapping[str, Any] = self._world.ground.service_value(workflow) or {}
+            results: Mapping[str, Any] = self._world.fixtures.service_value(workflow) or {}
             return results
         live = self._live(link)
         async with live.turn:
             if workflow == DESTROY and live.status is InstanceStatus.DESTROYED:
                 return {}
             try:
-                plan = plan_call(live.plant.manifest, workflow, arguments, live.status)
+                plan = plan_call(live.tree.manifest, workflow, arguments, live.status)
             except BadRequest as error:
                 raise WorkflowFailed(f"the instance {_name(live)!r}: {error}") from error
             first_launch = workflow == LAUNCH and live.status is InstanceStatus.REQUESTED
@@ -396,4 +398,4 @@ class Others:
 
 
 def _name(live: LiveInstance) -> str:
-    return ".".join(live.plant.way)
+    return ".".join(live.tree.path)

@@ -35,14 +35,14 @@ class Property(msgspec.Struct, frozen=True):
     type: str
 
 
-def checked_markers(markers: Sequence[Marker]) -> list[Marker]:
+def validate_markers(markers: Sequence[Marker]) -> list[Marker]:
     """Return the markers. Raises BadRequest for a bad name, one that stands twice, or too many."""
     problems = _name_problems("marker", [marker.name for marker in markers])
     _refuse(problems, "InvalidMarkers")
     return list(markers)
 
 
-def checked_properties(properties: Sequence[Property]) -> list[Property]:
+def validate_properties(properties: Sequence[Property]) -> list[Property]:
     """Return the properties with their values as their types, coerced where nothing is lost (`model/values.py`).
 
     Raises BadRequest with a sentence for each bad name or type, each value that does not fit, and names that stand

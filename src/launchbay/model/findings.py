@@ -80,7 +80,7 @@ class Findings:
     def raise_errors(self) -> None:
         """Raise `InvalidManifest` with all errors, if there are any."""
         if self._counts["error"]:
-            refuse(*self.errors)
+            raise_invalid_manifest(*self.errors)
 
     def _shown(self, severity: Severity) -> tuple[Finding, ...]:
         kept = self._kept[severity]
@@ -100,7 +100,7 @@ def _clipped(message: str) -> str:
     return message if len(message) <= FINDING_CHARS else f"{message[:FINDING_CHARS]}…"
 
 
-def refuse(*findings: Finding) -> NoReturn:
+def raise_invalid_manifest(*findings: Finding) -> NoReturn:
     """Raise `InvalidManifest` that carries these findings."""
     raise InvalidManifest([finding.to_document() for finding in findings])
 
@@ -111,7 +111,7 @@ _NAME_CHARS = 80
 _NAMES_SHOWN = 10
 
 
-def few(names: Iterable[str]) -> str:
+def shorten_names(names: Iterable[str]) -> str:
     """Return the first names for a sentence, or "none"."""
     return ", ".join(islice(names, _NAMES_SHOWN)) or "none"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from launchbay.model.job import waiting_sentence, who_sentence
+from launchbay.model.job import approver_message, waiting_message
 
 
 class InstanceStatus(StrEnum):
@@ -34,13 +34,13 @@ class InstanceEvent(StrEnum):
     DESTROY_FAILED = "destroy failed"
 
 
-class ImpossibleMove(ValueError):
+class InvalidTransition(ValueError):
     """An event that cannot happen in a status; reaching it is a defect of the caller."""
 
 
 _S = InstanceStatus
 _E = InstanceEvent
-_MOVES: dict[tuple[InstanceStatus, InstanceEvent], InstanceStatus] = {
+_TRANSITIONS: dict[tuple[InstanceStatus, InstanceEvent], InstanceStatus] = {
     (_S.REQUESTED, _E.LAUNCH_STARTED): _S.EXECUTING,
     # A worker that takes the launch over after a crash finds it started already.
     (_S.EXECUTING, _E.LAUNCH_STARTED): _S.EXECUTING,
@@ -59,17 +59,17 @@ _MOVES: dict[tuple[InstanceStatus, InstanceEvent], InstanceStatus] = {
 }
 
 
-def move(status: InstanceStatus, event: InstanceEvent) -> InstanceStatus:
+def transition(status: InstanceStatus, event: InstanceEvent) -> InstanceStatus:
     """Return the status after the event. Raises ImpossibleMove for a pair that the table does not have."""
     try:
-        return _MOVES[status, event]
+        return _TRANSITIONS[status, event]
     except KeyError:
-        raise ImpossibleMove(f"An instance that is {status} cannot have: {event}.") from None
+        raise InvalidTransition(f"An instance that is {status} cannot have: {event}.") from None
 
 
 def sources(event: InstanceEvent) -> tuple[InstanceStatus, ...]:
     """Return the statuses in which the event can happen: the condition of the UPDATE that accepts a job."""
-    return tuple(status for status, possible in _MOVES if possible is event)
+    return tuple(status for status, possible in _TRANSITIONS if possible is event)
 
 
 def status_after_job(prior: InstanceStatus, *, is_destroy: bool, succeeded: bool, propagates: bool) -> InstanceStatus:
@@ -79,10 +79,10 @@ def status_after_job(prior: InstanceStatus, *, is_destroy: bool, succeeded: bool
     (manifest-language §5, propagateStatus).
     """
     if is_destroy:
-        return move(_S.DESTROYING, _E.DESTROY_SUCCEEDED if succeeded else _E.DESTROY_FAILED)
+        return transition(_S.DESTROYING, _E.DESTROY_SUCCEEDED if succeeded else _E.DESTROY_FAILED)
     if not propagates and prior in {_S.RUNNING, _S.FAILED}:
         return prior
-    return move(_S.EXECUTING, _E.WORK_SUCCEEDED if succeeded else _E.WORK_FAILED)
+    return transition(_S.EXECUTING, _E.WORK_SUCCEEDED if succeeded else _E.WORK_FAILED)
 
 
 def is_active(status: InstanceStatus, *, may_hold_something: bool) -> bool:
@@ -107,10 +107,10 @@ class FormerConfiguration(msgspec.Struct, frozen=True):
 
 def read_former_configuration(text: str) -> FormerConfiguration:
     """Return it from its stored form."""
-    return _decoder.decode(text)
+    return _former_configuration_decoder.decode(text)
 
 
-_decoder = msgspec.json.Decoder(FormerConfiguration)
+_former_configuration_decoder = msgspec.json.Decoder(FormerConfiguration)
 
 
 class LinkKind(StrEnum):
@@ -171,10 +171,10 @@ class Link:
 
 def read_link(instance_id: str, kind: str, binding: str | None) -> Link:
     """Return a link from its stored form."""
-    return Link(instance_id, LinkKind(kind), Binding() if binding is None else _links_decoder.decode(binding))
+    return Link(instance_id, LinkKind(kind), Binding() if binding is None else _binding_decoder.decode(binding))
 
 
-_links_decoder = msgspec.json.Decoder(Binding)
+_binding_decoder = msgspec.json.Decoder(Binding)
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -184,7 +184,7 @@ class Scale(msgspec.Struct, frozen=True):
     quantity: int
 
 
-def settled(scale: Scale | None, configured: int) -> Scale:
+def effective_scale(scale: Scale | None, configured: int) -> Scale:
     """Return the scale under a configured number: a quantity that was set stays until another one is configured."""
     return scale if scale is not None and scale.configured == configured else Scale(configured, configured)
 
@@ -208,7 +208,7 @@ class Queued(msgspec.Struct, frozen=True, array_like=True):
     workers: int
 
 
-class Asked(msgspec.Struct, frozen=True, array_like=True):
+class AwaitedApproval(msgspec.Struct, frozen=True, array_like=True):
     """A pending approval."""
 
     text: str
@@ -218,7 +218,7 @@ class Asked(msgspec.Struct, frozen=True, array_like=True):
     given: int
 
 
-class InnerJob(msgspec.Struct, frozen=True, array_like=True):
+class ChildJob(msgspec.Struct, frozen=True, array_like=True):
     """A job on another instance that the running one waits for; `component` stands for that instance."""
 
     workflow: str
@@ -233,7 +233,7 @@ class Launching(msgspec.Struct, frozen=True, array_like=True):
     instance_id: str
 
 
-class Due(msgspec.Struct, frozen=True, array_like=True):
+class DueRun(msgspec.Struct, frozen=True, array_like=True):
     """Something due that waits for the end of the running job. `due_at_s` is in seconds since 1970, UTC."""
 
     kind: str
@@ -248,19 +248,19 @@ class Waits(msgspec.Struct, frozen=True):
     job: str | None = None
     owner: str | None = None
     queued: Queued | None = None
-    approvals: list[Asked] | None = None
-    inner: list[InnerJob] | None = None
+    approvals: list[AwaitedApproval] | None = None
+    inner: list[ChildJob] | None = None
     launching: list[Launching] | None = None
-    due: list[Due] | None = None
+    due: list[DueRun] | None = None
 
 
 def waiting_for(waits: Waits) -> str:
     """Return the sentences, "" when nothing waits. What keeps the running job comes before what it keeps itself."""
-    sentences = [_asked(each) for each in waits.approvals or ()]
+    sentences = [_awaited_approval(each) for each in waits.approvals or ()]
     if waits.queued is not None:
         sentences.append(_queued(waits.job, waits.queued))
     sentences += [
-        f"Waits for {each.workflow!r} of {_standing_for(each.component)}instance {each.instance_id}."
+        f"Waits for {each.workflow!r} of {_for_component(each.component)}instance {each.instance_id}."
         for each in waits.inner or ()
     ]
     if not sentences:
@@ -272,9 +272,9 @@ def waiting_for(waits: Waits) -> str:
     return " ".join(sentences)
 
 
-def _asked(each: Asked) -> str:
-    who = who_sentence(permission=each.permission, role=each.role)
-    return waiting_sentence(each.text, who=who, needed=each.needed, given=each.given)
+def _awaited_approval(each: AwaitedApproval) -> str:
+    who = approver_message(permission=each.permission, role=each.role)
+    return waiting_message(each.text, who=who, needed=each.needed, given=each.given)
 
 
 def _queued(job: str | None, queued: Queued) -> str:
@@ -287,11 +287,11 @@ def _queued(job: str | None, queued: Queued) -> str:
     return f"{job!r} waits for a free place of a worker{beside}."
 
 
-def _standing_for(component: str | None) -> str:
+def _for_component(component: str | None) -> str:
     return "" if component is None else f"{component!r}, "
 
 
-def _due(each: Due, waits: Waits) -> str:
+def _due(each: DueRun, waits: Waits) -> str:
     behind = "what is due before it" if waits.job is None else f"the end of {waits.job!r}, run by {waits.owner}"
     if each.kind == "expiry":
         return f"Its destruction is due and waits for {behind}."

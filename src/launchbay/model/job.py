@@ -30,11 +30,11 @@ class StepStatus(StrEnum):
     FAILED = "Failed"
 
 
-class ImpossibleStepMove(ValueError):
+class InvalidStepTransition(ValueError):
     """A step cannot go from one status to the other; reaching it is a defect of the caller."""
 
 
-_STEP_MOVES: dict[StepStatus, frozenset[StepStatus]] = {
+_STEP_TRANSITIONS: dict[StepStatus, frozenset[StepStatus]] = {
     StepStatus.REQUESTED: frozenset({StepStatus.EXECUTING}),
     StepStatus.EXECUTING: frozenset({StepStatus.EXECUTING, StepStatus.SUCCEEDED, StepStatus.FAILED}),
     StepStatus.SUCCEEDED: frozenset(),
@@ -42,10 +42,10 @@ _STEP_MOVES: dict[StepStatus, frozenset[StepStatus]] = {
 }
 
 
-def move_step(status: StepStatus, to: StepStatus) -> StepStatus:
+def transition_step(status: StepStatus, to: StepStatus) -> StepStatus:
     """Return `to` if a step may go there from `status`. Raises ImpossibleStepMove otherwise."""
-    if to not in _STEP_MOVES[status]:
-        raise ImpossibleStepMove(f"A step that is {status} cannot become {to}.")
+    if to not in _STEP_TRANSITIONS[status]:
+        raise InvalidStepTransition(f"A step that is {status} cannot become {to}.")
     return to
 
 
@@ -102,13 +102,13 @@ def verdict_after(answers: Sequence[bool], needed: int) -> ApprovalStatus:
     return ApprovalStatus.APPROVED if len(answers) >= needed else ApprovalStatus.PENDING
 
 
-def waiting_sentence(text: str, *, who: str, needed: int, given: int) -> str:
+def waiting_message(text: str, *, who: str, needed: int, given: int) -> str:
     """Return what an instance waits for, for people; `who` as `who_sentence` says it."""
     count = "approval" if needed == 1 else f"{needed} approvals ({given} given)"
     return f"Waits for {count} by {who}: {text}"
 
 
-def who_sentence(*, permission: str | None, role: str | None) -> str:
+def approver_message(*, permission: str | None, role: str | None) -> str:
     """Return who may answer, for people."""
     if role is not None:
         return f"somebody with the role {role!r}"

@@ -85,7 +85,7 @@ class RemoteCommand:
     sudo: bool = False
     timeout_s: float | None = None
     sink: Sink | None = None
-    keep_bytes: int = limits.COMMAND_KEPT_BYTES
+    keep_bytes: int = limits.COMMAND_RESULT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +111,11 @@ class ImageRun:
     network: str = ""
     timeout_s: float | None = None
     sink: Sink | None = None
-    keep_bytes: int = limits.COMMAND_KEPT_BYTES
+    keep_bytes: int = limits.COMMAND_RESULT_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WayIn:
+class SshAccess:
     """What another program needs to get into a machine by SSH: an address that the rules allow, the login, its private
     key, and the key that the host has shown (`ssh-ed25519 AAAA…`).
     """
@@ -152,15 +152,15 @@ def shell_line(command: Sequence[str]) -> str:
     return " ".join((*command[:1], *map(shlex.quote, command[1:])))
 
 
-def joined(machines: Iterable[Machine], newcomers: Iterable[Machine]) -> list[Machine]:
+def merge_machines(machines: Iterable[Machine], added: Iterable[Machine]) -> list[Machine]:
     """Return the machines with the newcomers, in the order of their numbers; one that was there is replaced."""
-    found = {machine.key: machine for machine in (*machines, *newcomers)}
+    found = {machine.key: machine for machine in (*machines, *added)}
     return sorted(found.values(), key=lambda machine: (machine.number, machine.key))
 
 
-def without(machines: Iterable[Machine], leavers: Iterable[Machine]) -> list[Machine]:
+def exclude_machines(machines: Iterable[Machine], removed: Iterable[Machine]) -> list[Machine]:
     """Return the machines without those that left."""
-    gone = {machine.key for machine in leavers}
+    gone = {machine.key for machine in removed}
     return [machine for machine in machines if machine.key not in gone]
 
 

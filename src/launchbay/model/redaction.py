@@ -26,7 +26,7 @@ Span = tuple[int, int]
 _Place = tuple[str, int, bool]
 
 
-class Disguises:
+class SecretEncodings:
     """Texts that are secret, in all their disguises. More can be added at any time."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -47,8 +47,8 @@ class Disguises:
         if secret in self._secrets or len(secret) < SHORTEST_CHARS:
             return
         self._secrets.add(secret)
-        for disguise, is_base64 in _disguises(secret):
-            self._look_for(disguise, is_base64=is_base64)
+        for encoding, is_base64 in _encodings(secret):
+            self._add_encoding(encoding, is_base64=is_base64)
         if "\n" in secret:
             # Longer lines are found by their pieces.
             for line in map(str.strip, secret.splitlines()):
@@ -61,20 +61,20 @@ class Disguises:
         for each, places in self._whole.items():
             start = text.find(each)
             while start >= 0:
-                found += (_grown(text, start, len(each), place) for place in places)
+                found += (_extend_match(text, start, len(each), place) for place in places)
                 start = text.find(each, start + 1)
         pieces, size = self._pieces, _PIECE_CHARS
         if pieces:
             # Only every so-manieth place: of each disguise the pieces are known that may stand there.
             found += (
-                _grown(text, start, size, place)
+                _extend_match(text, start, size, place)
                 for start in range(0, len(text) - size + 1, _STRIDE)
                 if (piece := text[start : start + size]) in pieces
                 for place in pieces[piece]
             )
-        return _joined(found)
+        return _merge_spans(found)
 
-    def replaced(self, text: str, stand_in: Callable[[str], str]) -> str:
+    def replace(self, text: str, replacement: Callable[[str], str]) -> str:
         """Return the text with every secret in it as `stand_in` makes of it."""
         spans = self.spans(text)
         if not spans:
@@ -82,31 +82,31 @@ class Disguises:
         parts: list[str] = []
         end = 0
         for start, stop in spans:
-            parts += (text[end:start], stand_in(text[start:stop]))
+            parts += (text[end:start], replacement(text[start:stop]))
             end = stop
         return "".join((*parts, text[end:]))
 
-    def _look_for(self, disguise: str, *, is_base64: bool) -> None:
-        self.longest_chars = max(self.longest_chars, len(disguise))
-        if len(disguise) < 2 * _PIECE_CHARS:
-            self._whole.setdefault(disguise, []).append((disguise, 0, is_base64))
+    def _add_encoding(self, encoding: str, *, is_base64: bool) -> None:
+        self.longest_chars = max(self.longest_chars, len(encoding))
+        if len(encoding) < 2 * _PIECE_CHARS:
+            self._whole.setdefault(encoding, []).append((encoding, 0, is_base64))
             return
-        step = max(_PIECE_CHARS, -(-len(disguise) // _PIECES // _STRIDE) * _STRIDE)
-        last = len(disguise) - _PIECE_CHARS
+        step = max(_PIECE_CHARS, -(-len(encoding) // _PIECES // _STRIDE) * _STRIDE)
+        last = len(encoding) - _PIECE_CHARS
         for place in sorted({*range(0, last, step), last}):
             for shifted in range(place, max(-1, place - _STRIDE), -1):
-                piece = disguise[shifted : shifted + _PIECE_CHARS]
-                self._pieces.setdefault(piece, []).append((disguise, shifted, is_base64))
+                piece = encoding[shifted : shifted + _PIECE_CHARS]
+                self._pieces.setdefault(piece, []).append((encoding, shifted, is_base64))
 
 
-class Stream:
+class RedactionStream:
     """Covers secrets in a text that comes in chunks: what may be the beginning of one is held back.
 
     No more is held back than the line that is not whole yet: of a secret of several lines each line is looked for.
     """
 
-    def __init__(self, disguises: Disguises, mask: str) -> None:
-        self._disguises = disguises
+    def __init__(self, encodings: SecretEncodings, mask: str) -> None:
+        self._encodings = encodings
         self._mask = mask
         self._held = ""
 
@@ -114,25 +114,25 @@ class Stream:
         """Take the next chunk and return what can be shown by now."""
         self._held += chunk
         last_line = self._held.rfind("\n") + 1
-        cut = max(last_line, len(self._held) - max(0, self._disguises.longest_chars - 1))
-        for start, stop in self._disguises.spans(self._held):
+        cut = max(last_line, len(self._held) - max(0, self._encodings.longest_chars - 1))
+        for start, stop in self._encodings.spans(self._held):
             if start < cut < stop:
                 cut = start
         shown, self._held = self._held[:cut], self._held[cut:]
-        return self._covered(shown)
+        return self._redact(shown)
 
     def finish(self) -> str:
         """Return what is left at the end."""
         shown, self._held = self._held, ""
-        return self._covered(shown)
+        return self._redact(shown)
 
-    def _covered(self, text: str) -> str:
-        return self._disguises.replaced(text, lambda _: self._mask)
+    def _redact(self, text: str) -> str:
+        return self._encodings.replace(text, lambda _: self._mask)
 
 
-def _grown(text: str, start: int, length: int, disguise: _Place) -> Span:
+def _extend_match(text: str, start: int, length: int, encoding: _Place) -> Span:
     """Return how far a piece that was found goes on as its disguise does."""
-    whole, place, is_base64 = disguise
+    whole, place, is_base64 = encoding
     stop, end = start + length, place + length
     while start > 0 and place > 0 and text[start - 1] == whole[place - 1]:
         start, place = start - 1, place - 1
@@ -147,7 +147,7 @@ def _grown(text: str, start: int, length: int, disguise: _Place) -> Span:
     return start, stop
 
 
-def _joined(spans: list[Span]) -> list[Span]:
+def _merge_spans(spans: list[Span]) -> list[Span]:
     joined: list[Span] = []
     for start, stop in sorted(spans):
         if joined and start <= joined[-1][1]:
@@ -157,7 +157,7 @@ def _joined(spans: list[Span]) -> list[Span]:
     return joined
 
 
-def _disguises(text: str) -> Iterator[tuple[str, bool]]:
+def _encodings(text: str) -> Iterator[tuple[str, bool]]:
     """Yield the text itself and what common encodings make of it, each once, and whether that is base64."""
     data = text.encode("utf-8", "surrogatepass")
     escaped = [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]
@@ -197,20 +197,20 @@ _URL_ALPHABET = bytes.maketrans(b"+/", b"-_")
 # stands in its place. Who goes on with the work opens it (`auth/secret_key.py`); who shows the text needs no key to
 # see that something is to be covered there.
 
-MARK = "launchbay:sealed:"
-_TOKEN = re.compile(re.escape(MARK) + r"[A-Za-z0-9_-]+;")
+TOKEN_PREFIX = "launchbay:sealed:"  # noqa: S105 - the mark of a sealed text, no password
+_TOKEN = re.compile(re.escape(TOKEN_PREFIX) + r"[A-Za-z0-9_-]+;")
 TEXT = "s"
 NUMBER = "n"  # a whole value, which is a number again when it is opened
 
 
 def token(sealed: str) -> str:
     """Return the token that holds something sealed, in base64 for URLs."""
-    return f"{MARK}{sealed};"
+    return f"{TOKEN_PREFIX}{sealed};"
 
 
-def held(token_: str) -> str:
+def token_content(token_: str) -> str:
     """Return what a token holds."""
-    return token_[len(MARK) : -1]
+    return token_[len(TOKEN_PREFIX) : -1]
 
 
 def is_token(text: str) -> bool:
@@ -218,19 +218,19 @@ def is_token(text: str) -> bool:
     return _TOKEN.fullmatch(text) is not None
 
 
-def replaced(text: str, stand_in: Callable[[str], str]) -> str:
+def replace_tokens(text: str, replacement: Callable[[str], str]) -> str:
     """Return the text with every token in it as `stand_in` makes of it; a JSON text has them unescaped, too."""
-    return _TOKEN.sub(lambda found: stand_in(found[0]), text) if MARK in text else text
+    return _TOKEN.sub(lambda found: replacement(found[0]), text) if TOKEN_PREFIX in text else text
 
 
-def each_text(value: Any, change: Callable[[str], Any], number: Callable[[Any], Any] = lambda number: number) -> Any:
+def map_strings(value: Any, change: Callable[[str], Any], number: Callable[[Any], Any] = lambda number: number) -> Any:
     """Return a JSON value with every text in it, names included, and every number changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list | tuple):
-        return [each_text(item, change, number) for item in value]
+        return [map_strings(item, change, number) for item in value]
     if isinstance(value, Mapping):
-        return {str(change(name)): each_text(item, change, number) for name, item in value.items()}
+        return {str(change(name)): map_strings(item, change, number) for name, item in value.items()}
     if isinstance(value, int | float) and not isinstance(value, bool):
         return number(value)
     return value
@@ -243,7 +243,7 @@ def each_text(value: Any, change: Callable[[str], Any], number: Callable[[Any], 
 # encoded there. What a job has learned from a vault is sealed in what it stores (`sealed_text.py`); the tokens are
 # covered here.
 
-MASK = "********"
+REDACTED = "********"
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_WORDS = frozenset(
     (
@@ -274,19 +274,19 @@ def is_secret_name(name: str) -> bool:
     return not _SECRET_WORDS.isdisjoint(words) or not _SECRET_PAIRS.isdisjoint(pairwise(words))
 
 
-class Masking:
+class Redactor:
     """Covers secrets in values and texts; `known` are documents whose secrets are covered wherever they turn up."""
 
     def __init__(self, known: Iterable[Any] = ()) -> None:
-        self._known = Disguises(text for document in known for text in _secrets(document, under_secret=False))
+        self._known = SecretEncodings(text for document in known for text in _secrets(document, under_secret=False))
 
-    def learn(self, secret: str) -> None:
+    def register_secret(self, secret: str) -> None:
         """Cover this text too from now on, wherever it turns up."""
         self._known.add(secret)
 
-    def stream(self) -> Stream:
+    def stream(self) -> RedactionStream:
         """Return what covers the known secrets in a text that comes in chunks."""
-        return Stream(self._known, MASK)
+        return RedactionStream(self._known, REDACTED)
 
     def value(self, value: Any) -> Any:
         """Return a JSON value with its secrets covered; its form stays, so that the reader sees that they are there."""
@@ -300,19 +300,19 @@ class Masking:
 
     def named(self, name: str, value: Any) -> Any:
         """Return what is shown of a value under a name."""
-        return _covered(value) if is_secret_name(name) else self.value(value)
+        return _redact_value(value) if is_secret_name(name) else self.value(value)
 
     def text(self, text: str) -> str:
         """Return a text with its secrets covered."""
-        text = replaced(self._known.replaced(text, _mask), _mask)
-        text = _PRIVATE_KEY.sub(MASK, text)
+        text = replace_tokens(self._known.replace(text, _redacted_token), _redacted_token)
+        text = _PRIVATE_KEY.sub(REDACTED, text)
         text = _NAMED.sub(_named, text)
-        text = _PASSWORD_IN_URL.sub(rf"\1{MASK}", text)
-        return _AUTHORIZATION.sub(rf"\1\2{MASK}", text)
+        text = _PASSWORD_IN_URL.sub(rf"\1{REDACTED}", text)
+        return _AUTHORIZATION.sub(rf"\1\2{REDACTED}", text)
 
 
-def _mask(_: str) -> str:
-    return MASK
+def _redacted_token(_: str) -> str:
+    return REDACTED
 
 
 def _named(found: re.Match[str]) -> str:
@@ -321,12 +321,12 @@ def _named(found: re.Match[str]) -> str:
     if not is_secret_name(name):
         return found[0]
     mark = value[0] if value[0] in "\"'" else ""
-    return f"{quote}{name}{quote}{sign}{mark}{MASK}{mark}"
+    return f"{quote}{name}{quote}{sign}{mark}{REDACTED}{mark}"
 
 
-def _covered(value: Any) -> Any:
+def _redact_value(value: Any) -> Any:
     """Return what is shown of a value under a secret name. That it is null, true or empty tells nothing."""
-    return value if value is None or isinstance(value, bool) or value in ("", [], {}) else MASK
+    return value if value is None or isinstance(value, bool) or value in ("", [], {}) else REDACTED
 
 
 def _secrets(value: Any, *, under_secret: bool) -> Iterator[str]:

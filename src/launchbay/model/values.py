@@ -29,7 +29,7 @@ INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
 _INTEGER_CHARS = 20  # "-" and 19 digits
 
 
-class JsonBound(ValueError):
+class JsonLimitExceeded(ValueError):
     """The text is JSON, but not such as can be kept."""
 
 
@@ -43,7 +43,7 @@ def parse_json(text: str) -> Any:
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg} at character {error.pos + 1})") from None
     except RecursionError:
-        raise JsonBound(f"JSON that is nested deeper than {JSON_DEPTH} levels") from None
+        raise JsonLimitExceeded(f"JSON that is nested deeper than {JSON_DEPTH} levels") from None
     _check(value, JSON_DEPTH)
     return value
 
@@ -51,12 +51,12 @@ def parse_json(text: str) -> Any:
 def _check(value: Any, depth: int) -> None:
     if isinstance(value, str):
         if "\0" in value:
-            raise JsonBound("JSON with a NUL character")
+            raise JsonLimitExceeded("JSON with a NUL character")
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            raise JsonBound("JSON with half of a surrogate pair")
+            raise JsonLimitExceeded("JSON with half of a surrogate pair")
     elif isinstance(value, list | dict):
         if depth == 0:
-            raise JsonBound(f"JSON that is nested deeper than {JSON_DEPTH} levels")
+            raise JsonLimitExceeded(f"JSON that is nested deeper than {JSON_DEPTH} levels")
         if isinstance(value, dict):
             for key in value:
                 _check(key, depth)
@@ -64,23 +64,23 @@ def _check(value: Any, depth: int) -> None:
             _check(item, depth - 1)
 
 
-def _json_text_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_from_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise JsonBound("JSON with the same key twice in one object")
+        raise JsonLimitExceeded("JSON with the same key twice in one object")
     return value
 
 
 def _integer(digits: str) -> int:
     if len(digits) > _INTEGER_CHARS or not INTEGER_MIN <= (value := int(digits)) <= INTEGER_MAX:
-        raise JsonBound("JSON with an integer beyond 64 bits")
+        raise JsonLimitExceeded("JSON with an integer beyond 64 bits")
     return value
 
 
 def _real(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
-        raise JsonBound("JSON with a number beyond a double")
+        raise JsonLimitExceeded("JSON with a number beyond a double")
     return value
 
 
@@ -89,7 +89,7 @@ def _constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_json_text_object, parse_int=_integer, parse_float=_real, parse_constant=_constant, strict=True
+    object_pairs_hook=_object_from_pairs, parse_int=_integer, parse_float=_real, parse_constant=_constant, strict=True
 )
 
 _INTEGER = re.compile(r"\s*([-+]?[0-9]+)(?:\.0*)?\s*")
@@ -139,7 +139,7 @@ def coerce_text(type_: Type, value: Any) -> Any:
         return None if type_ == UNIT and value.strip() == "null" else coerce(type_, value)
     try:
         parsed = parse_json(value)
-    except JsonBound as error:
+    except JsonLimitExceeded as error:
         # A lone number beyond the bounds may be meant as text, such as an id of many digits; a structure cannot.
         if type_ != OBJECT or value.lstrip()[:1] in ("{", "["):
             raise CoercionError(type_, str(error)) from None

@@ -18,13 +18,13 @@ from psycopg.conninfo import conninfo_to_dict
 
 from launchbay.errors import CannotStart
 from launchbay.postgres import cluster
-from launchbay.processes.run import least_environment
-from launchbay.store.database import conninfo, shown
+from launchbay.processes.run import minimal_environment
+from launchbay.store.database import conninfo, redacted_url
 from launchbay.store.schema import check_known
 
 _SERVICE = "launchbay"
 _SECTIONS = ("pre-data", "data", "post-data")
-_TOLD_LINES = 5
+_REPORTED_LINES = 5
 _CHUNK_BYTES = 1 << 20
 # What other versions of PostgreSQL refuse, and no table of ours needs: a parameter that there is from 17 on, and a mark
 # that servers since November 2026 (15.20 and its kin) put on columns for themselves.
@@ -83,7 +83,7 @@ def _tell(archive: Path, section: str, script: IO[bytes], failed: str) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env=least_environment(path=os.defpath, LC_ALL="C"),
+            env=minimal_environment(path=os.defpath, LC_ALL="C"),
         ) as told:
             assert told.stdout is not None
             for chunk in _statements(told.stdout):
@@ -109,7 +109,7 @@ def _program(name: str) -> Path:
 
 
 def _failure(failed: str, errors: bytes) -> CannotStart:
-    return CannotStart(failed, *errors.decode("utf-8", "replace").strip().splitlines()[-_TOLD_LINES:])
+    return CannotStart(failed, *errors.decode("utf-8", "replace").strip().splitlines()[-_REPORTED_LINES:])
 
 
 @contextmanager
@@ -122,7 +122,7 @@ def _variables(database_url: str) -> Iterator[dict[str, str]]:
             "\n".join([f"[{_SERVICE}]", *(f"{name}={value}" for name, value in given.items()), ""]), "utf-8"
         )
         file = {"PGSERVICEFILE": str(path), "PGSERVICE": _SERVICE}
-        yield least_environment(path=os.defpath, LC_ALL="C", **file)
+        yield minimal_environment(path=os.defpath, LC_ALL="C", **file)
 
 
 # The schema's record (`store/schema.py`) has one row; this is what pg_restore's text of it looks like.
@@ -188,9 +188,11 @@ def _check_empty(database_url: str) -> None:
                 "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
             ).fetchone()
     except psycopg.Error as error:
-        raise CannotStart(f"The database at {shown(database_url)} does not let us in: {str(error).strip()}") from error
+        raise CannotStart(
+            f"The database at {redacted_url(database_url)} does not let us in: {str(error).strip()}"
+        ) from error
     if row is None or row[0]:
         raise CannotStart(
-            f"The database at {shown(database_url)} is not empty, and a restoration overwrites nothing.",
+            f"The database at {redacted_url(database_url)} is not empty, and a restoration overwrites nothing.",
             "Restore into a new data directory (--data-dir) or a new database (--database-url).",
         )

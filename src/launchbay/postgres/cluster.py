@@ -18,7 +18,7 @@ from typing import Any
 
 from launchbay.errors import CannotStart
 from launchbay.limits import MIB
-from launchbay.processes.run import least_environment
+from launchbay.processes.run import minimal_environment
 
 # The system account that PostgreSQL runs under when the server is started as root, which PostgreSQL refuses to be.
 #
@@ -69,7 +69,7 @@ def account_for(cluster: Path) -> Account | None:
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
-def open_way(account: Account, paths: list[Path]) -> None:
+def make_traversable(account: Account, paths: list[Path]) -> None:
     """Let the account pass through every directory above the paths, where it cannot yet.
 
     Raises CannotStart when the file system keeps no access-control lists.
@@ -77,7 +77,7 @@ def open_way(account: Account, paths: list[Path]) -> None:
     for directory in sorted({parent for path in paths for parent in path.resolve().parents}):
         if not directory.stat().st_mode & stat.S_IXOTH and directory.stat().st_uid != account.uid:
             try:
-                _let_pass(directory, account.uid)
+                _grant_traverse(directory, account.uid)
             except OSError as error:
                 raise CannotStart(
                     f"PostgreSQL does not run as root, and the account {account.name} that runs it cannot pass through"
@@ -87,7 +87,7 @@ def open_way(account: Account, paths: list[Path]) -> None:
                 ) from error
 
 
-def _let_pass(directory: Path, uid: int) -> None:
+def _grant_traverse(directory: Path, uid: int) -> None:
     entries = _entries(directory)
     others = [entry for entry in entries if entry[0] != _MASK and entry[::2] != (_USER, uid)]
     others.append((_USER, _SEARCH, uid))
@@ -120,7 +120,7 @@ def _create() -> None:
         options = ["--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin"]
         command = [useradd, *options, ACCOUNT_NAME]
         run = subprocess.run(  # noqa: S603 - nothing of a user's
-            command, check=False, capture_output=True, text=True, env=least_environment()
+            command, check=False, capture_output=True, text=True, env=minimal_environment()
         )
         # Another process may have created it at the same moment; what counts is that it is there.
         if run.returncode == 0 or any(entry.pw_name == ACCOUNT_NAME for entry in pwd.getpwall()):
@@ -254,12 +254,12 @@ def command(cluster: Path, programs: Path, sockets: Path) -> list[str]:
     return [str(programs / "postgres"), "-D", str(cluster), "-c", f"config_file={cluster / _SETTINGS_FILE}",
             "-c", f"unix_socket_directories={quoted}", "-p", str(_PORT),
             # Titles of the server's processes begin with it, so that an orphan of this cluster can be recognized.
-            "-c", f"cluster_name={_mark(cluster)}"]  # fmt: skip
+            "-c", f"cluster_name={_command_marker(cluster)}"]  # fmt: skip
 
 
 def run_as(account: Account | None, directory: Path) -> dict[str, Any]:
     """Return the arguments of `subprocess` for PostgreSQL's programs: who, where, and a bare environment."""
-    run: dict[str, Any] = {"cwd": directory, "umask": 0o077, "env": least_environment(path=os.defpath, LC_ALL="C")}
+    run: dict[str, Any] = {"cwd": directory, "umask": 0o077, "env": minimal_environment(path=os.defpath, LC_ALL="C")}
     if account is not None:
         run |= {"user": account.uid, "group": account.gid, "extra_groups": []}
     return run
@@ -276,7 +276,7 @@ def socket_dir(cluster: Path, account: Account | None) -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "") if account is None else ""
     roots = [Path(root) for root in (runtime, tempfile.gettempdir(), "/tmp") if root]  # noqa: S108 - checked below
     directory = next(
-        (path for root in roots if _fits(path := root / f"{_mark(cluster)}-{uid}") and root.is_dir()), None
+        (path for root in roots if _fits(path := root / f"{_command_marker(cluster)}-{uid}") and root.is_dir()), None
     )
     if directory is None:
         raise CannotStart(
@@ -317,7 +317,7 @@ def clear_stale_locks(cluster: Path, sockets: Path) -> None:
     predecessor and refuses to start. While a process still works in the cluster's directory the files are left alone.
     """
     # Without /proc nobody can be told apart; PostgreSQL's own check decides then.
-    if sys.platform == "linux" and not _anybody_in(cluster):
+    if sys.platform == "linux" and not _has_processes(cluster):
         for path in (cluster / "postmaster.pid", sockets / f"{_SOCKET}.lock"):
             path.unlink(missing_ok=True)
 
@@ -333,9 +333,9 @@ def _serves(pid: int, cluster: Path) -> bool:
     return True
 
 
-def _anybody_in(cluster: Path) -> bool:
+def _has_processes(cluster: Path) -> bool:
     """Tell whether a process of this cluster is alive, be it one that outlived its postmaster."""
-    titled = f"postgres: {_mark(cluster)}: ".encode()
+    titled = f"postgres: {_command_marker(cluster)}: ".encode()
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     return any(_serves(pid, cluster) or _command_line(pid).startswith(titled) for pid in pids)
 
@@ -347,7 +347,7 @@ def _command_line(pid: int) -> bytes:
         return b""
 
 
-def _mark(cluster: Path) -> str:
+def _command_marker(cluster: Path) -> str:
     return "launchbay-" + hashlib.sha256(os.fsencode(cluster)).hexdigest()[:16]
 
 

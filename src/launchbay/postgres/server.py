@@ -43,7 +43,7 @@ class EmbeddedPostgres:
         self._overrides = overrides
         self._log_file = data_dir / "postgres.log"
         self._in_use = threading.Lock()  # `stop` does not cross a start that runs in a thread
-        self._held: list[IO[bytes]] = []
+        self._locks: list[IO[bytes]] = []
         self._child: subprocess.Popen[bytes] | None = None
         self._account = cluster.account_for(self._directory)
         self.url = ""
@@ -89,9 +89,9 @@ class EmbeddedPostgres:
         Raises CannotStart when it does not come up; it may at the next call.
         """
         with self._in_use:
-            if not self._held or self._alive():
+            if not self._locks or self._alive():
                 return False
-            return self._bring_up()
+            return self._start_server()
 
     async def keep_running(self) -> None:
         """Watch over PostgreSQL until cancelled: one that was killed is started again (promise 12)."""
@@ -106,20 +106,20 @@ class EmbeddedPostgres:
     def stop(self) -> None:
         """Give up the use of PostgreSQL, and stop it unless another process uses it. Harmless when called twice."""
         with self._in_use:
-            if not self._held:
+            if not self._locks:
                 return
             try:
-                fcntl.flock(self._held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self._locks[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 pass  # somebody else shares it, and will stop the cluster
             else:
                 self._shut_down()
-            self._let_go()
+            self._release_locks()
 
     def _start(self, *, serving: bool) -> None:
         try:
             if serving:
-                self._hold(
+                self._lock(
                     "server.lock",
                     fcntl.LOCK_EX,
                     0,
@@ -128,13 +128,13 @@ class EmbeddedPostgres:
                     " for separate ones, give each its own LAUNCHBAY_DATA_DIR.",
                 )
             # Only who is just stopping the cluster holds this one alone.
-            self._hold("postgres.lock", fcntl.LOCK_SH, _LOCK_WITHIN_S, *self._too_long("stopping"))
-            self._bring_up()
+            self._lock("postgres.lock", fcntl.LOCK_SH, _LOCK_WITHIN_S, *self._too_long("stopping"))
+            self._start_server()
         except BaseException:
-            self._let_go()
+            self._release_locks()
             raise
 
-    def _hold(self, name: str, kind: int, within_s: float, *refusal: str) -> None:
+    def _lock(self, name: str, kind: int, within_s: float, *refusal: str) -> None:
         """Take a lock and keep it. Raises CannotStart with the refusal when it does not come within the time."""
         lock = (self._data_dir / name).open("ab")
         deadline = time.monotonic() + within_s
@@ -147,12 +147,12 @@ class EmbeddedPostgres:
                     raise CannotStart(*refusal) from None
                 time.sleep(_POLL_S)
             else:
-                self._held.append(lock)
+                self._locks.append(lock)
                 return
 
-    def _let_go(self) -> None:
-        while self._held:
-            self._held.pop().close()
+    def _release_locks(self) -> None:
+        while self._locks:
+            self._locks.pop().close()
 
     def _too_long(self, doing: str) -> tuple[str, str]:
         return (
@@ -160,24 +160,24 @@ class EmbeddedPostgres:
             f"Look into {self._log_file} for what keeps it, then start again.",
         )
 
-    def _bring_up(self) -> bool:
+    def _start_server(self) -> bool:
         """Find PostgreSQL running, or start it and return True. One at a time: two would remove each other's files."""
-        self._hold("postgres.start.lock", fcntl.LOCK_EX, _LOCK_WITHIN_S, *self._too_long("starting"))
+        self._lock("postgres.start.lock", fcntl.LOCK_EX, _LOCK_WITHIN_S, *self._too_long("starting"))
         try:
             binaries = cluster.binaries()
             if self._account is not None:
-                cluster.open_way(self._account, [binaries / "postgres", self._directory])
+                cluster.make_traversable(self._account, [binaries / "postgres", self._directory])
             cluster.create(self._directory, binaries, self._account)
-            self._await_ready_or_gone()
+            self._await_ready_or_exit()
             found = cluster.running(self._directory)
             postmaster = found or self._launch(binaries)
         finally:
-            self._held.pop().close()
+            self._locks.pop().close()
         sockets = quote(str(postmaster.socket_dir), safe="")
         self.url = f"postgresql://{cluster.ROLE}@/{cluster.DATABASE}?host={sockets}&port={postmaster.port}"
         return found is None
 
-    def _await_ready_or_gone(self) -> None:
+    def _await_ready_or_exit(self) -> None:
         """Wait while PostgreSQL is there without being ready: on its way down, or up for somebody who was killed."""
         deadline = time.monotonic() + _READY_WITHIN_S
         while time.monotonic() < deadline:

@@ -22,8 +22,8 @@ import time
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
-LEFT_ALONE_GRACE_S = 2.0
-LOOK_S = 0.1
+ORPHAN_GRACE_S = 2.0
+POLL_S = 0.1
 NOT_STARTED = 127
 
 
@@ -38,20 +38,20 @@ def main() -> int:
     except OSError as error:
         os.write(2, f"{command[0]} cannot be started: {error}\n".encode())
         return NOT_STARTED
-    ended = os.pidfd_open(program.pid)
-    while (said := _heard(ended)) is None and program.poll() is None:
+    result = os.pidfd_open(program.pid)
+    while (said := _await_end_of_input(result)) is None and program.poll() is None:
         continue
     if said is None:
         exit_code = program.wait()
         _end_all(grace_s=0.0)  # what it left behind
         return exit_code if exit_code >= 0 else 128 - exit_code
-    _end_all(float(grace) if said else LEFT_ALONE_GRACE_S)
+    _end_all(float(grace) if said else ORPHAN_GRACE_S)
     if not said:  # otherwise the server does that, when it has taken out what it needs
         shutil.rmtree(directory, ignore_errors=True)
     return 128 + signal.SIGKILL
 
 
-def _heard(program_ended: int) -> bytes | None:
+def _await_end_of_input(program_ended: int) -> bytes | None:
     """Wait until standard input says something, nothing being its end, or the program has ended: None."""
     ready, _, _ = select.select([0, program_ended], [], [])
     return None if program_ended in ready else os.read(0, 4096)
@@ -63,10 +63,10 @@ def _end_all(grace_s: float) -> None:
     if grace_s:
         _signal(signal.SIGTERM)
     while _reaped() and time.monotonic() < deadline_s:
-        time.sleep(LOOK_S / 4)
+        time.sleep(POLL_S / 4)
     while _reaped():
         _signal(signal.SIGKILL)
-        time.sleep(LOOK_S / 4)
+        time.sleep(POLL_S / 4)
 
 
 def _reaped() -> bool:
@@ -79,12 +79,12 @@ def _reaped() -> bool:
 
 
 def _signal(number: int) -> None:
-    for process in _below(os.getpid()):
+    for process in _descendants(os.getpid()):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process, number)
 
 
-def _below(root: int) -> list[int]:
+def _descendants(root: int) -> list[int]:
     """Return the processes below one, as /proc has them now."""
     parents: dict[int, int] = {}
     for entry in os.scandir("/proc"):

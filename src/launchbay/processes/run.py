@@ -28,7 +28,7 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LANGUAGE = "C.UTF-8"
 
 
-def least_environment(home: Path | str | None = None, *, path: str = SYSTEM_PATH, **given: str) -> dict[str, str]:
+def minimal_environment(home: Path | str | None = None, *, path: str = SYSTEM_PATH, **given: str) -> dict[str, str]:
     """Return PATH and LANG, HOME where there is one, and what is given."""
     at_home = {} if home is None else {"HOME": str(home)}
     return {"PATH": path, "LANG": LANGUAGE, **at_home, **given}
@@ -37,8 +37,8 @@ def least_environment(home: Path | str | None = None, *, path: str = SYSTEM_PATH
 _GUARD = str(Path(guard.__file__))
 _READ_BYTES = 64 * limits.KIB
 _GRACE_S = 3.0
-_LATER_S = 5.0  # than its grace time, a guard is ended itself
-Line = Callable[[str, str], None]
+_KILL_MARGIN_S = 5.0  # than its grace time, a guard is ended itself
+OnLine = Callable[[str, str], None]
 """Takes what a program writes: `stdout` or `stderr`, and a line of it."""
 
 
@@ -56,12 +56,12 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = limits.PROGRAM_S
     line_chars: int = limits.LOG_LINE_CHARS
-    keep_bytes: int = limits.PROGRAM_KEPT_BYTES
+    keep_bytes: int = limits.PROGRAM_OUTPUT_BYTES
     grace_s: float = _GRACE_S
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProcessResult:
     """How a program ended. Of its output, the last bytes are kept, cut at `Command.keep_bytes`."""
 
     exit_code: int
@@ -69,7 +69,7 @@ class Ended:
     stderr: str
 
 
-async def run_program(command: Command, on_line: Line) -> Ended:
+async def run_program(command: Command, on_line: OnLine) -> ProcessResult:
     """Run a program to its end. Cancellation and time-out end it with everything that it started.
 
     Raises ActionFailed when it takes too long.
@@ -88,13 +88,13 @@ async def run_program(command: Command, on_line: Line) -> Ended:
         async with asyncio.timeout(command.timeout_s):
             out, err = _Reading("stdout", command, on_line), _Reading("stderr", command, on_line)
             await asyncio.gather(out.read(process.stdout), err.read(process.stderr))
-            return Ended(await process.wait(), out.kept(), err.kept())
+            return ProcessResult(await process.wait(), out.kept(), err.kept())
     except TimeoutError:
         raise ActionFailed(
             f"{Path(command.argv[0]).name} took longer than {command.timeout_s:g} s and was ended."
         ) from None
     finally:
-        await asyncio.shield(_stop(process, command.grace_s + _LATER_S))
+        await asyncio.shield(_stop(process, command.grace_s + _KILL_MARGIN_S))
 
 
 def search_path() -> str:
@@ -104,10 +104,10 @@ def search_path() -> str:
 
 def _environment(command: Command) -> dict[str, str]:
     home = command.directory
-    return {**least_environment(home, path=search_path(), TMPDIR=str(home)), **command.environment}
+    return {**minimal_environment(home, path=search_path(), TMPDIR=str(home)), **command.environment}
 
 
-async def _stop(process: Process, patience_s: float) -> None:
+async def _stop(process: Process, timeout_s: float) -> None:
     """End the program, if it has not ended: its guard does that when its standard input ends."""
     if process.returncode is not None:
         return
@@ -116,7 +116,7 @@ async def _stop(process: Process, patience_s: float) -> None:
             process.stdin.write(b"end")
             process.stdin.close()
     with suppress(TimeoutError):
-        async with asyncio.timeout(patience_s):
+        async with asyncio.timeout(timeout_s):
             await process.wait()
     if process.returncode is None:
         process.kill()
@@ -126,7 +126,7 @@ async def _stop(process: Process, patience_s: float) -> None:
 class _Reading:
     """Reads one stream: hands over lines and keeps the end, in bounded memory."""
 
-    def __init__(self, name: str, command: Command, on_line: Line) -> None:
+    def __init__(self, name: str, command: Command, on_line: OnLine) -> None:
         self._name = name
         self._on_line = on_line
         self._line_bytes = command.line_chars * 4
@@ -187,7 +187,7 @@ class Programs:
 
 
 @asynccontextmanager
-async def workplace() -> AsyncIterator[Path]:
+async def private_directory() -> AsyncIterator[Path]:
     """Give a directory that nobody but the server's account can enter, and remove it with all that is in it.
 
     When the server dies meanwhile, the guard of the program that runs in it does that.

@@ -17,23 +17,23 @@ from launchbay.actions.contract import (
 )
 from launchbay.actions.parameters import parse_duration_s
 from launchbay.clock import Clock
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed, Fenced, WorkflowFailed
-from launchbay.machines.contract import Errand
+from launchbay.machines.contract import ProviderContext
 from launchbay.manifest.graph import Component, Peer, Workflow
 from launchbay.model.job import Question, Verdict, attempt_path, command_path
 from launchbay.model.machine import CommandResult, ImageRun, Machine
 from launchbay.model.types import PinKind, Signature
 from launchbay.processes.run import Programs
-from launchbay.runtime.contract import CommandCall, JobRun, KeptKey
-from launchbay.runtime.machines import ComponentMachines, errand, image_runner, provider_of
-from launchbay.runtime.signals import ConsumedSignals, all_as_declared
-from launchbay.runtime.slot import lent_slot, resting
+from launchbay.runtime.contract import CommandCall, DocumentKey, JobRun
+from launchbay.runtime.machines import ComponentMachines, image_runner, provider_context, provider_of
+from launchbay.runtime.signals import ConsumedSignals, coerce_all
+from launchbay.runtime.slot import interruptible, slot_released
 from launchbay.runtime.state import WorkflowScope
 
 
-class Caller(Protocol):
+class WorkflowContext(Protocol):
     """The workflow whose step runs.
 
     `is_over` marks the repetition of a run that ended before a crash, by failure or time-out: it only brings back what
@@ -44,15 +44,15 @@ class Caller(Protocol):
     component: Component
     path: str
     depth: int
-    is_over: bool
+    is_replay: bool
     scope: WorkflowScope
     signals: ConsumedSignals
 
-    def nested(self, workflow: Workflow, path: str) -> "Caller":
+    def nested(self, workflow: Workflow, path: str) -> "WorkflowContext":
         """Return a run of another workflow of the same component, called from this one."""
         ...
 
-    def past(self) -> "Caller":
+    def replay(self) -> "WorkflowContext":
         """Return this run for the repetition of a step's attempt that is over."""
         ...
 
@@ -73,20 +73,25 @@ def split_command(component: Component, action: str) -> tuple[str | None, str]:
 
 
 async def call_workflow(
-    caller: Caller, step: str, name: str, arguments: Mapping[str, Any], path: str
+    context: WorkflowContext, step: str, name: str, arguments: Mapping[str, Any], path: str
 ) -> Mapping[str, Any]:
     """Run a macro or workflow of the caller's component; its return values are the outputs. Raises WorkflowFailed."""
-    workflow = caller.component.workflows[name]
-    inner = caller.nested(workflow, path)
+    workflow = context.component.workflows[name]
+    inner = context.nested(workflow, path)
     types = {parameter.name: parameter.type for parameter in workflow.parameters.values()}
     try:
-        return await inner.run(all_as_declared(types, arguments))
+        return await inner.run(coerce_all(types, arguments))
     finally:
-        caller.scope.set_inner(step, inner.scope.variables)
+        context.scope.set_inner(step, inner.scope.variables)
 
 
 async def call_commands(
-    caller: Caller, interface: str, command: str, parameters: Mapping[str, Any], path: str, timeout_s: float | None
+    context: WorkflowContext,
+    interface: str,
+    command: str,
+    parameters: Mapping[str, Any],
+    path: str,
+    timeout_s: float | None,
 ) -> Mapping[str, Any]:
     """Send a command to every peer of an interface and return its results.
 
@@ -94,17 +99,17 @@ async def call_commands(
     in the parameters (seconds, or "5 minutes") bounds the call unless `timeout_s` does.
     Raises ActionFailed or WorkflowFailed.
     """
-    pin = caller.component.pins.get(f"{interface}.{command}")
+    pin = context.component.pins.get(f"{interface}.{command}")
     if pin is None or pin.type.kind is not PinKind.SEND_COMMAND:
         raise ActionFailed(
-            f"Component {caller.component.path!r} has no send-command pin {interface}.{command}; declare it.",
+            f"Component {context.component.path!r} has no send-command pin {interface}.{command}; declare it.",
             retryable=False,
         )
-    component = caller.job.manifest.components.get(caller.component.path, caller.component)
+    component = context.job.manifest.components.get(context.component.path, context.component)
     peers = [peer for peer in component.peers.get(interface, ()) if command in peer.pins]
     if not peers:
         raise ActionFailed(
-            f"Nothing is bound to interface {interface!r} of component {caller.component.path!r}, so the command "
+            f"Nothing is bound to interface {interface!r} of component {context.component.path!r}, so the command "
             f"{command!r} has no receiver. Add a binding.",
             retryable=False,
         )
@@ -113,15 +118,15 @@ async def call_commands(
     bound_s = own_timeout_s if timeout_s is None else timeout_s
     try:
         async with asyncio.timeout(bound_s):
-            results = await _send_to_all(caller, peers, command, arguments, path)
+            results = await _send_to_all(context, peers, command, arguments, path)
     except TimeoutError:
-        await caller.job.others.give_up(caller.job)
+        await context.job.linked_instances.cancel_abandoned(context.job)
         raise ActionFailed(f"The command {interface}.{command} took longer than {bound_s:g} s.") from None
     named = [_named(pin.type.signature, result) for result in results]
-    return named[0] if len(named) == 1 else together(named)
+    return named[0] if len(named) == 1 else collect_results(named)
 
 
-def together(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def collect_results(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return what several peers gave: by name, the list of theirs."""
     names = dict.fromkeys(name for result in results for name in result)
     return {name: [result.get(name) for result in results] for name in names}
@@ -137,22 +142,22 @@ def _timeout_s(value: Any) -> float | None:
 
 
 async def _send_to_all(
-    caller: Caller, peers: list[Peer], command: str, arguments: Mapping[str, Any], path: str
+    context: WorkflowContext, peers: list[Peer], command: str, arguments: Mapping[str, Any], path: str
 ) -> list[Mapping[str, Any]]:
     async def send(peer: Peer) -> Mapping[str, Any]:
         target = peer.pins[command]
-        component = caller.job.component(target.component)
+        component = context.job.component(target.component)
         target_interface, _, target_command = target.pin.partition(".")
         call = CommandCall(
-            sender=caller.component.path,
+            sender=context.component.path,
             interface=target_interface,
             command=target_command,
             arguments=arguments,
             path=command_path(path, peer.component, f"{peer.interface}.{command}"),
-            depth=caller.depth + 1,
-            is_over=caller.is_over,
+            depth=context.depth + 1,
+            is_replay=context.is_replay,
         )
-        return await caller.job.component_type(component).command(caller.job, component, call)
+        return await context.job.component_type(component).command(context.job, component, call)
 
     if len(peers) == 1:
         return [await send(peers[0])]
@@ -167,13 +172,13 @@ async def _send_to_all(
 def _named(signature: Signature | None, results: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the results as the types that the pin declares, with those that the peer did not give as null."""
     declared = {} if signature is None else signature.results
-    return {**dict.fromkeys(declared), **all_as_declared(declared, results)}
+    return {**dict.fromkeys(declared), **coerce_all(declared, results)}
 
 
-class RunningStep:
+class StepRun:
     """One step while it runs; implements StepContext for all of its attempts."""
 
-    def __init__(self, workflow: Caller, path: str, action: str, started_at: datetime) -> None:
+    def __init__(self, workflow: WorkflowContext, path: str, action: str, started_at: datetime) -> None:
         self._workflow = workflow
         self._job = workflow.job
         self._path = path
@@ -182,11 +187,11 @@ class RunningStep:
         self._is_pure = False
         self.attempt = 1
 
-    async def perform(self, action: Action, parameters: Mapping[str, Any]) -> object:
+    async def run_action(self, action: Action, parameters: Mapping[str, Any]) -> object:
         """Run the action once. Raises ActionFailed; a defect of a third party's action becomes one too."""
         self._is_pure = action.pure
         try:
-            stood_in = self._stand_in(action, parameters)
+            stood_in = self._simulate(action, parameters)
             return await action.run(ActionCall(parameters, self)) if stood_in is None else stood_in
         except (ActionFailed, WorkflowFailed, Fenced, KeyboardInterrupt):
             raise
@@ -199,32 +204,32 @@ class RunningStep:
         except BaseException as error:
             raise ActionFailed(f"The action {action.name!r} broke: {_described(error)}") from error
 
-    def settle(self, action: Action | None, outputs: Mapping[str, Any]) -> None:
+    def apply_outputs(self, action: Action | None, outputs: Mapping[str, Any]) -> None:
         """Note what a step's success means for the component's machines, now or again after a crash.
 
         Raises ActionFailed for outputs that the action cannot read.
         """
         if isinstance(action, ChangesRoles):
             try:
-                action.settle(outputs, _Roles(self._workflow))
+                action.apply_outputs(outputs, _Roles(self._workflow))
             except Exception as error:
                 raise ActionFailed(
                     f"The outputs of the action {self._action!r} do not tell its machines: {_described(error)}",
                     retryable=False,
                 ) from error
 
-    def _stand_in(self, action: Action, parameters: Mapping[str, Any]) -> object:
+    def _simulate(self, action: Action, parameters: Mapping[str, Any]) -> object:
         """Return what a dry run answers in the action's place, None where the action shall run."""
         if action.pure or getattr(action, "on_machines", False):
             return None
         provider = provider_of(self._job)
-        return None if provider is None else provider.stand_in(self._errand(), parameters)
+        return None if provider is None else provider.simulate(self._provider_context(), parameters)
 
-    def _errand(self) -> Errand:
+    def _provider_context(self) -> ProviderContext:
         def log(level: str, text: str) -> None:
             self.log(level, text)
 
-        return errand(self._job, self._workflow.component.path, self._action, self._path, log, self.attempt)
+        return provider_context(self._job, self._workflow.component.path, self._action, self._path, log, self.attempt)
 
     @property
     def machines(self) -> ComponentMachines:
@@ -238,7 +243,7 @@ class RunningStep:
                 " without machines.",
                 retryable=False,
             )
-        return ComponentMachines(self._job, self._workflow.component.path, self._errand(), provider)
+        return ComponentMachines(self._job, self._workflow.component.path, self._provider_context(), provider)
 
     @property
     def instance_id(self) -> str:
@@ -278,83 +283,83 @@ class RunningStep:
     @property
     def clock(self) -> Clock:
         """Where the time comes from."""
-        return self._job.surroundings.clock
+        return self._job.deps.clock
 
     @property
-    def outgoing(self) -> OutgoingHttp:
+    def egress(self) -> EgressClient:
         """The checked way to the network."""
         job = self._job
-        return job.surroundings.outgoing.within(job.organization_id, job.environment_id, job.environment.policies)
+        return job.deps.egress.for_environment(job.organization_id, job.environment_id, job.environment.policies)
 
     @property
     def documents(self) -> "_Documents":
         """What steps with this action have kept in this component."""
         return _Documents(self._job, self._workflow.component.path, self._action)
 
-    def learn(self, value: Any) -> None:
+    def register_secret(self, value: Any) -> None:
         """Have the job keep a JSON value secret from now on."""
-        self._job.secrets.learn(value)
+        self._job.secrets.register_secret(value)
 
     @property
     def programs(self) -> Programs:
         """Which programs may be started on this server."""
-        return self._job.surroundings.programs
+        return self._job.deps.programs
 
     @property
     def mail(self) -> MailServer:
         """The operator's mail server. Raises ActionFailed where there is none."""
-        if self._job.surroundings.mail is None:
+        if self._job.deps.mail is None:
             raise ActionFailed(
                 "This installation has no mail server.",
                 "The operator sets LAUNCHBAY_SMTP_HOST and LAUNCHBAY_SMTP_SENDER.",
                 retryable=False,
             )
-        return self._job.surroundings.mail
+        return self._job.deps.mail
 
     @property
     def signals(self) -> SignalsView:
         """Consumed signals, as the workflow sees them."""
         return self._workflow.signals
 
-    def covered(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return a text without the secrets that the job knows."""
-        return self._job.secrets.covered(text)
+        return self._job.secrets.redact(text)
 
     def log(self, level: LogLevel | str, text: str) -> None:
         """Add lines to the step's log, each cut to the bound."""
-        if self._workflow.is_over:
+        if self._workflow.is_replay:
             return
         # Before it is cut: a secret may stand where a line ends.
-        for line in self._job.secrets.covered(str(text)).splitlines() or [""]:
+        for line in self._job.secrets.redact(str(text)).splitlines() or [""]:
             self._job.journal.log(self._path, str(level), line[: limits.LOG_LINE_CHARS])
 
     async def progress(self, percent: int) -> None:
         """Report 0 to 100."""
-        if not self._workflow.is_over:
+        if not self._workflow.is_replay:
             self._job.journal.progress(self._path, int(percent))
 
     async def sleep(self, seconds: float) -> None:
         """Wait so many seconds."""
-        if self._workflow.is_over:
+        if self._workflow.is_replay:
             return
-        if seconds < limits.SLOT_LENT_FROM_S:
+        if seconds < limits.SLOT_RELEASED_FROM_S:
             # Not even a place to leave a worker that stops: the step is sooner at its end than it is done again.
             await asyncio.sleep(seconds)
             return
-        with lent_slot():
+        with slot_released():
             await asyncio.sleep(seconds)
 
     async def run_image(self, run: ImageRun) -> CommandResult:
         """Run a command in an image to its end, with this server's container engine."""
-        return await image_runner(self._job).run_image(self._errand(), run)
+        return await image_runner(self._job).run_image(self._provider_context(), run)
 
     async def ask(self, question: Question) -> Verdict:
         """Ask people for their approval and wait until it is decided."""
-        return await self._job.surroundings.approvals.ask(self._job, self._path, question)
+        return await self._job.deps.approvals.ask(self._job, self._path, question)
 
-    async def tell_webhooks(self, told: Mapping[str, Any]) -> int:
+    async def notify_webhooks(self, notification: Mapping[str, Any]) -> int:
         """Send the event `notification`, once for each step, and return how many webhooks ask for it."""
-        return await self._job.surroundings.notices.tell(self._job, self._path, told)
+        return await self._job.deps.notifier.notify(self._job, self._path, notification)
 
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
         """Wait until each interface has so many peers with values, then refresh the workflow's signals."""
@@ -371,12 +376,12 @@ class RunningStep:
         try:
             async with asyncio.timeout(bound_s):
                 while short := [name for name, n in interfaces.items() if signals.peers_with_values(name) < n]:
-                    failed = [name for name in short if self._is_in_vain(name, interfaces[name])]
-                    if failed or self._workflow.is_over:
+                    failed = [name for name in short if self._can_never_be_met(name, interfaces[name])]
+                    if failed or self._workflow.is_replay:
                         raise ActionFailed(
                             f"Peers of {', '.join(failed)} were not launched and give no values.", retryable=False
                         )
-                    with resting():
+                    with interruptible():
                         await self._job.state.changed()
         except TimeoutError:
             lacking = ", ".join(f"{name} has {signals.peers_with_values(name)} of {interfaces[name]}" for name in short)
@@ -391,9 +396,9 @@ class RunningStep:
         path = attempt_path(self._path, self.attempt)
         return await call_commands(self._workflow, interface, command, arguments, path, timeout_s)
 
-    def _is_in_vain(self, interface: str, wanted: int) -> bool:
+    def _can_never_be_met(self, interface: str, wanted: int) -> bool:
         signals = self._workflow.signals
-        return signals.peers_to_come(interface) < min(wanted, signals.peers(interface))
+        return signals.peers_still_expected(interface) < min(wanted, signals.peers(interface))
 
     def _must_be_pure(self, what: str) -> None:
         if not self._is_pure:
@@ -414,39 +419,39 @@ class _Documents:
 
     async def read(self, name: str) -> Document | None:
         """Return a document, None where there is none."""
-        return await self._job.surroundings.kept.read(self._job, self._key(name))
+        return await self._job.deps.documents.read(self._job, self._key(name))
 
     async def write(self, name: str, data: bytes, version: int) -> int:
         """Keep a document over the version that was read, and return the new version."""
-        if len(data) > limits.KEPT_DOCUMENT_BYTES:
+        if len(data) > limits.STEP_DOCUMENT_BYTES:
             raise ActionFailed(
-                f"The document {name!r} has {len(data)} bytes; at most {limits.KEPT_DOCUMENT_BYTES} are kept.",
+                f"The document {name!r} has {len(data)} bytes; at most {limits.STEP_DOCUMENT_BYTES} are kept.",
                 retryable=False,
             )
-        return await self._job.surroundings.kept.write(self._job, self._key(name), Document(data, version))
+        return await self._job.deps.documents.write(self._job, self._key(name), Document(data, version))
 
-    async def forget(self, name: str) -> None:
+    async def delete(self, name: str) -> None:
         """Drop a document."""
-        await self._job.surroundings.kept.forget(self._job, self._key(name))
+        await self._job.deps.documents.delete(self._job, self._key(name))
 
-    def _key(self, name: str) -> KeptKey:
-        return KeptKey(self._component, self._action, name)
+    def _key(self, name: str) -> DocumentKey:
+        return DocumentKey(self._component, self._action, name)
 
 
 class _Roles:
     """Implements `actions.contract.Roles` for the component of a workflow."""
 
-    def __init__(self, workflow: Caller) -> None:
+    def __init__(self, workflow: WorkflowContext) -> None:
         self._state = workflow.job.state
         self._component = workflow.component.path
 
-    def joined(self, machines: Iterable[Machine]) -> None:
+    def add(self, machines: Iterable[Machine]) -> None:
         """Note that the component has these machines now."""
-        self._state.join(self._component, machines)
+        self._state.add_machines(self._component, machines)
 
-    def left(self, machines: Iterable[Machine]) -> None:
+    def remove(self, machines: Iterable[Machine]) -> None:
         """Note that these machines are gone."""
-        self._state.leave(self._component, machines)
+        self._state.remove_machines(self._component, machines)
 
 
 def _described(error: BaseException) -> str:

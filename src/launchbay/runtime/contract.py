@@ -18,7 +18,7 @@ from launchbay import limits
 from launchbay.actions.contract import Action, Document
 from launchbay.actions.registry import Registry
 from launchbay.clock import Clock
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.machines.registry import Providers
@@ -80,7 +80,7 @@ class Journal(Protocol):
         ...
 
 
-class PastJournal:
+class ReplayJournal:
     """Implements `runtime.journal.Journal` over the journal of a job that goes on meanwhile."""
 
     def __init__(self, journal: Journal) -> None:
@@ -115,7 +115,7 @@ class PastJournal:
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPacing:
+class RetryBackoff:
     """How long a failed step waits before its next attempt: doubling from `first_s` up to `longest_s`, in seconds."""
 
     first_s: float
@@ -126,7 +126,7 @@ class RetryPacing:
         return min(self.longest_s, self.first_s * 2.0 ** min(failed_attempts - 1, 16))
 
 
-class Budget:
+class StepBudget:
     """Counts the steps of a job, those inside of calls too: calls that double at each level stay within nesting."""
 
     def __init__(self, steps: int = limits.JOB_STEPS) -> None:
@@ -156,7 +156,7 @@ class CommandCall:
     arguments: Mapping[str, Any]
     path: str
     depth: int
-    is_over: bool = False
+    is_replay: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,49 +168,49 @@ class LinkedInstance:
     return_values: Mapping[str, Any]
 
 
-class OtherInstances(Protocol):
+class LinkedInstances(Protocol):
     """The instances behind components that stand for one. The engine knows how to get at them."""
 
-    async def look(self, link: Link) -> LinkedInstance:
+    async def get(self, link: Link) -> LinkedInstance:
         """Return the linked instance as it is now. Raises WorkflowFailed when it is gone."""
         ...
 
-    async def feed(self, link: Link, signals: Mapping[str, Any]) -> None:
+    async def push_signals(self, link: Link, signals: Mapping[str, Any]) -> None:
         """Give signals to the needs of the linked instance's application, for its next job to see."""
         ...
 
-    async def is_to_reconfigure(self, outer: "JobRun", link: Link, path: str, *, is_up: bool) -> bool:
+    async def needs_reconfiguration(self, parent: "JobRun", link: Link, path: str, *, is_up: bool) -> bool:
         """Tell whether a reconfiguration there, at this place of the outer job's plan, is what the instance needs.
 
         `is_up` False says that the outer job takes the instance for one that never came up.
         """
         ...
 
-    async def give_up(self, outer: "JobRun") -> None:
+    async def cancel_abandoned(self, parent: "JobRun") -> None:
         """Bring the jobs to their ends that the outer one began and waits for no more."""
         ...
 
-    async def left_behind(self, outer: "JobRun") -> list[Link]:
+    async def orphaned_instances(self, parent: "JobRun") -> list[Link]:
         """Return own instances that no component leads to any more, and that should have been destroyed."""
         ...
 
-    async def offers(self, link: Link) -> frozenset[str]:
+    async def offered_pins(self, link: Link) -> frozenset[str]:
         """Return the keys of all pins of the linked instance's application. Raises WorkflowFailed when it is gone."""
         ...
 
-    async def requires(self, link: Link) -> frozenset[str]:
+    async def required_signals(self, link: Link) -> frozenset[str]:
         """Return the needs for signals, `interface.pin`, without which the linked instance is not to be launched."""
         ...
 
     async def run(
         self,
-        outer: "JobRun",
+        parent: "JobRun",
         link: Link,
         workflow: str,
         arguments: Mapping[str, Any],
         path: str,
         *,
-        is_over: bool = False,
+        is_replay: bool = False,
     ) -> Mapping[str, Any]:
         """Run a workflow there and return its results by name; `path` is the call's place in the outer job's plan.
 
@@ -247,15 +247,15 @@ class Approvals(Protocol):
         ...
 
 
-class Notices(Protocol):
+class Notifier(Protocol):
     """Tells the organization's webhooks what a step wants to say."""
 
-    async def tell(self, job: "JobRun", path: str, told: Mapping[str, Any]) -> int:
+    async def notify(self, job: "JobRun", path: str, notification: Mapping[str, Any]) -> int:
         """Tell it once for each step of a job, named by its path; return how many webhooks are told."""
         ...
 
 
-class KeptKey(NamedTuple):
+class DocumentKey(NamedTuple):
     """Whose document something is: of a component and an action, under a name that the manifest chooses."""
 
     component: str
@@ -263,54 +263,54 @@ class KeptKey(NamedTuple):
     name: str
 
 
-class KeptDocuments(Protocol):
+class StepDocuments(Protocol):
     """Documents that steps keep beyond their job. All methods raise ActionFailed."""
 
-    async def of_instance(self, job: "JobRun") -> Sequence[KeptKey]:
+    async def list_by_instance(self, job: "JobRun") -> Sequence[DocumentKey]:
         """Return which documents there are."""
         ...
 
-    async def read(self, job: "JobRun", key: KeptKey) -> Document | None:
+    async def read(self, job: "JobRun", key: DocumentKey) -> Document | None:
         """Return a document, None where there is none."""
         ...
 
-    async def write(self, job: "JobRun", key: KeptKey, document: Document) -> int:
+    async def write(self, job: "JobRun", key: DocumentKey, document: Document) -> int:
         """Write over the version that the document names, and return the new one."""
         ...
 
-    async def forget(self, job: "JobRun", key: KeptKey) -> None:
+    async def delete(self, job: "JobRun", key: DocumentKey) -> None:
         """Drop a document."""
         ...
 
 
-class NothingKept:
+class NullDocuments:
     """Where nothing is stored, such as in tests of manifests: what is written is gone."""
 
-    async def of_instance(self, job: "JobRun") -> Sequence[KeptKey]:  # noqa: ARG002 - the contract's
+    async def list_by_instance(self, job: "JobRun") -> Sequence[DocumentKey]:  # noqa: ARG002 - the contract's
         """Return nothing."""
         return ()
 
-    async def read(self, job: "JobRun", key: KeptKey) -> Document | None:  # noqa: ARG002 - the contract's
+    async def read(self, job: "JobRun", key: DocumentKey) -> Document | None:  # noqa: ARG002 - the contract's
         """Return nothing."""
         return None
 
-    async def write(self, job: "JobRun", key: KeptKey, document: Document) -> int:  # noqa: ARG002 - the contract's
+    async def write(self, job: "JobRun", key: DocumentKey, document: Document) -> int:  # noqa: ARG002 - the contract's
         """Count the version."""
         return document.version + 1
 
-    async def forget(self, job: "JobRun", key: KeptKey) -> None:
+    async def delete(self, job: "JobRun", key: DocumentKey) -> None:
         """Do nothing."""
 
 
-class NoNotices:
+class NullNotifier:
     """Where there are no webhooks, such as in tests of manifests."""
 
-    async def tell(self, job: "JobRun", path: str, told: Mapping[str, Any]) -> int:  # noqa: ARG002 - the contract's
+    async def notify(self, job: "JobRun", path: str, notification: Mapping[str, Any]) -> int:  # noqa: ARG002 - the contract's
         """Tell nobody."""
         return 0
 
 
-class NoApprovals:
+class NullApprovals:
     """Where nobody can be asked, such as in tests of manifests."""
 
     async def ask(self, job: "JobRun", path: str, question: Question) -> Verdict:  # noqa: ARG002 - the contract's
@@ -319,19 +319,19 @@ class NoApprovals:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RuntimeDeps:
     """What all jobs of a process share."""
 
     actions: Registry
     component_types: Mapping[str, ComponentType]
     clock: Clock
-    outgoing: OutgoingHttp
-    retry_pacing: RetryPacing
+    egress: EgressClient
+    retry_backoff: RetryBackoff
     machines: Providers
-    approvals: Approvals = field(default_factory=NoApprovals)
-    notices: Notices = field(default_factory=NoNotices)
+    approvals: Approvals = field(default_factory=NullApprovals)
+    notifier: Notifier = field(default_factory=NullNotifier)
     mail: MailServer | None = None
-    kept: KeptDocuments = field(default_factory=NothingKept)
+    documents: StepDocuments = field(default_factory=NullDocuments)
     programs: Programs = field(default_factory=Programs)
 
 
@@ -348,22 +348,22 @@ class JobRun:
     environment: EnvironmentView
     state: InstanceState
     journal: Journal
-    surroundings: Surroundings
-    others: OtherInstances
+    deps: RuntimeDeps
+    linked_instances: LinkedInstances
     fence: int = 0  # of the claim; another worker's is higher
     claimed_id: str | None = None  # the job that is claimed, where this one is only recalled by it
     links: Mapping[str, Link] = field(default_factory=dict)  # by component path
     # What a parent instance gives to the needs of the application: `interface.pin` → peer → value.
-    fed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    parent_signals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)
     before: Configured | None = None  # what a reconfiguration comes from
-    budget: Budget = field(default_factory=Budget)
+    budget: StepBudget = field(default_factory=StepBudget)
     # Set before the job is broken off here to be gone on with by its next claim: what it began elsewhere stays.
-    goes_on: asyncio.Event = field(default_factory=asyncio.Event)
+    handed_over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         """Let the state follow a quantity that was configured."""
-        self.graph.settle(self.state)
+        self.graph.apply_quantity(self.state)
 
     @property
     def manifest(self) -> CompiledManifest:
@@ -381,11 +381,11 @@ class JobRun:
 
     def component_type(self, component: Component) -> ComponentType:
         """Return what runs components of this type. Raises WorkflowFailed for a type that cannot be run here."""
-        found = self.surroundings.component_types.get(component.type)
+        found = self.deps.component_types.get(component.type)
         if found is None:
             raise WorkflowFailed(f"Components of type {component.type!r} are not supported yet.")
         return found
 
     def action(self, name: str) -> Action | None:
         """Return the action of this name, or None."""
-        return self.surroundings.actions.find(name)
+        return self.deps.actions.find(name)

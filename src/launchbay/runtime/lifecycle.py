@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, TakesDown
+from launchbay.actions.contract import ActionCall, SupportsTeardown
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.configuration import Change, ComponentChange, Configured, difference, restarting, triggered
 from launchbay.manifest.graph import Component, Workflow
@@ -18,61 +18,61 @@ from launchbay.manifest.scaling import template_path
 from launchbay.model.instance import Link
 from launchbay.model.job import StepStatus, component_of, segment, step_path, workflow_path
 from launchbay.planning import DESTROY
-from launchbay.runtime.context import RunningStep, together
-from launchbay.runtime.contract import CommandCall, JobRun, KeptKey
-from launchbay.runtime.machines import release_component, release_everything
-from launchbay.runtime.signals import look_at_linked, missing_for_launch, required_components
+from launchbay.runtime.context import StepRun, collect_results
+from launchbay.runtime.contract import CommandCall, DocumentKey, JobRun
+from launchbay.runtime.machines import release_all, release_component
+from launchbay.runtime.signals import missing_for_launch, refresh_linked_signals, required_components
 from launchbay.runtime.state import Graph
-from launchbay.runtime.step import recorded
-from launchbay.runtime.workflow import WorkflowRun, end_all, run_triggered
+from launchbay.runtime.step import run_recorded
+from launchbay.runtime.workflow import WorkflowRun, cancel_all, run_triggered
 
 # The end of what steps have made and keep a document of (`actions.contract.Documents`).
 #
 # It is taken down with the instance, or with the component, by the action that wrote the document, whether or not a
 # workflow does that.
 
-_TAKE_DOWN = "take-down"
-_NOTHING = Workflow(name=_TAKE_DOWN, parameters={}, steps=(), returns={})
+_TEARDOWN = "take-down"
+_NOTHING = Workflow(name=_TEARDOWN, parameters={}, steps=(), returns={})
 
 
-async def take_down_kept(job: JobRun, component: str | None = None) -> list[str]:
+async def teardown_documents(job: JobRun, component: str | None = None) -> list[str]:
     """Take down what documents of a component tell of, or of the whole instance; return a sentence for each failure."""
     try:
-        keys = await job.surroundings.kept.of_instance(job)
+        keys = await job.deps.documents.list_by_instance(job)
     except ActionFailed as error:
         return [str(error)]
     failures: list[str] = []
     for key in keys:
         if component is None or key.component == component:
             try:
-                await _take_down(job, key)
+                await _teardown_document(job, key)
             except WorkflowFailed as failure:
                 what = f"what {key.action} made as {key.name!r} is left"
                 failures.append(f"Component {key.component!r}: {what}: {failure}")
     return failures
 
 
-async def _take_down(job: JobRun, key: KeptKey) -> None:
-    path = step_path(workflow_path(key.component, _TAKE_DOWN), f"{key.action} {key.name}")
+async def _teardown_document(job: JobRun, key: DocumentKey) -> None:
+    path = step_path(workflow_path(key.component, _TEARDOWN), f"{key.action} {key.name}")
 
     async def work() -> Mapping[str, Any]:
-        return await _taken_down(job, key, path)
+        return await _run_teardown(job, key, path)
 
-    await recorded(job, path, f"{_TAKE_DOWN} {key.name}", work)
+    await run_recorded(job, path, f"{_TEARDOWN} {key.name}", work)
 
 
-async def _taken_down(job: JobRun, key: KeptKey, path: str) -> Mapping[str, Any]:
+async def _run_teardown(job: JobRun, key: DocumentKey, path: str) -> Mapping[str, Any]:
     action = job.action(key.action)
-    if not isinstance(action, TakesDown):
+    if not isinstance(action, SupportsTeardown):
         raise ActionFailed(f"The action {key.action!r} is not installed here any more.", "Install its package.")
     component = job.manifest.components.get(key.component) or _former(key.component)
-    workflow = WorkflowRun(job, component, _NOTHING, workflow_path(key.component, _TAKE_DOWN), depth=0)
-    step = RunningStep(workflow, path, key.action, job.surroundings.clock.now())
+    workflow = WorkflowRun(job, component, _NOTHING, workflow_path(key.component, _TEARDOWN), depth=0)
+    step = StepRun(workflow, path, key.action, job.deps.clock.now())
     try:
-        async with asyncio.timeout(limits.TAKE_DOWN_S):
-            await action.take_down(ActionCall({}, step), key.name)
+        async with asyncio.timeout(limits.TEARDOWN_S):
+            await action.teardown(ActionCall({}, step), key.name)
     except TimeoutError:
-        raise ActionFailed(f"It took longer than {limits.TAKE_DOWN_S:g} s.") from None
+        raise ActionFailed(f"It took longer than {limits.TEARDOWN_S:g} s.") from None
     return {}
 
 
@@ -94,26 +94,26 @@ async def destroy(job: JobRun) -> None:
             await job.component_type(component).destroy(job, component)
         except WorkflowFailed as failure:
             failures.append(f"Component {path!r}: {failure}")
-    failures += await destroy_left_behind(job)
-    failures += await take_down_kept(job)
-    failures += await release_everything(job)
+    failures += await destroy_orphaned_instances(job)
+    failures += await teardown_documents(job)
+    failures += await release_all(job)
     if failures:
         raise WorkflowFailed(" ".join(failures))
 
 
-async def destroy_left_behind(job: JobRun, spared: Collection[Link] = ()) -> list[str]:
+async def destroy_orphaned_instances(job: JobRun, spared: Collection[Link] = ()) -> list[str]:
     """Destroy own instances that an earlier reconfiguration could not, and return what went wrong."""
     failures: list[str] = []
-    for link in await job.others.left_behind(job):
+    for link in await job.linked_instances.orphaned_instances(job):
         if link not in spared:
             try:
-                await job.others.run(job, link, DESTROY, {}, workflow_path(link.instance_id, DESTROY))
+                await job.linked_instances.run(job, link, DESTROY, {}, workflow_path(link.instance_id, DESTROY))
             except WorkflowFailed as failure:
                 failures.append(f"The former submodule {link.instance_id}: {failure}")
     return failures
 
 
-async def take_down(job: JobRun, component: Component) -> None:
+async def destroy_component(job: JobRun, component: Component) -> None:
     """Destroy one component of an instance that lives on, and release its machines even if that fails.
 
     Raises WorkflowFailed with what is left.
@@ -123,7 +123,7 @@ async def take_down(job: JobRun, component: Component) -> None:
         await job.component_type(component).destroy(job, component)
     except WorkflowFailed as failure:
         failures.append(str(failure))
-    failures += await take_down_kept(job, component.path)
+    failures += await teardown_documents(job, component.path)
     failures += await release_component(job, component.path)
     if failures:
         raise WorkflowFailed(" ".join(failures))
@@ -176,10 +176,10 @@ class _Launch:
                 if news in done:
                     news = asyncio.create_task(self._job.state.next_change.wait())
                 held = bool(self._failed_before)
-                self._settle([task for task in self._running if task in done])
+                self._record_finished([task for task in self._running if task in done])
                 candidates = self._candidates(after_hold=held and not self._failed_before)
         finally:
-            await end_all([news, *self._running])
+            await cancel_all([news, *self._running])
         self._raise_failures()
 
     def _start(self, candidates: list[str]) -> None:
@@ -195,7 +195,7 @@ class _Launch:
         component = self._job.component(path)
         await self._job.component_type(component).launch(self._job, component)
 
-    def _settle(self, tasks: list[asyncio.Task[None]]) -> None:
+    def _record_finished(self, tasks: list[asyncio.Task[None]]) -> None:
         """Take note of the launches that ended."""
         job = self._job
         for task in sorted(tasks, key=self._running.__getitem__):
@@ -212,11 +212,11 @@ class _Launch:
                     self._failures[path] = failed_before
             if path in self._failures:
                 job.journal.fail(workflow_path(path, LAUNCH), LAUNCH, self._failures[path], 1)
-                job.state.give_up([path, *(each for each in self._waiting if each not in self._begun_before)])
+                job.state.abandon([path, *(each for each in self._waiting if each not in self._begun_before)])
 
     def _candidates(self, *, after_hold: bool) -> list[str]:
         """Return the components that may have got what they lacked."""
-        news = self._job.state.take_news()
+        news = self._job.state.take_changed_components()
         if after_hold:
             return list(self._waiting)
         return list(dict.fromkeys(each for path in sorted(news) for each in self._dependents.get(path, ())))
@@ -271,9 +271,9 @@ async def reconfigure(job: JobRun) -> None:
     changes = restarting(difference(before, after), job.state.was_launched)
     for change in changes:
         if change.change is Change.CHANGES:
-            job.state.unhide(change.path, change.changed_pins)
+            job.state.drop_returned(change.path, change.changed_pins)
     stages = _stages(changes)
-    failures = await destroy_left_behind(job, spared=list(before.links.values()))
+    failures = await destroy_orphaned_instances(job, spared=list(before.links.values()))
     failures += await _stop(job, before, stages.stops)
     if failures:
         raise WorkflowFailed(" ".join(failures))
@@ -288,7 +288,7 @@ async def reconfigure(job: JobRun) -> None:
     await _run_triggers(job, changes)
 
 
-async def take_down_former(job: JobRun) -> list[str]:
+async def teardown_former(job: JobRun) -> list[str]:
     """Take down what a reconfiguration that never got its turn was to take down, and return what went wrong."""
     if job.before is None:
         return []
@@ -315,7 +315,7 @@ async def _stop(job: JobRun, before: Configured, stops: list[ComponentChange]) -
     for change in stops:
         component = before.manifest.components[change.path]
         try:
-            await take_down(former, component)
+            await destroy_component(former, component)
         except WorkflowFailed as failure:
             failures.append(f"Component {change.path!r} could not be taken down: {failure}")
         else:
@@ -337,13 +337,13 @@ async def _run_triggers(job: JobRun, changes: list[ComponentChange]) -> None:
         raise WorkflowFailed(" ".join(failures), propagates=propagates)
 
 
-async def perform(job: JobRun) -> Mapping[str, Any]:
+async def run_plan(job: JobRun) -> Mapping[str, Any]:
     """Carry the plan out on the instance's state, and return the results of a command by name.
 
     Raises WorkflowFailed with the instance's error message.
     """
     if job.plan.kind in {"command", "trigger"}:
-        await look_at_linked(job)
+        await refresh_linked_signals(job)
     match job.plan.kind:
         case "launch":
             await launch(job)
@@ -361,7 +361,7 @@ async def perform(job: JobRun) -> Mapping[str, Any]:
 
 
 async def _destroy(job: JobRun) -> None:
-    failures = await take_down_former(job)
+    failures = await teardown_former(job)
     try:
         await destroy(job)
     except WorkflowFailed as failure:
@@ -385,7 +385,7 @@ async def _run_command(job: JobRun) -> Mapping[str, Any]:
     for answer in answers:
         if isinstance(answer, BaseException):
             raise answer
-    return together([answer for answer in answers if not isinstance(answer, BaseException)])
+    return collect_results([answer for answer in answers if not isinstance(answer, BaseException)])
 
 
 async def _command(job: JobRun, path: str, name: str) -> Mapping[str, Any]:

@@ -12,13 +12,13 @@ from typing import Any
 from launchbay import limits
 from launchbay.actions.contract import idempotency_key
 from launchbay.errors import ActionFailed
-from launchbay.machines.contract import Errand, GivesWayIn, MachineProvider, RunsImages
+from launchbay.machines.contract import MachineProvider, ProviderContext, ProvidesSshAccess, RunsImages
 from launchbay.machines.registry import UnknownProvider
 from launchbay.manifest.graph import COMPUTE, Peer
 from launchbay.model.job import StepStatus, workflow_path
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
+from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.runtime.contract import JobRun
-from launchbay.runtime.signals import fed_values, named_peers
+from launchbay.runtime.signals import named_peers, parent_signal_values
 
 NETWORKS = "networks"
 _PUBLIC, _PRIVATE, _IP = "public", "eth0", "ip"
@@ -29,7 +29,7 @@ _CONTAINERS = "container"
 def provider_of(job: JobRun) -> MachineProvider | None:
     """Return the provider that makes this instance's machines, None where none is chosen. Raises ActionFailed."""
     try:
-        return job.surroundings.machines.chosen_for(job.environment.policies)
+        return job.deps.machines.chosen_for(job.environment.policies)
     except UnknownProvider as error:
         raise ActionFailed(str(error), retryable=False) from None
 
@@ -37,7 +37,7 @@ def provider_of(job: JobRun) -> MachineProvider | None:
 def image_runner(job: JobRun) -> RunsImages:
     """Return what runs commands in images, whatever makes the instance's machines. Raises ActionFailed."""
     try:
-        provider = job.surroundings.machines.named(_CONTAINERS)
+        provider = job.deps.machines.named(_CONTAINERS)
     except UnknownProvider:
         provider = None
     if not isinstance(provider, RunsImages):
@@ -49,11 +49,11 @@ def image_runner(job: JobRun) -> RunsImages:
     return provider
 
 
-def errand(
+def provider_context(
     job: JobRun, component: str, action: str, path: str, log: Callable[[str, str], None], attempt: int = 1
-) -> Errand:
+) -> ProviderContext:
     """Return what a provider is told about who asks: a step at `path` of the plan, or a component by itself."""
-    return Errand(
+    return ProviderContext(
         organization_id=job.organization_id,
         environment_id=job.environment_id,
         instance_id=job.instance_id,
@@ -66,9 +66,9 @@ def errand(
         policies=job.environment.policies,
         job_id=job.job_id,
         attempt=attempt,
-        goes_on=job.goes_on.is_set,
-        learn=job.secrets.learn,
-        covering=job.secrets.stream,
+        handed_over=job.handed_over.is_set,
+        register_secret=job.secrets.register_secret,
+        redaction_stream=job.secrets.stream,
     )
 
 
@@ -78,7 +78,7 @@ class ComponentMachines:
 
     job: JobRun
     component: str
-    errand: Errand
+    context: ProviderContext
     provider: MachineProvider
 
     def of_role(self, role: str) -> Sequence[Machine]:
@@ -89,7 +89,7 @@ class ComponentMachines:
         """Return all machines that belong to the component."""
         return list(self.job.state.component(self.component).machines)
 
-    def to_reach(self, roles: Sequence[str] | None) -> Sequence[Machine]:
+    def targets(self, roles: Sequence[str] | None) -> Sequence[Machine]:
         """Return the machines of these roles, each address once. Raises ActionFailed for a role without any."""
         names = self._role_names() if roles is None else list(dict.fromkeys(roles))
         if not names:
@@ -113,46 +113,46 @@ class ComponentMachines:
 
     async def provision(self, role: str, count: int, spec: MachineSpec) -> Sequence[Machine]:
         """Make so many machines."""
-        numbers = self.job.state.number_machines(count)
-        return await self.provider.provision(self.errand, role, numbers, spec)
+        numbers = self.job.state.allocate_machine_numbers(count)
+        return await self.provider.provision(self.context, role, numbers, spec)
 
     async def adopt(self, role: str, addresses: Sequence[str], spec: MachineSpec) -> Sequence[Machine]:
         """Take machines that are there."""
-        numbers = self.job.state.number_machines(len(addresses))
-        return await self.provider.adopt(self.errand, role, dict(zip(numbers, addresses, strict=True)), spec)
+        numbers = self.job.state.allocate_machine_numbers(len(addresses))
+        return await self.provider.adopt(self.context, role, dict(zip(numbers, addresses, strict=True)), spec)
 
     async def release(self, machines: Sequence[Machine]) -> None:
         """Take machines down, as many as can be. Raises ActionFailed that names the others."""
-        _, failures = await release(self.job, self.errand, machines)
+        _, failures = await release(self.job, self.context, machines)
         if failures:
             raise ActionFailed(*failures)
 
     async def run(self, machine: Machine, command: RemoteCommand) -> CommandResult:
         """Run a command to its end, whatever its exit code."""
-        return await self._maker(machine).run(self.errand, machine, command)
+        return await self._maker(machine).run(self.context, machine, command)
 
     async def converge(self, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run Chef and return the node's attributes."""
-        return await self._maker(machine).converge(self.errand, machine, chef)
+        return await self._maker(machine).converge(self.context, machine, chef)
 
-    async def way_in(self, machine: Machine) -> WayIn:
+    async def ssh_access(self, machine: Machine) -> SshAccess:
         """Return what another program needs to get into the machine by SSH."""
         provider = self._maker(machine)
-        if not isinstance(provider, GivesWayIn):
+        if not isinstance(provider, ProvidesSshAccess):
             raise ActionFailed(
                 f"{machine.host} is a machine of {machine.provider!r}, and not reached by SSH.",
                 "Use execrun on it, or machines of a provider that uses SSH.",
                 retryable=False,
             )
-        return await provider.way_in(self.errand, machine)
+        return await provider.ssh_access(self.context, machine)
 
     async def put_file(self, machine: Machine, name: str, content: bytes) -> None:
         """Write a file."""
-        await self._maker(machine).put_file(self.errand, machine, name, content)
+        await self._maker(machine).put_file(self.context, machine, name, content)
 
     async def get_file(self, machine: Machine, name: str) -> bytes:
         """Read a file."""
-        return await self._maker(machine).get_file(self.errand, machine, name)
+        return await self._maker(machine).get_file(self.context, machine, name)
 
     def _maker(self, machine: Machine) -> MachineProvider:
         """Return the provider that the machine is of: another one may be chosen since."""
@@ -175,11 +175,13 @@ class ComponentMachines:
             return []
         machines: list[Machine] = []
         for _, peer in named_peers(component, interface):
-            machines.extend(self._own_of(peer) or self._told_by(peer, interface, len(machines)))
+            machines.extend(self._own_of(peer) or self._addresses_from_peer(peer, interface, len(machines)))
         # An application around this one may have bound a machine of its own.
-        fed = fed_values(self.job.manifest, self.job.fed, component, f"{interface}.{NETWORKS}")
-        for networks in fed.values():
-            machines.extend(self._told(networks, interface, len(machines)))
+        parent_signals = parent_signal_values(
+            self.job.manifest, self.job.parent_signals, component, f"{interface}.{NETWORKS}"
+        )
+        for networks in parent_signals.values():
+            machines.extend(self._addresses_from(networks, interface, len(machines)))
         return machines
 
     def _own_of(self, peer: Peer) -> list[Machine]:
@@ -192,14 +194,14 @@ class ComponentMachines:
             for machine in self.job.state.component(path).machines
         ]
 
-    def _told_by(self, peer: Peer, role: str, place: int) -> list[Machine]:
+    def _addresses_from_peer(self, peer: Peer, role: str, place: int) -> list[Machine]:
         """Return the machine of another instance, of which its signal `networks` tells."""
         if NETWORKS not in peer.pins:
             return []
         _, networks = self.job.state.signal(peer.pins[NETWORKS])
-        return self._told(networks, role, place)
+        return self._addresses_from(networks, role, place)
 
-    def _told(self, networks: Any, role: str, place: int) -> list[Machine]:
+    def _addresses_from(self, networks: Any, role: str, place: int) -> list[Machine]:
         public, private = _address(networks, _PUBLIC), _address(networks, _PRIVATE)
         if not (public or private):
             return []
@@ -220,7 +222,9 @@ def networks(machine: Machine) -> dict[str, dict[str, str]]:
     return {_PUBLIC: {_IP: machine.host}, _PRIVATE: {_IP: machine.inner_host}}
 
 
-async def release(job: JobRun, on_errand: Errand, machines: Iterable[Machine]) -> tuple[list[Machine], list[str]]:
+async def release(
+    job: JobRun, on_context: ProviderContext, machines: Iterable[Machine]
+) -> tuple[list[Machine], list[str]]:
     """Release machines and return those that are gone, and a sentence for each that is not.
 
     An adopted machine was there before and stays; it is only let go.
@@ -233,9 +237,9 @@ async def release(job: JobRun, on_errand: Errand, machines: Iterable[Machine]) -
             return None
         try:
             async with turn:
-                await _maker(job, machine).release(on_errand, machine)
+                await _maker(job, machine).release(on_context, machine)
         except Exception as error:  # noqa: BLE001 - a provider is foreign code; the other machines must go all the same
-            return f"The machine {machine.host} ({machine.id}, role {machine.role!r}) is left: {_told(error)}"
+            return f"The machine {machine.host} ({machine.id}, role {machine.role!r}) is left: {_describe(error)}"
         return None
 
     outcomes = await asyncio.gather(*(let_go(machine) for machine in machines))
@@ -245,12 +249,12 @@ async def release(job: JobRun, on_errand: Errand, machines: Iterable[Machine]) -
 
 async def release_component(job: JobRun, path: str) -> list[str]:
     """Release all machines of a component that is taken down, and return a sentence for each that is left."""
-    gone, left = await release(job, _errand_of_end(job, path), job.state.component(path).machines)
-    job.state.leave(path, gone)
+    gone, left = await release(job, _teardown_context(job, path), job.state.component(path).machines)
+    job.state.remove_machines(path, gone)
     return left
 
 
-async def release_everything(job: JobRun) -> list[str]:
+async def release_all(job: JobRun) -> list[str]:
     """Release all machines of an instance that ends, those too that no record tells of; bounded in time.
 
     Returns a sentence for each that is left.
@@ -262,24 +266,24 @@ async def release_everything(job: JobRun) -> list[str]:
                 for path in dict.fromkeys(path for path, _ in job.state.machines())
                 for failure in await release_component(job, path)
             ]
-            return failures + await _release_strays(job)
+            return failures + await _release_orphans(job)
     except TimeoutError:
         left = ", ".join(f"{machine.host} ({machine.id})" for _, machine in job.state.machines()) or "unknown"
         return [f"Machines could not be released within {limits.RELEASE_S:g} s; left are: {left}."]
 
 
-async def _release_strays(job: JobRun) -> list[str]:
+async def _release_orphans(job: JobRun) -> list[str]:
     """Release what was made and never recorded: its step was interrupted and did not come to its end again."""
     try:
         provider = provider_of(job)
         if provider is None:
             return []
-        on_errand = _errand_of_end(job, "")
+        on_errand = _teardown_context(job, "")
         known = {machine.id for _, machine in job.state.machines()}
-        strays = [machine for machine in await provider.strays(on_errand) if machine.id not in known]
+        strays = [machine for machine in await provider.orphans(on_errand) if machine.id not in known]
         return (await release(job, on_errand, strays))[1]
     except Exception as error:  # noqa: BLE001 - a provider is foreign code; the instance's end goes on
-        return [f"Machines without a record could not be looked for: {_told(error)}"]
+        return [f"Machines without a record could not be looked for: {_describe(error)}"]
 
 
 async def stop_commands(job: JobRun) -> None:
@@ -288,16 +292,16 @@ async def stop_commands(job: JobRun) -> None:
         return
     turn = asyncio.Semaphore(limits.RELEASES_AT_ONCE)
 
-    async def stop(machine: Machine, on_errand: Errand) -> None:
+    async def stop(machine: Machine, on_errand: ProviderContext) -> None:
         try:
             async with turn:
                 await _maker(job, machine).stop(on_errand, machine)
         except Exception as error:  # noqa: BLE001 - a provider is foreign code; the job's end goes on
-            on_errand.log("warning", _told(error))
+            on_errand.log("warning", _describe(error))
 
-    found: dict[str, tuple[Machine, Errand]] = {}
+    found: dict[str, tuple[Machine, ProviderContext]] = {}
     for path in job.manifest.order:
-        on_errand = _errand_of_end(job, path)
+        on_errand = _teardown_context(job, path)
         provider = provider_of(job)
         if provider is None:
             return
@@ -319,19 +323,19 @@ def _is_executing(job: JobRun, path: str) -> bool:
     return record is not None and record.status is StepStatus.EXECUTING
 
 
-def _errand_of_end(job: JobRun, component: str) -> Errand:
+def _teardown_context(job: JobRun, component: str) -> ProviderContext:
     path = workflow_path(component, _RELEASE)
-    return errand(job, component, _RELEASE, path, lambda level, text: job.journal.log(None, level, text))
+    return provider_context(job, component, _RELEASE, path, lambda level, text: job.journal.log(None, level, text))
 
 
 def _maker(job: JobRun, machine: Machine) -> MachineProvider:
     try:
-        return job.surroundings.machines.named(machine.provider)
+        return job.deps.machines.named(machine.provider)
     except UnknownProvider as error:
         raise ActionFailed(str(error), retryable=False) from None
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error) if isinstance(error, ActionFailed) else f"{type(error).__name__}: {error}"
 
 

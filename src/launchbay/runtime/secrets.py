@@ -14,7 +14,7 @@ import msgspec
 
 from launchbay.auth.secret_key import TextSeal
 from launchbay.model import redaction
-from launchbay.model.redaction import SHORTEST_CHARS, Disguises, Masking, Stream
+from launchbay.model.redaction import SHORTEST_CHARS, RedactionStream, Redactor, SecretEncodings
 
 
 class Secrets:
@@ -23,58 +23,58 @@ class Secrets:
     Without a seal, as where nothing is stored, documents stay as they are.
     """
 
-    def __init__(self, seal: TextSeal | None = None, given: Callable[[], Masking] = Masking) -> None:
+    def __init__(self, seal: TextSeal | None = None, given: Callable[[], Redactor] = Redactor) -> None:
         self._seal = seal
         self._given = given
-        self._learned = Disguises()
+        self._registered = SecretEncodings()
         self._tokens: dict[str, str] = {}
 
-    def learn(self, value: Any) -> None:
+    def register_secret(self, value: Any) -> None:
         """Keep secret from now on every text in a JSON value, and every number that is long enough."""
         for text in _texts(value):
-            self._learned.add(text)
-            self._masking.learn(text)
+            self._registered.add(text)
+            self._redactor.register_secret(text)
 
-    def covered(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return a text without secrets."""
-        return self._masking.text(text)
+        return self._redactor.text(text)
 
-    def stream(self) -> Stream:
+    def stream(self) -> RedactionStream:
         """Return what covers secrets in a text that comes in chunks."""
-        return self._masking.stream()
+        return self._redactor.stream()
 
     def sealed(self, value: Any) -> Any:
         """Return a JSON value in the form that may be stored: with tokens in place of what was learned."""
-        if self._seal is None or not self._learned:
+        if self._seal is None or not self._registered:
             return value
-        return redaction.each_text(value, self._sealed_text, self._sealed_number)
+        return redaction.map_strings(value, self._sealed_text, self._sealed_number)
 
     def opened(self, value: Any) -> Any:
         """Return a stored JSON value as it was, and learn what it held."""
-        return value if self._seal is None else redaction.each_text(value, self._opened_text)
+        return value if self._seal is None else redaction.map_strings(value, self._opened_text)
 
     def sealed_json(self, text: str) -> str:
         """Do the same as `sealed` with a JSON text."""
-        if self._seal is None or not self._learned:
+        if self._seal is None or not self._registered:
             return text
         return msgspec.json.encode(self.sealed(msgspec.json.decode(text))).decode()
 
     def opened_json(self, text: str) -> str:
         """Do the same as `opened` with a JSON text."""
-        if redaction.MARK not in text:
+        if redaction.TOKEN_PREFIX not in text:
             return text
         return msgspec.json.encode(self.opened(msgspec.json.decode(text))).decode()
 
     @cached_property
-    def _masking(self) -> Masking:
+    def _redactor(self) -> Redactor:
         return self._given()  # late: most jobs say nothing that could hold a secret
 
     def _sealed_text(self, text: str) -> str:
-        return self._learned.replaced(text, lambda secret: self._token(redaction.TEXT, secret))
+        return self._registered.replace(text, lambda secret: self._token(redaction.TEXT, secret))
 
     def _sealed_number(self, number: Any) -> Any:
         text = str(number)
-        is_secret = self._learned.spans(text) == [(0, len(text))]
+        is_secret = self._registered.spans(text) == [(0, len(text))]
         return self._token(redaction.NUMBER, text) if is_secret else number
 
     def _token(self, kind: str, text: str) -> str:
@@ -88,7 +88,7 @@ class Secrets:
         if redaction.is_token(text):
             kind, opened = self._open(text)
             return msgspec.json.decode(opened) if kind == redaction.NUMBER else opened
-        return redaction.replaced(text, lambda token: self._open(token)[1])
+        return redaction.replace_tokens(text, lambda token: self._open(token)[1])
 
     def _open(self, token: str) -> tuple[str, str]:
         assert self._seal is not None
@@ -96,7 +96,7 @@ class Secrets:
         if opened is None:
             return redaction.TEXT, token
         kind, secret = opened
-        self.learn(secret)
+        self.register_secret(secret)
         self._tokens[kind + secret] = token
         return kind, secret
 

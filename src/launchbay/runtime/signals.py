@@ -13,10 +13,10 @@ from launchbay.model.values import CoercionError, coerce
 from launchbay.runtime.contract import JobRun, LinkedInstance
 from launchbay.runtime.state import InstanceState
 
-Tell = Callable[[str], None]
+OnWarning = Callable[[str], None]
 
 
-def as_declared(declared: Type | None, value: Any, tell: Tell | None = None) -> Any:
+def coerce_or_warn(declared: Type | None, value: Any, on_warning: OnWarning | None = None) -> Any:
     """Return the value as the declared type; nothing stays nothing, and what does not fit stays as it is, and is told.
 
     Two ends of different types are warned of and never refused, so a value is not refused here either.
@@ -26,30 +26,30 @@ def as_declared(declared: Type | None, value: Any, tell: Tell | None = None) -> 
     try:
         return coerce(declared, value)
     except CoercionError as error:
-        if tell is not None:
-            tell(str(error))
+        if on_warning is not None:
+            on_warning(str(error))
         return value
 
 
-def all_as_declared(
-    declared: Mapping[str, Type | None], values: Mapping[str, Any], tell: Tell | None = None
+def coerce_all(
+    declared: Mapping[str, Type | None], values: Mapping[str, Any], on_warning: OnWarning | None = None
 ) -> dict[str, Any]:
     """Return values by name as the types that are declared for them by name."""
 
-    def of(name: str) -> Tell | None:
-        return None if tell is None else lambda problem: tell(f"{name!r}: {problem}")
+    def of(name: str) -> OnWarning | None:
+        return None if on_warning is None else lambda problem: on_warning(f"{name!r}: {problem}")
 
-    return {name: as_declared(declared.get(name), value, of(name)) for name, value in values.items()}
+    return {name: coerce_or_warn(declared.get(name), value, of(name)) for name, value in values.items()}
 
 
-async def look_at_linked(job: JobRun) -> None:
+async def refresh_linked_signals(job: JobRun) -> None:
     """Take over what linked instances publish now: a change inside of them is seen at once (language §8)."""
     for component, link in linked_components(job.manifest, job.links):
         path = component.path
         if not link.is_instance or not job.state.is_launched(path):
             continue
         try:
-            linked = await job.others.look(link)
+            linked = await job.linked_instances.get(link)
         except WorkflowFailed as gone:
             job.journal.log(None, "warning", f"Component {path!r}: {gone} It keeps the signals that it has.")
         else:
@@ -82,10 +82,12 @@ def linked_signals(component: Component, link: Link, return_values: Mapping[str,
     for key, pin in component.pins.items():
         name = link.key(key)
         if pin.type.kind is PinKind.PUBLISH_SIGNAL and name is not None and name in values:
-            yield pin, as_declared(pin.type.value_type, values[name])
+            yield pin, coerce_or_warn(pin.type.value_type, values[name])
 
 
-Fed = Mapping[str, Mapping[str, Any]]  # what a parent gives to the application's needs: `interface.pin` → peer → value
+ParentSignals = Mapping[
+    str, Mapping[str, Any]
+]  # what a parent gives to the application's needs: `interface.pin` → peer → value
 
 
 def named_peers(component: Component, interface: str) -> Iterator[tuple[str, Peer]]:
@@ -99,7 +101,7 @@ def named_peers(component: Component, interface: str) -> Iterator[tuple[str, Pee
 
 
 def consumed(
-    manifest: CompiledManifest, state: InstanceState, fed: Fed, component: Component, key: str
+    manifest: CompiledManifest, state: InstanceState, parent_signals: ParentSignals, component: Component, key: str
 ) -> dict[str, Any]:
     """Return the values that a consumed signal `interface.pin` has now, by peer. Peers without a value are left out."""
     interface, _, pin = key.partition(".")
@@ -109,24 +111,28 @@ def consumed(
             has_value, value = state.signal(peer.pins[pin])
             if has_value:
                 values[name] = value
-    values.update(fed_values(manifest, fed, component, key))
+    values.update(parent_signal_values(manifest, parent_signals, component, key))
     return values
 
 
-def fed_values(manifest: CompiledManifest, fed: Fed, component: Component, key: str) -> Mapping[str, Any]:
+def parent_signal_values(
+    manifest: CompiledManifest, parent_signals: ParentSignals, component: Component, key: str
+) -> Mapping[str, Any]:
     """Return what the parent instance gives to a consumed signal, by peer."""
     values: dict[str, Any] = {}
-    if fed:
+    if parent_signals:
         for need in manifest.needs.values():
             if any(target.component == component.path and target.pin == key for target in need.targets):
-                values.update(fed.get(need.key, {}))
+                values.update(parent_signals.get(need.key, {}))
     return values
 
 
-def feed_for(manifest: CompiledManifest, state: InstanceState, fed: Fed, component: Component) -> dict[str, Any]:
+def submodule_signals(
+    manifest: CompiledManifest, state: InstanceState, parent_signals: ParentSignals, component: Component
+) -> dict[str, Any]:
     """Return what a submodule gets now, `interface.pin` → peer → value; empty when it needs nothing."""
     return {
-        key: consumed(manifest, state, fed, component, key)
+        key: consumed(manifest, state, parent_signals, component, key)
         for key, pin in component.pins.items()
         if pin.type.kind is PinKind.CONSUME_SIGNAL
     }
@@ -161,14 +167,22 @@ def signal_triggers(component: Component) -> dict[str, str]:
     }
 
 
-def see(manifest: CompiledManifest, state: InstanceState, fed: Fed, component: Component, pins: Iterable[str]) -> None:
+def mark_seen(
+    manifest: CompiledManifest,
+    state: InstanceState,
+    parent_signals: ParentSignals,
+    component: Component,
+    pins: Iterable[str],
+) -> None:
     """Note that a workflow looks at these signals as they are now."""
     seen = state.component(component.path).seen
     for key in pins:
-        seen[key] = consumed(manifest, state, fed, component, key)
+        seen[key] = consumed(manifest, state, parent_signals, component, key)
 
 
-def due_triggers(manifest: CompiledManifest, state: InstanceState, fed: Fed) -> list[tuple[str, str]]:
+def due_triggers(
+    manifest: CompiledManifest, state: InstanceState, parent_signals: ParentSignals
+) -> list[tuple[str, str]]:
     """Return (component, workflow) for each workflow whose signals have changed since it saw them, once each."""
     due: dict[tuple[str, str], None] = {}
     for path in manifest.order:
@@ -177,7 +191,7 @@ def due_triggers(manifest: CompiledManifest, state: InstanceState, fed: Fed) -> 
             continue
         seen = state.component(path).seen
         for key, workflow in signal_triggers(component).items():
-            if consumed(manifest, state, fed, component, key) != seen.get(key, {}):
+            if consumed(manifest, state, parent_signals, component, key) != seen.get(key, {}):
                 due[path, workflow] = None
     return list(due)
 
@@ -188,10 +202,10 @@ class ConsumedSignals:
     `marks` are the signals whose triggers count as served by this look (`runtime/signals.py`).
     """
 
-    def __init__(self, job: JobRun, component: Component, marks: tuple[str, ...] = ()) -> None:
+    def __init__(self, job: JobRun, component: Component, trigger_pins: tuple[str, ...] = ()) -> None:
         self._job = job
         self._first = component
-        self._marks = marks
+        self._trigger_pins = trigger_pins
         self._consumed: dict[str, list[str]] = {}
         for pin in component.pins.values():
             if pin.type.kind is PinKind.CONSUME_SIGNAL:
@@ -206,8 +220,10 @@ class ConsumedSignals:
     def refresh(self) -> None:
         """Take the signals as they are now."""
         self._seen = {interface: self._read(interface, pins) for interface, pins in self._consumed.items()}
-        if self._marks:
-            see(self._job.manifest, self._job.state, self._job.fed, self._component, self._marks)
+        if self._trigger_pins:
+            mark_seen(
+                self._job.manifest, self._job.state, self._job.parent_signals, self._component, self._trigger_pins
+            )
 
     def single(self) -> Mapping[str, Mapping[str, Any]]:
         """Return `result[interface][signal]`, each from the first peer that has it."""
@@ -235,9 +251,9 @@ class ConsumedSignals:
         """Return how many peers the interface has."""
         return len(self._targets(interface)) + self._fed(interface)
 
-    def peers_to_come(self, interface: str) -> int:
+    def peers_still_expected(self, interface: str) -> int:
         """Return how many peers have values now or can still get them: their components are not given up."""
-        given_up = self._job.state.is_given_up
+        given_up = self._job.state.is_abandoned
         to_come = sum(
             1
             for targets in self._targets(interface)
@@ -254,7 +270,7 @@ class ConsumedSignals:
         job = self._job
         for pin in pins:
             key = f"{interface}.{pin}"
-            for peer, value in consumed(job.manifest, job.state, job.fed, self._component, key).items():
+            for peer, value in consumed(job.manifest, job.state, job.parent_signals, self._component, key).items():
                 peers.setdefault(peer, {})[pin] = value
         return peers
 
@@ -262,7 +278,7 @@ class ConsumedSignals:
         """Return how many peers in the parent instance give values for every signal of the interface."""
         job = self._job
         given = [
-            set(fed_values(job.manifest, job.fed, self._component, f"{interface}.{pin}"))
+            set(parent_signal_values(job.manifest, job.parent_signals, self._component, f"{interface}.{pin}"))
             for pin in self._consumed.get(interface, [])
         ]
         return len(set.intersection(*given)) if given else 0

@@ -26,120 +26,122 @@ class Slot:
 
     def __init__(
         self,
-        on_lent: Callable[[], None] = _nothing,
-        on_taken_back: Callable[[], None] = _nothing,
-        on_left: Callable[[], object] = _nothing,
+        on_released: Callable[[], None] = _nothing,
+        on_reacquired: Callable[[], None] = _nothing,
+        on_evicted: Callable[[], object] = _nothing,
     ) -> None:
-        self._on_lent = on_lent
-        self._on_taken_back = on_taken_back
-        self._on_left = on_left
-        self._lent = 0
-        self._resting = 0
-        self._effects = 0
-        self._leaving = False
-        self._has_left = False
+        self._on_released = on_released
+        self._on_reacquired = on_reacquired
+        self._on_evicted = on_evicted
+        self._released_count = 0
+        self._interruptible_count = 0
+        self._uninterruptible_count = 0
+        self._is_draining = False
+        self._is_evicted = False
 
     @contextmanager
-    def lent(self) -> Iterator[None]:
+    def released(self) -> Iterator[None]:
         """Give the place back for the time of the block, which only waits."""
-        self._lent += 1
-        if self._lent == 1:
-            self._on_lent()
+        self._released_count += 1
+        if self._released_count == 1:
+            self._on_released()
         try:
-            with self.resting():
+            with self.interruptible():
                 yield
         finally:
-            self._lent -= 1
-            if self._lent == 0:
-                self._on_taken_back()
+            self._released_count -= 1
+            if self._released_count == 0:
+                self._on_reacquired()
 
     @contextmanager
-    def resting(self) -> Iterator[None]:
+    def interruptible(self) -> Iterator[None]:
         """Say that what is done in the block can be broken off at any time and done again."""
-        pauses_effect = _in_effect.get()
-        self._resting += 1
-        self._effects -= pauses_effect
-        self._leave_if_possible()
+        pauses_effect = _is_uninterruptible.get()
+        self._interruptible_count += 1
+        self._uninterruptible_count -= pauses_effect
+        self._evict_if_possible()
         try:
             yield
         finally:
-            self._resting -= 1
-            self._effects += pauses_effect
+            self._interruptible_count -= 1
+            self._uninterruptible_count += pauses_effect
 
-    async def begin_effect(self) -> None:
+    async def enter_uninterruptible(self) -> None:
         """Count an effect; while the worker stops, wait for the end of the job in this worker instead."""
-        if self._leaving:
-            with self.resting():
+        if self._is_draining:
+            with self.interruptible():
                 await asyncio.Event().wait()
-        self._effects += 1
+        self._uninterruptible_count += 1
 
-    def end_effect(self) -> None:
+    def exit_uninterruptible(self) -> None:
         """Count its end."""
-        self._effects -= 1
-        self._leave_if_possible()
+        self._uninterruptible_count -= 1
+        self._evict_if_possible()
 
-    def leave(self) -> None:
+    def drain(self) -> None:
         """Let the job begin nothing more here, and go as soon as nothing is cut in two by that."""
-        self._leaving = True
-        self._leave_if_possible()
+        self._is_draining = True
+        self._evict_if_possible()
 
-    def abandon(self) -> None:
+    def evict(self) -> None:
         """Let the job go now, whatever it does."""
-        if not self._has_left:
-            self._has_left = True
-            self._on_left()
+        if not self._is_evicted:
+            self._is_evicted = True
+            self._on_evicted()
 
-    def _leave_if_possible(self) -> None:
-        if self._leaving and self._resting and not self._effects:
-            self.abandon()
+    def _evict_if_possible(self) -> None:
+        if self._is_draining and self._interruptible_count and not self._uninterruptible_count:
+            self.evict()
 
 
 current_slot: ContextVar[Slot | None] = ContextVar("the running job's slot", default=None)
-_in_effect: ContextVar[bool] = ContextVar("whether an effect of the running job is under way here", default=False)
+_is_uninterruptible: ContextVar[bool] = ContextVar(
+    "whether an effect of the running job is under way here", default=False
+)
 
 
 @contextmanager
-def lent_slot() -> Iterator[None]:
+def slot_released() -> Iterator[None]:
     """Give the running job's place back for the time of the block; without a worker there is none to give."""
     slot = current_slot.get()
     if slot is None:
         yield
         return
-    with slot.lent():
+    with slot.released():
         yield
 
 
 @contextmanager
-def resting() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Say that the block only waits, too shortly to lend the place for it."""
     slot = current_slot.get()
     if slot is None:
         yield
         return
-    with slot.resting():
+    with slot.interruptible():
         yield
 
 
-async def rest(seconds: float) -> None:
+async def interruptible_sleep(seconds: float) -> None:
     """Let time pass; meanwhile the job may leave its worker."""
-    with resting():
+    with interruptible():
         await asyncio.sleep(seconds)
 
 
 @asynccontextmanager
-async def effect() -> AsyncIterator[None]:
+async def uninterruptible() -> AsyncIterator[None]:
     """Enclose what shall not be cut in two when the worker stops: a step's attempt with its record.
 
     One inside of another is a part of it. Does not return, until it is cancelled, in a worker that stops.
     """
     slot = current_slot.get()
-    if slot is None or _in_effect.get():
+    if slot is None or _is_uninterruptible.get():
         yield
         return
-    await slot.begin_effect()
-    within = _in_effect.set(True)
+    await slot.enter_uninterruptible()
+    within = _is_uninterruptible.set(True)
     try:
         yield
     finally:
-        _in_effect.reset(within)
-        slot.end_effect()
+        _is_uninterruptible.reset(within)
+        slot.exit_uninterruptible()

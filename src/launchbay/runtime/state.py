@@ -23,8 +23,8 @@ from launchbay.manifest.scaling import (
     member_number,
     scalers,
 )
-from launchbay.model.instance import Scale, settled
-from launchbay.model.machine import Machine, joined, without
+from launchbay.model.instance import Scale, effective_scale
+from launchbay.model.machine import Machine, exclude_machines, merge_machines
 
 # Raised when an older program would lose something by reading the state and writing it again: a new field does that.
 STATE_VERSION = 1
@@ -53,8 +53,8 @@ class InstanceState:
         self._components = components
         self._launched_before = frozenset(path for path, state in components.items() if state.launched)
         self._changed = asyncio.Event()
-        self._news: set[str] = set()
-        self._given_up: set[str] = set()
+        self._changed_components: set[str] = set()
+        self._abandoned: set[str] = set()
         self._awaited: Counter[tuple[str, str]] = Counter()
         self._retired: set[str] = set()
         self._machine_number = max((each.number for _, each in self.machines()), default=0)
@@ -120,7 +120,7 @@ class InstanceState:
         """Keep values that a workflow returned; later workflows of the component see them as variables."""
         self.component(path).variables.update(values)
 
-    def unhide(self, path: str, pins: Iterable[str]) -> None:
+    def drop_returned(self, path: str, pins: Iterable[str]) -> None:
         """Drop the values returned under the names of configuration pins `interface.pin` that have changed."""
         for pin in pins:
             self.component(path).variables.pop(pin.rpartition(".")[2], None)
@@ -157,30 +157,30 @@ class InstanceState:
         """Return all machines of the instance, each with the path of the component that it belongs to."""
         return [(path, machine) for path, state in self._components.items() for machine in state.machines]
 
-    def number_machines(self, count: int) -> list[int]:
+    def allocate_machine_numbers(self, count: int) -> list[int]:
         """Return numbers for so many new machines; none is given out twice."""
         first = self._machine_number + 1
         self._machine_number += count
         return list(range(first, first + count))
 
-    def join(self, path: str, machines: Iterable[Machine]) -> None:
+    def add_machines(self, path: str, machines: Iterable[Machine]) -> None:
         """Note that a component has these machines now."""
         state = self.component(path)
-        state.machines = joined(state.machines, machines)
+        state.machines = merge_machines(state.machines, machines)
         self._machine_number = max((self._machine_number, *(machine.number for machine in state.machines)))
 
-    def leave(self, path: str, machines: Iterable[Machine]) -> None:
+    def remove_machines(self, path: str, machines: Iterable[Machine]) -> None:
         """Note that machines of a component are gone."""
         state = self.component(path)
-        state.machines = without(state.machines, machines)
+        state.machines = exclude_machines(state.machines, machines)
 
-    def is_given_up(self, path: str) -> bool:
+    def is_abandoned(self, path: str) -> bool:
         """Tell whether the component will not be launched any more: its launch failed, or was not begun in time."""
-        return path in self._given_up
+        return path in self._abandoned
 
-    def give_up(self, paths: Iterable[str]) -> None:
+    def abandon(self, paths: Iterable[str]) -> None:
         """Note that these components will not be launched any more, and let those know that wait for one."""
-        self._given_up.update(paths)
+        self._abandoned.update(paths)
         self._announce()
 
     @contextmanager
@@ -205,13 +205,13 @@ class InstanceState:
         """Wait for the next change."""
         await self._changed.wait()
 
-    def take_news(self) -> set[str]:
+    def take_changed_components(self) -> set[str]:
         """Return the components that have published or been launched since this was last asked."""
-        news, self._news = self._news, set()
+        news, self._changed_components = self._changed_components, set()
         return news
 
     def _announce(self, *paths: str) -> None:
-        self._news.update(paths)
+        self._changed_components.update(paths)
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -230,7 +230,7 @@ class Graph:
         self._key: tuple[int, ...] = ()
         self._now = (manifest, configuration)
 
-    def settle(self, state: InstanceState) -> None:
+    def apply_quantity(self, state: InstanceState) -> None:
         """Bring the quantities of a state to the configuration, where it has another one than they came from.
 
         So a quantity that a command has set stays until another one is configured.
@@ -238,7 +238,7 @@ class Graph:
         for path in self._scalers:
             configured = configured_quantity(self._configuration.get(path, {}))
             component = state.component(path)
-            component.scale = settled(component.scale, configured)
+            component.scale = effective_scale(component.scale, configured)
 
     def manifest(self, state: InstanceState) -> CompiledManifest:
         """Return the graph with the members that there are to be."""
@@ -260,7 +260,7 @@ class Graph:
         return self._now
 
 
-def existing(manifest: CompiledManifest, state: InstanceState) -> Mapping[str, int]:
+def existing_quantities(manifest: CompiledManifest, state: InstanceState) -> Mapping[str, int]:
     """Return the quantities that take in every member with a state, whatever there is to be."""
     found: dict[str, int] = {}
     for scaler in scalers(manifest):

@@ -14,13 +14,13 @@ from launchbay.manifest.graph import Step
 from launchbay.model.job import StepStatus, attempt_path, step_path
 from launchbay.model.types import BOOL, INT
 from launchbay.model.values import CoercionError, coerce
-from launchbay.runtime.context import Caller, RunningStep, call_commands, call_workflow, split_command
+from launchbay.runtime.context import StepRun, WorkflowContext, call_commands, call_workflow, split_command
 from launchbay.runtime.contract import JobRun
-from launchbay.runtime.slot import effect
+from launchbay.runtime.slot import uninterruptible
 from launchbay.telemetry.tracing import Attributes, tracing
 
 
-def checked_outputs(outputs: object) -> dict[str, Any]:
+def validate_outputs(outputs: object) -> dict[str, Any]:
     """Return the outputs as they will be read back from the journal.
 
     The same form on the first run and after a crash keeps a rerun from deciding differently. Raises ActionFailed when
@@ -50,13 +50,13 @@ class StepFailed(Exception):
         self.ignored = ignored
 
 
-async def run_step(workflow: Caller, step: Step) -> Mapping[str, Any]:
+async def run_step(workflow: WorkflowContext, step: Step) -> Mapping[str, Any]:
     """Run a step with its retries and return its action's outputs. Raises StepFailed when its last attempt fails."""
     return await _Execution(workflow, step).run()
 
 
 class _Execution:
-    def __init__(self, workflow: Caller, step: Step) -> None:
+    def __init__(self, workflow: WorkflowContext, step: Step) -> None:
         self.workflow = workflow
         self.job = workflow.job
         self.step = step
@@ -64,11 +64,11 @@ class _Execution:
         self.action = self.job.action(step.action)
         self.has_effect = self.action is not None and not self.action.pure
         self.earlier = self.job.journal.find(self.path)
-        self.running = RunningStep(
+        self.step_run = StepRun(
             workflow,
             self.path,
             step.action,
-            self.job.surroundings.clock.now() if self.earlier is None else self.earlier.started_at,
+            self.job.deps.clock.now() if self.earlier is None else self.earlier.started_at,
         )
 
     async def run(self) -> Mapping[str, Any]:
@@ -82,20 +82,20 @@ class _Execution:
             retries = _retry_count(self._setting("retryCount", self.step.retry_count, policies))
             ignored = _ignore_fail(self._setting("ignoreFail", self.step.ignore_fail, policies))
             parameters = self._parameters(policies)
-            async with effect() if self.has_effect else nullcontext():
+            async with uninterruptible() if self.has_effect else nullcontext():
                 outputs = await self._attempts(parameters, retries)
         except (ActionFailed, ExpressionError, WorkflowFailed) as error:
             message = str(error) or f"The action {self.step.action!r} failed without a word."
-            if not self.workflow.is_over and (earlier is None or earlier.status is not StepStatus.FAILED):
+            if not self.workflow.is_replay and (earlier is None or earlier.status is not StepStatus.FAILED):
                 self.job.journal.log(self.path, "error", message)
-                self.job.journal.fail(self.path, self.step.name, message, self.running.attempt)
+                self.job.journal.fail(self.path, self.step.name, message, self.step_run.attempt)
             raise StepFailed(message, ignored=ignored) from error
         return outputs
 
     def _recalled(self, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Take a recorded success as it was, with what it means for the instance's machines."""
         try:
-            self.running.settle(self.action, outputs)
+            self.step_run.apply_outputs(self.action, outputs)
         except ActionFailed as error:
             raise StepFailed(str(error), ignored=False) from error
         return dict(outputs)
@@ -121,20 +121,20 @@ class _Execution:
     async def _attempts(self, parameters: dict[str, Any], retries: int) -> Mapping[str, Any]:
         earlier = self.earlier
         if earlier is not None and earlier.status is StepStatus.FAILED:
-            await self._relive(parameters, earlier.attempt)
+            await self._replay_failed_attempts(parameters, earlier.attempt)
             raise ActionFailed(earlier.error or "The step failed.", retryable=False)
         # A step that a crash interrupted repeats its attempt: the crash is no failure of the step.
         attempt = 1 if earlier is None else earlier.attempt
-        await self._relive(parameters, attempt - 1)
+        await self._replay_failed_attempts(parameters, attempt - 1)
         while True:
-            self.running.attempt = attempt
+            self.step_run.attempt = attempt
             await self._begin(attempt)
             try:
                 with bound_contextvars(step=self.path), self._span(attempt):
-                    outputs = await self._perform(self.workflow, self.running, parameters)
+                    outputs = await self._run_attempt(self.workflow, self.step_run, parameters)
             except (ActionFailed, WorkflowFailed) as error:
                 is_final = attempt > retries or (isinstance(error, ActionFailed) and not error.retryable)
-                if is_final or self.workflow.is_over:
+                if is_final or self.workflow.is_replay:
                     raise
                 await self._pause(attempt, retries, error)
                 attempt += 1
@@ -152,49 +152,51 @@ class _Execution:
         }
         return tracing.span(f"step {self.step.name}", about)
 
-    async def _relive(self, parameters: dict[str, Any], attempts: int) -> None:
+    async def _replay_failed_attempts(self, parameters: dict[str, Any], attempts: int) -> None:
         """Bring back what failed attempts did to the instance's state through the workflows that they called."""
         if self.has_effect:
             return
-        past = self.workflow.past()
+        past = self.workflow.replay()
         for attempt in range(1, attempts + 1):
-            running = RunningStep(past, self.path, self.step.action, self.running.started_at)
+            running = StepRun(past, self.path, self.step.action, self.step_run.started_at)
             running.attempt = attempt
             try:
-                await self._perform(past, running, parameters)
+                await self._run_attempt(past, running, parameters)
             except (ActionFailed, WorkflowFailed):
                 continue
 
     async def _begin(self, attempt: int) -> None:
-        if self.workflow.is_over:
+        if self.workflow.is_replay:
             if self.has_effect:
                 raise WorkflowFailed(f"step {self.step.name!r} was broken off.")
         elif self.has_effect or attempt > 1:
             # A call has no record of its success, but its attempts count: what an earlier one began is over.
-            await self.job.journal.start(self.path, self.step.name, attempt, self.running.started_at)
+            await self.job.journal.start(self.path, self.step.name, attempt, self.step_run.started_at)
         else:
             self.job.journal.note(self.path, self.step.name, StepStatus.EXECUTING)
 
     async def _pause(self, attempt: int, retries: int, error: Exception) -> None:
-        pause_s = self.job.surroundings.retry_pacing.pause_s(attempt)
+        pause_s = self.job.deps.retry_backoff.pause_s(attempt)
         text = f"Attempt {attempt} of {retries + 1} failed: {error} The next one follows in {pause_s:g} s."
         self.job.journal.log(self.path, "warning", text)
-        await self.running.sleep(pause_s)
+        await self.step_run.sleep(pause_s)
 
     def _succeed(self, outputs: Mapping[str, Any]) -> None:
-        if self.workflow.is_over:
+        if self.workflow.is_replay:
             return
         if self.has_effect:
-            self.running.settle(self.action, outputs)
+            self.step_run.apply_outputs(self.action, outputs)
             self.job.journal.succeed(self.path, outputs)
         else:
             self.job.journal.note(self.path, self.step.name, StepStatus.SUCCEEDED)
 
-    async def _perform(self, workflow: Caller, running: RunningStep, parameters: dict[str, Any]) -> Mapping[str, Any]:
+    async def _run_attempt(
+        self, workflow: WorkflowContext, running: StepRun, parameters: dict[str, Any]
+    ) -> Mapping[str, Any]:
         """Do what the step's `action` names: a built-in or third-party action, a workflow, or a peer's command."""
         name = self.step.action
         if self.action is not None:
-            return checked_outputs(await running.perform(self.action, parameters))
+            return validate_outputs(await running.run_action(self.action, parameters))
         component = workflow.component
         path = attempt_path(self.path, running.attempt)
         if name in component.workflows:
@@ -233,25 +235,25 @@ def _ignore_fail(value: Any) -> bool:
         raise ActionFailed(f"ignoreFail: {error}", retryable=False) from error
 
 
-async def recorded(
-    job: JobRun, path: str, name: str, work: Callable[[], Awaitable[Mapping[str, Any]]], *, is_over: bool = False
+async def run_recorded(
+    job: JobRun, path: str, name: str, work: Callable[[], Awaitable[Mapping[str, Any]]], *, is_replay: bool = False
 ) -> Mapping[str, Any]:
     """Do the work and return its outputs, or those that it had before a crash. `path` is its place in the job's plan.
 
     Work that a crash interrupted is done again. `is_over` only tells how it ended. Raises WorkflowFailed.
     """
-    journal, clock = job.journal, job.surroundings.clock
+    journal, clock = job.journal, job.deps.clock
     earlier = journal.find(path)
     if earlier is not None and earlier.status is StepStatus.SUCCEEDED and earlier.outputs is not None:
         return earlier.outputs
     if earlier is not None and earlier.status is StepStatus.FAILED:
         raise WorkflowFailed(earlier.error or f"{name} failed.")
-    if is_over:
+    if is_replay:
         raise WorkflowFailed(f"{name} was broken off.")
-    async with effect():
+    async with uninterruptible():
         await journal.start(path, name, 1, clock.now() if earlier is None else earlier.started_at)
         try:
-            outputs = checked_outputs(await work())
+            outputs = validate_outputs(await work())
         except (WorkflowFailed, Fenced):
             raise
         except Exception as error:

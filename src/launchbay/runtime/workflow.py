@@ -22,7 +22,7 @@ from launchbay.manifest.graph import Component, Pin, Step, Workflow
 from launchbay.model.job import StepStatus, step_path, workflow_path
 from launchbay.model.types import PinKind
 from launchbay.runtime.contract import JobRun
-from launchbay.runtime.signals import ConsumedSignals, as_declared, see, signal_triggers
+from launchbay.runtime.signals import ConsumedSignals, coerce_or_warn, mark_seen, signal_triggers
 from launchbay.runtime.state import WorkflowScope
 from launchbay.runtime.step import StepFailed, run_step
 
@@ -56,7 +56,7 @@ def rounds(steps: Iterable[Step]) -> dict[str, int]:
     return found
 
 
-async def end_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
+async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait for their end; their own errors come second to the one that ended the whole."""
     ending = set(tasks)
     for task in ending:
@@ -77,15 +77,15 @@ class WorkflowRun:
     workflow: Workflow
     path: str
     depth: int
-    is_over: bool = False
-    marks: tuple[str, ...] = ()  # the signals with triggers that this run serves
+    is_replay: bool = False
+    trigger_pins: tuple[str, ...] = ()  # the signals with triggers that this run serves
     scope: WorkflowScope = field(init=False)
     signals: ConsumedSignals = field(init=False)
 
     def __post_init__(self) -> None:
         """Take the signals as they are now: the workflow sees them so until it refreshes them."""
         self.scope = WorkflowScope(self.workflow, {}, {}, {})
-        self.signals = ConsumedSignals(self.job, self.component, self.marks)
+        self.signals = ConsumedSignals(self.job, self.component, self.trigger_pins)
         self.signals.refresh()
 
     async def run(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,12 +113,12 @@ class WorkflowRun:
 
     def nested(self, workflow: Workflow, path: str) -> "WorkflowRun":
         """Return a run of another workflow of the same component, called from this one."""
-        return WorkflowRun(self.job, self.component, workflow, path, self.depth + 1, self.is_over)
+        return WorkflowRun(self.job, self.component, workflow, path, self.depth + 1, self.is_replay)
 
-    def past(self) -> "WorkflowRun":
+    def replay(self) -> "WorkflowRun":
         """Return this run for the repetition of a step's attempt that is over."""
         run = copy.copy(self)
-        run.is_over = True
+        run.is_replay = True
         return run
 
     def _return_values(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class WorkflowRun:
                 returned[name], warnings = template.evaluate(self.scope.values)
             except ExpressionError as error:
                 raise WorkflowFailed(f"workflow {self.workflow.name!r}: return value {name!r}: {error}") from error
-            if not self.is_over:
+            if not self.is_replay:
                 for warning in warnings:
                     self.job.journal.log(self.path, "warning", f"Return value {name!r}: {warning}")
         return returned
@@ -137,11 +137,11 @@ class WorkflowRun:
         self.job.state.remember(self.component.path, returned)
         for pin in self.component.pins.values():
             if pin.type.kind is PinKind.PUBLISH_SIGNAL and pin.name in returned:
-                value = as_declared(pin.type.value_type, returned[pin.name], partial(self._keeps, pin))
+                value = coerce_or_warn(pin.type.value_type, returned[pin.name], partial(self._keeps, pin))
                 self.job.state.publish(self.component.path, pin.interface, pin.name, value)
 
     def _keeps(self, pin: Pin, problem: str) -> None:
-        if not self.is_over:
+        if not self.is_replay:
             text = f"The signal {pin.key} keeps a value of another type: {problem}"
             self.job.journal.log(self.path, "warning", text)
 
@@ -175,16 +175,16 @@ class _Steps:
                 for task in sorted(done, key=lambda task: self._place[self._running[task].name]):
                     self._finish(self._running.pop(task), task)
         finally:
-            await end_all(self._running)
+            await cancel_all(self._running)
         if self._waiting and not self._failures:
-            self._failures[next(iter(self._waiting))] = self._explain_standstill()
+            self._failures[next(iter(self._waiting))] = self._explain_deadlock()
         if self._failures:
             # In the order of the manifest, so that a repetition tells the same.
             sentences = [self._failures[name] for name in sorted(self._failures, key=self._place.__getitem__)]
             raise WorkflowFailed(f"workflow {self._run.workflow.name!r}: {' '.join(sentences)}")
 
     def _start_ready(self) -> None:
-        starts_new = not self._failures and not self._failed_before and not self._run.is_over
+        starts_new = not self._failures and not self._failed_before and not self._run.is_replay
         for step in ready_steps(self._waiting.values(), self._running.values()):
             if starts_new or step.name in self._begun_before:
                 del self._waiting[step.name]
@@ -223,9 +223,9 @@ class _Steps:
             self._rounds = rounds(self._steps)
         return self._rounds[step.name], self._place[step.name]
 
-    def _explain_standstill(self) -> str:
+    def _explain_deadlock(self) -> str:
         names = ", ".join(repr(name) for name in self._waiting)
-        if self._run.is_over:
+        if self._run.is_replay:
             return f"it was broken off before {names}."
         return (
             f"the steps {names} wait for each other's phases and can never start; break the circle of precedingPhases."
@@ -240,10 +240,10 @@ async def run_triggered(job: JobRun, component: Component, name: str) -> None:
     await _run_if_present(job, component, name, marks)
 
 
-async def _run_if_present(job: JobRun, component: Component, name: str, marks: tuple[str, ...] = ()) -> None:
+async def _run_if_present(job: JobRun, component: Component, name: str, trigger_pins: tuple[str, ...] = ()) -> None:
     workflow = component.workflows.get(name)
     if workflow is None:
-        see(job.manifest, job.state, job.fed, component, marks)
+        mark_seen(job.manifest, job.state, job.parent_signals, component, trigger_pins)
         return
     path = workflow_path(component.path, name)
-    await WorkflowRun(job, component, workflow, path, 0, marks=marks).run({})
+    await WorkflowRun(job, component, workflow, path, 0, trigger_pins=trigger_pins).run({})

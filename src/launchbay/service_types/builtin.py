@@ -15,7 +15,7 @@ from launchbay.service_types.contract import (
     CommandArgument,
     FieldMessages,
     ParameterScope,
-    Passive,
+    PassiveServiceType,
     ServiceCall,
     ServiceCommand,
     ServiceParameter,
@@ -32,7 +32,7 @@ _CREDENTIAL = "configuration.credential"
 _ENDPOINT = "configuration.endpoint-url"
 _REGIONS = "configuration.legacy-regions"
 _SECURITY_GROUP = "configuration.legacy-security-group"
-_REGION_LOOK = {"region": STRING, "works": BOOL, "problem": STRING}
+_REGION_SHAPE = {"region": STRING, "works": BOOL, "problem": STRING}
 _PROVIDER_NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")
 
 
@@ -66,7 +66,7 @@ class CloudAccount:
         "check": ServiceCommand(
             "cloud-account",
             "Signs in to every region of the account and creates nothing. Reports each region when it is checked.",
-            intermediate=_REGION_LOOK,
+            intermediate=_REGION_SHAPE,
             results={"works": BOOL, "regions": ListType(OBJECT)},
             changes=False,
         ),
@@ -202,7 +202,7 @@ async def _entry_problems(
     ids = sorted({text for entry in entries.items() for text in entry if is_id(text)})
     if not entries:
         return {}
-    known = await services.revisions_and_instances(connection, organization_id=organization_id, ids=ids)
+    known = await services.list_revisions_and_instances(connection, organization_id=organization_id, ids=ids)
     revisions = {row.id: row.application_id for row in known if row.is_revision}
     instances = {row.id: row.application_id for row in known if not row.is_revision}
     problems: dict[str, dict[str, str]] = {}
@@ -223,7 +223,7 @@ async def _entry_problems(
 _FOR_MANIFESTS = frozenset({"get-keypair", "get-public-key", "get-secret"})
 
 
-class SecureStore(Passive):
+class SecureStore(PassiveServiceType):
     """The store that every organization has; it takes no parameters. What it keeps is sealed in the database."""
 
     id = "builtin:cobalt_secure_store"
@@ -236,7 +236,7 @@ class SecureStore(Passive):
         return await (run_key_command if command in KEY_COMMANDS else run_secret_command)(command, call)
 
 
-class WorkflowService(Passive):
+class WorkflowService(PassiveServiceType):
     """Offers the interface `executor`, which the compiler knows as implicit in `workflow.Instance` and ignores."""
 
     id = "builtin:workflow_service"

@@ -177,7 +177,7 @@ def command_pins(commands: Mapping[str, ServiceCommand]) -> dict[str, dict[str, 
     return interfaces
 
 
-class Passive:
+class PassiveServiceType:
     """What types without commands, or without rules beyond their types, share."""
 
     commands: Mapping[str, ServiceCommand] = {}
@@ -193,7 +193,7 @@ class Passive:
         raise AssertionError(f"the type declares no command {command!r}")
 
 
-MASK = "********"  # stands for every secret value that is shown, and means "as it is" when it comes back
+REDACTED = "********"  # stands for every secret value that is shown, and means "as it is" when it comes back
 _NAMES_SHOWN = 30
 
 
@@ -223,7 +223,7 @@ async def changed_parameters(
         if parameter is None:
             known = ", ".join(list(kind.parameters)[:_NAMES_SHOWN]) or "none"
             problems[name[:100]] = [f"There is no such parameter. This type of service has: {known}."]
-        elif parameter.secret and value == MASK:
+        elif parameter.secret and value == REDACTED:
             if name not in old.secret:
                 problems[name] = ["This is what is shown in place of a secret; give the secret itself."]
         elif value is None:
@@ -245,7 +245,7 @@ async def changed_parameters(
     )
 
 
-def checked_arguments(command: ServiceCommand, given: Mapping[str, Any]) -> dict[str, Any]:
+def validate_arguments(command: ServiceCommand, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a command's arguments as their types; null counts as left out. Raises FieldErrors, by argument."""
     problems: dict[str, list[str]] = {}
     values: dict[str, Any] = {}

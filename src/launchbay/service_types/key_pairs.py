@@ -20,7 +20,7 @@ from launchbay.ids import new_id
 from launchbay.limits import PRIVATE_KEY_BYTES
 from launchbay.model.types import BOOL, INT, OBJECT, STRING, ListType
 from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand
-from launchbay.service_types.secrets import KEY_PAIR, ServiceSeal, checked_entry_name, found_entry, has_room
+from launchbay.service_types.secrets import KEY_PAIR, ServiceSeal, check_room, get_entry, validate_entry_name
 from launchbay.store import services as store
 from launchbay.store.database import Database
 from launchbay.store.services import OfferedEntry
@@ -29,8 +29,8 @@ POLICY = "machines.keyPair"
 _SHOWN = 10
 
 
-class OnBehalf(Protocol):
-    """For which environment a key is wanted; an errand of `launchbay.machines` is one."""
+class KeyRequester(Protocol):
+    """For which environment a key is wanted; a context of `launchbay.machines` is one."""
 
     @property
     def organization_id(self) -> str:
@@ -48,7 +48,7 @@ class OnBehalf(Protocol):
         ...
 
     @property
-    def learn(self) -> Callable[[Any], None]:
+    def register_secret(self) -> Callable[[Any], None]:
         """What is told of a secret that was opened, so that nothing shows it."""
         ...
 
@@ -63,24 +63,24 @@ class KeyPairs:
         self._database = database
         self._secret_key = secret_key
 
-    async def private_key(self, errand: OnBehalf, name: str) -> str:
+    async def private_key(self, context: KeyRequester, name: str) -> str:
         """Return a private key in OpenSSH's format. Raises ActionFailed when there is not exactly one that is meant."""
-        entry = await self._found(errand, name)
+        entry = await self._found(context, name)
         key = ServiceSeal(self._secret_key, entry.service_id).open(entry.sealed, entry.id).decode()
-        errand.learn(key)
+        context.register_secret(key)
         return key
 
-    async def public_key(self, errand: OnBehalf, name: str) -> str:
+    async def public_key(self, context: KeyRequester, name: str) -> str:
         """Return the public key of that pair as a line of authorized_keys. Raises ActionFailed."""
-        return (await self._found(errand, name)).public_key or ""
+        return (await self._found(context, name)).public_key or ""
 
-    async def _found(self, errand: OnBehalf, name: str) -> OfferedEntry:
-        wanted = name or str(errand.policies.get(POLICY, ""))
+    async def _found(self, context: KeyRequester, name: str) -> OfferedEntry:
+        wanted = name or str(context.policies.get(POLICY, ""))
         async with self._database.connection() as connection:
-            found = await store.in_environment(
+            found = await store.list_entries_in_environment(
                 connection,
-                organization_id=errand.organization_id,
-                environment_id=errand.environment_id,
+                organization_id=context.organization_id,
+                environment_id=context.environment_id,
                 kind=KEY_PAIR,
                 name=wanted or None,
             )
@@ -92,11 +92,11 @@ class KeyPairs:
                 retryable=False,
             )
         if len(found) > 1:
-            _only_if_it_is_clear(found, wanted)
+            _single_match(found, wanted)
         return found[0]
 
 
-def _only_if_it_is_clear(found: Sequence[OfferedEntry], wanted: str) -> None:
+def _single_match(found: Sequence[OfferedEntry], wanted: str) -> None:
     """Raise ActionFailed when several key pairs may be meant. One whose name fits goes before one whose id does."""
     if not wanted:
         names = ", ".join(dict.fromkeys(entry.name for entry in found[:_SHOWN]))
@@ -118,13 +118,13 @@ ED25519 = "ed25519"
 RSA = "rsa"
 ECDSA = "ecdsa"  # is read, not made
 RSA_BITS_DEFAULT = 3072
-RSA_BITS_LEAST = 2048
-RSA_BITS_MOST = 4096
+RSA_BITS_MIN = 2048
+RSA_BITS_MAX = 4096
 _EXPONENT = 65537
 _PrivateKey = Ed25519PrivateKey | RSAPrivateKey | EllipticCurvePrivateKey
 
 
-class BadKey(ValueError):
+class InvalidKey(ValueError):
     """A text is no private key that can be used, or a key of this kind cannot be made; the text says why."""
 
 
@@ -141,13 +141,13 @@ def generate(algorithm: str, bits: int | None, comment: str) -> KeyPair:
     """Return a new key pair. Takes seconds for long RSA keys. Raises BadKey for kinds that are not made."""
     if algorithm == ED25519:
         if bits is not None:
-            raise BadKey("An ed25519 key has always 256 bits; leave `bits` out.")
+            raise InvalidKey("An ed25519 key has always 256 bits; leave `bits` out.")
         return _pair(Ed25519PrivateKey.generate(), comment)
     if algorithm != RSA:
-        raise BadKey(f"Keys of the algorithm {algorithm[:40]!r} are not made; choose {ED25519} or {RSA}.")
+        raise InvalidKey(f"Keys of the algorithm {algorithm[:40]!r} are not made; choose {ED25519} or {RSA}.")
     size = RSA_BITS_DEFAULT if bits is None else bits
-    if not RSA_BITS_LEAST <= size <= RSA_BITS_MOST or size % 8:
-        raise BadKey(f"An RSA key has {RSA_BITS_LEAST} to {RSA_BITS_MOST} bits, a multiple of 8.")
+    if not RSA_BITS_MIN <= size <= RSA_BITS_MAX or size % 8:
+        raise InvalidKey(f"An RSA key has {RSA_BITS_MIN} to {RSA_BITS_MAX} bits, a multiple of 8.")
     return _pair(generate_private_key(_EXPONENT, size), comment)
 
 
@@ -155,7 +155,7 @@ def read(text: str, comment: str) -> KeyPair:
     """Return the key pair of a private key in OpenSSH's or a PEM format. Raises BadKey without repeating the key."""
     data = text.strip().encode() + b"\n"
     if len(data) > PRIVATE_KEY_BYTES:
-        raise BadKey(f"A private key has at most {PRIVATE_KEY_BYTES} bytes.")
+        raise InvalidKey(f"A private key has at most {PRIVATE_KEY_BYTES} bytes.")
     read_key = (
         serialization.load_ssh_private_key
         if b"BEGIN OPENSSH PRIVATE KEY" in data
@@ -164,18 +164,18 @@ def read(text: str, comment: str) -> KeyPair:
     try:
         key = read_key(data, None)
     except (TypeError, ValueError, UnsupportedAlgorithm):
-        raise BadKey(
+        raise InvalidKey(
             "This is no private key in OpenSSH's or a PEM format, or it has a passphrase. Give the whole text, "
             "from the line with BEGIN to the line with END; `ssh-keygen -p -N '' -f FILE` takes a passphrase off."
         ) from None
     if not isinstance(key, Ed25519PrivateKey | RSAPrivateKey | EllipticCurvePrivateKey):
-        raise BadKey("Keys of this algorithm are not taken; use ed25519, RSA or ECDSA.")
-    if isinstance(key, RSAPrivateKey) and not RSA_BITS_LEAST <= key.key_size <= 4 * RSA_BITS_MOST:
-        raise BadKey(f"This RSA key has {key.key_size} bits; it must have {RSA_BITS_LEAST} or more.")
+        raise InvalidKey("Keys of this algorithm are not taken; use ed25519, RSA or ECDSA.")
+    if isinstance(key, RSAPrivateKey) and not RSA_BITS_MIN <= key.key_size <= 4 * RSA_BITS_MAX:
+        raise InvalidKey(f"This RSA key has {key.key_size} bits; it must have {RSA_BITS_MIN} or more.")
     try:
         return _pair(key, comment)
     except (ValueError, UnsupportedAlgorithm):
-        raise BadKey("OpenSSH knows no keys of this kind.") from None
+        raise InvalidKey("OpenSSH knows no keys of this kind.") from None
 
 
 def fingerprint(public: str) -> str:
@@ -261,34 +261,34 @@ async def run_key_command(command: str, call: ServiceCall) -> Mapping[str, Any]:
 
 async def _get(call: ServiceCall) -> dict[str, Any]:
     async with call.transaction() as connection:
-        entry = await found_entry(connection, call, KEY_PAIR, call.arguments["id"])
+        entry = await get_entry(connection, call, KEY_PAIR, call.arguments["id"])
     call.report(_shown(entry.id, entry.name, entry.algorithm or "", entry.public_key or ""))
     return {"privateKey": call.seal.open(entry.sealed, entry.id).decode()}
 
 
 async def _public(call: ServiceCall) -> dict[str, Any]:
     async with call.transaction() as connection:
-        entry = await found_entry(connection, call, KEY_PAIR, call.arguments["id"])
+        entry = await get_entry(connection, call, KEY_PAIR, call.arguments["id"])
     return _shown(entry.id, entry.name, entry.algorithm or "", entry.public_key or "")
 
 
 async def _generate(call: ServiceCall) -> dict[str, Any]:
-    name = checked_entry_name(call.arguments["name"])
+    name = validate_entry_name(call.arguments["name"])
     algorithm = call.arguments.get("algorithm", ED25519)
     try:
         # In a thread: a long RSA key takes seconds.
         pair = await asyncio.to_thread(generate, algorithm, call.arguments.get("bits"), name)
-    except BadKey as error:
+    except InvalidKey as error:
         wrong = "bits" if "bits" in str(error) else "algorithm"
         raise FieldErrors({wrong: [str(error)]}) from error
     return await _keep(call, name, pair)
 
 
 async def _import(call: ServiceCall) -> dict[str, Any]:
-    name = checked_entry_name(call.arguments["name"])
+    name = validate_entry_name(call.arguments["name"])
     try:
         pair = read(call.arguments["privateKey"], name)
-    except BadKey as error:
+    except InvalidKey as error:
         raise FieldErrors({"privateKey": [str(error)]}) from error
     return await _keep(call, name, pair)
 
@@ -296,8 +296,8 @@ async def _import(call: ServiceCall) -> dict[str, Any]:
 async def _keep(call: ServiceCall, name: str, pair: KeyPair) -> dict[str, Any]:
     entry_id = new_id()
     async with call.transaction() as connection:
-        await has_room(connection, call)
-        made = await store.vault_insert(
+        await check_room(connection, call)
+        made = await store.insert_entry(
             connection,
             id=entry_id,
             service_id=call.service_id,
@@ -318,7 +318,7 @@ async def _keep(call: ServiceCall, name: str, pair: KeyPair) -> dict[str, Any]:
 
 async def _list(call: ServiceCall) -> dict[str, Any]:
     async with call.transaction() as connection:
-        rows = await store.entries(connection, service_id=call.service_id, kind=KEY_PAIR)
+        rows = await store.list_entries(connection, service_id=call.service_id, kind=KEY_PAIR)
     return {
         "keypairs": [
             {
@@ -332,8 +332,8 @@ async def _list(call: ServiceCall) -> dict[str, Any]:
 
 async def _delete(call: ServiceCall) -> dict[str, Any]:
     async with call.transaction() as connection:
-        entry = await store.find(connection, service_id=call.service_id, kind=KEY_PAIR, name=call.arguments["id"])
-        return {"removed": entry is not None and await store.vault_delete(connection, id=entry.id) > 0}
+        entry = await store.get_entry(connection, service_id=call.service_id, kind=KEY_PAIR, name=call.arguments["id"])
+        return {"removed": entry is not None and await store.delete_entry(connection, id=entry.id) > 0}
 
 
 _WORK: Mapping[str, Callable[[ServiceCall], Awaitable[dict[str, Any]]]] = {

@@ -28,16 +28,16 @@ from launchbay.service_types.contract import (
 from launchbay.store import services
 from launchbay.store import services as store
 from launchbay.store.database import Connection
-from launchbay.store.services import PooledRow
+from launchbay.store.services import PoolResourceRow
 
 RESOURCES = "configuration.resources"
 _INTERFACE = "resource-pool"
-_ASK_AGAIN_S = 0.25
-_SILENT_S = 5.0
+_POLL_S = 0.25
+_ABANDONED_AFTER_S = 5.0
 _HOLDER = CommandArgument(STRING, "Who holds the resource, such as an instance's id.", required=True)
 
 
-class BadPool(ValueError):
+class InvalidPool(ValueError):
     """A pool cannot have these resources."""
 
 
@@ -91,7 +91,7 @@ class ResourcePool:
         """Check that each resource has an id of its own. A resource that is taken out while held stays held."""
         try:
             resources_of(parameters)
-        except BadPool as error:
+        except InvalidPool as error:
             return {RESOURCES: [str(error)]}
         return {}
 
@@ -115,16 +115,16 @@ def resources_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
         for position, resource in enumerate(given, 1):
             resource_id = resource.get("id") if isinstance(resource, Mapping) else resource
             if not isinstance(resource_id, str):
-                raise BadPool(f"The resource at place {position} must be a text, or a map with a text as its 'id'.")
+                raise InvalidPool(f"The resource at place {position} must be a text, or a map with a text as its 'id'.")
             if resource_id in found:
-                raise BadPool(f"The resource {resource_id[:80]!r} stands twice; keep one of them.")
+                raise InvalidPool(f"The resource {resource_id[:80]!r} stands twice; keep one of them.")
             found[resource_id] = resource
     else:
-        raise BadPool("The resources must be a map from id to description, or a list.")
+        raise InvalidPool("The resources must be a map from id to description, or a list.")
     if len(found) > POOL_RESOURCES:
-        raise BadPool(f"There are {len(found)} resources; a pool has at most {POOL_RESOURCES}.")
+        raise InvalidPool(f"There are {len(found)} resources; a pool has at most {POOL_RESOURCES}.")
     if any(not resource_id.strip() or len(resource_id) > NAME_CHARS for resource_id in found):
-        raise BadPool(f"The id of a resource has 1 to {NAME_CHARS} characters, not all of them spaces.")
+        raise InvalidPool(f"The id of a resource has 1 to {NAME_CHARS} characters, not all of them spaces.")
     return found
 
 
@@ -150,7 +150,7 @@ async def _acquire(call: ServiceCall, holder: str) -> dict[str, Any]:
                 "Release one, or wait longer with `timeout`.",
                 code="PoolExhausted",
             )
-        await asyncio.sleep(min(_ASK_AGAIN_S, remaining_s))
+        await asyncio.sleep(min(_POLL_S, remaining_s))
 
 
 async def _attempt(connection: Connection, service_id: str, holder: str, *, stays: bool) -> _Attempt:
@@ -159,34 +159,34 @@ async def _attempt(connection: Connection, service_id: str, holder: str, *, stay
     held = next((row.resource_id for row in rows if row.holder == holder), None)
     if held is not None:
         return _Attempt(held, resources.get(held), 0)
-    await store.forget_silent(connection, service_id=service_id, silent_s=_SILENT_S)
-    ticket = await store.ask(connection, service_id=service_id, holder=holder)
-    ahead = await store.ahead(connection, service_id=service_id, ticket=ticket) or 0
+    await store.delete_silent_waiters(connection, service_id=service_id, silent_s=_ABANDONED_AFTER_S)
+    ticket = await store.enqueue_waiter(connection, service_id=service_id, holder=holder)
+    ahead = await store.count_ahead(connection, service_id=service_id, ticket=ticket) or 0
     free = _free(resources, rows)
     if ahead < len(free):
-        await store.take(connection, service_id=service_id, resource_id=free[0], holder=holder)
-        await store.leave(connection, service_id=service_id, holder=holder)
+        await store.acquire_resource(connection, service_id=service_id, resource_id=free[0], holder=holder)
+        await store.dequeue_waiter(connection, service_id=service_id, holder=holder)
         return _Attempt(free[0], resources[free[0]], ahead)
     if ahead >= POOL_WAITING:
         raise Conflict(f"{ahead} are waiting already, which is the most; try again later.", code="PoolExhausted")
     if not stays:
-        await store.leave(connection, service_id=service_id, holder=holder)
+        await store.dequeue_waiter(connection, service_id=service_id, holder=holder)
     return _Attempt(None, None, ahead)
 
 
 async def _release(call: ServiceCall, holder: str) -> dict[str, Any]:
     async with call.transaction() as connection:
         await _state(connection, call.service_id)
-        await store.leave(connection, service_id=call.service_id, holder=holder)
-        released = await store.give_back(connection, service_id=call.service_id, holder=holder)
+        await store.dequeue_waiter(connection, service_id=call.service_id, holder=holder)
+        released = await store.release_resource(connection, service_id=call.service_id, holder=holder)
     return {"released": released is not None}
 
 
 async def _list(call: ServiceCall) -> dict[str, Any]:
     async with call.transaction() as connection:
         resources, rows = await _state(connection, call.service_id)
-        await store.forget_silent(connection, service_id=call.service_id, silent_s=_SILENT_S)
-        waiting = await store.waiting(connection, service_id=call.service_id) or 0
+        await store.delete_silent_waiters(connection, service_id=call.service_id, silent_s=_ABANDONED_AFTER_S)
+        waiting = await store.count_waiting(connection, service_id=call.service_id) or 0
     holders = {row.resource_id: row for row in rows if row.holder is not None}
     entries = [
         {
@@ -200,15 +200,17 @@ async def _list(call: ServiceCall) -> dict[str, Any]:
     return {"resources": entries, "waiting": waiting}
 
 
-async def _state(connection: Connection, service_id: str) -> tuple[dict[str, Any], list[PooledRow]]:
+async def _state(connection: Connection, service_id: str) -> tuple[dict[str, Any], list[PoolResourceRow]]:
     """Lock the pool and return its resources, and what became of those that were handed out."""
     row = await services.lock(connection, service_id=service_id)
     if row is None:
         raise Conflict("The service was deleted at the same moment.")
-    return resources_of(msgspec.json.decode(row.parameters)), await store.handed_out(connection, service_id=service_id)
+    return resources_of(msgspec.json.decode(row.parameters)), await store.list_acquired(
+        connection, service_id=service_id
+    )
 
 
-def _free(resources: Mapping[str, Any], rows: list[PooledRow]) -> list[str]:
+def _free(resources: Mapping[str, Any], rows: list[PoolResourceRow]) -> list[str]:
     """Return the free resources, the one that rested longest first; those never used are the most rested."""
     known = {row.resource_id: row for row in rows}
     free = [resource_id for resource_id in resources if resource_id not in known or known[resource_id].holder is None]

@@ -14,7 +14,7 @@ from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import to_ms
 from launchbay.errors import Conflict, FieldErrors
 from launchbay.ids import new_id
-from launchbay.limits import NAME_CHARS, SECRET_BYTES, SECRET_LEAST_CHARS, VAULT_ENTRIES
+from launchbay.limits import NAME_CHARS, SECRET_BYTES, SECRET_MIN_CHARS, VAULT_ENTRIES
 from launchbay.model.types import BOOL, OBJECT, STRING, ListType
 from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand
 from launchbay.store import services
@@ -27,16 +27,16 @@ SECRET = "secret"  # noqa: S105 - a kind of entry, not one
 _CALLED = {KEY_PAIR: ("key pair", "list-keypairs", "NoKeyPair"), SECRET: ("secret", "list-secrets", "NoSecret")}
 
 
-def checked_entry_name(name: str) -> str:
+def validate_entry_name(name: str) -> str:
     """Return the name. Raises FieldErrors for one that cannot be."""
     if not name.strip() or len(name) > NAME_CHARS or not name.isprintable():
         raise FieldErrors({"name": [f"A name has 1 to {NAME_CHARS} printable characters, not all of them spaces."]})
     return name
 
 
-async def found_entry(connection: Connection, call: ServiceCall, kind: str, name: str) -> SealedEntry:
+async def get_entry(connection: Connection, call: ServiceCall, kind: str, name: str) -> SealedEntry:
     """Return the entry of the vault with this name or id. Raises Conflict when there is none."""
-    entry = await store.find(connection, service_id=call.service_id, kind=kind, name=name)
+    entry = await store.get_entry(connection, service_id=call.service_id, kind=kind, name=name)
     if entry is None:
         noun, listing, code = _CALLED[kind]
         raise Conflict(
@@ -45,14 +45,14 @@ async def found_entry(connection: Connection, call: ServiceCall, kind: str, name
     return entry
 
 
-async def has_room(connection: Connection, call: ServiceCall, beside: str | None = None) -> None:
+async def check_room(connection: Connection, call: ServiceCall, beside: str | None = None) -> None:
     """Lock the vault for one more entry, or for one in place of the secret `beside`.
 
     Raises Conflict when it is full or was deleted.
     """
     if await services.lock(connection, service_id=call.service_id) is None:
         raise Conflict("The service was deleted at the same moment.")
-    if (await store.count_others(connection, service_id=call.service_id, name=beside) or 0) >= VAULT_ENTRIES:
+    if (await store.count_other_entries(connection, service_id=call.service_id, name=beside) or 0) >= VAULT_ENTRIES:
         raise Conflict(
             f"The vault has {VAULT_ENTRIES} entries, which is the most.", "Delete some first.", code="VaultFull"
         )
@@ -72,7 +72,7 @@ def is_reference(value: Any) -> bool:
     return isinstance(value, Mapping) and SECRET_NAME in value and set(value) <= {SECRET_NAME, VAULT}
 
 
-async def resolved(key: SecretKey, connection: Connection, values: Mapping[str, Any]) -> dict[str, Any]:
+async def resolve_references(key: SecretKey, connection: Connection, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return secret parameters with the secrets that they stand for. Raises Conflict for one that is gone."""
     return {
         name: await _secret(key, connection, value) if is_reference(value) else value for name, value in values.items()
@@ -81,17 +81,17 @@ async def resolved(key: SecretKey, connection: Connection, values: Mapping[str, 
 
 async def _secret(key: SecretKey, connection: Connection, value: Mapping[str, str]) -> str:
     vault_id, name = value[VAULT], value[SECRET_NAME]
-    entry = await store.find(connection, service_id=vault_id, kind=SECRET, name=name)
+    entry = await store.get_entry(connection, service_id=vault_id, kind=SECRET, name=name)
     if entry is None:
         raise Conflict(
             f"The vault has no secret {name[:80]!r} any more, which a parameter of the service stands for.",
             "Set the secret again, or give the parameter another value.",
             code="NoSecret",
         )
-    return key.open(entry.sealed, kept_purpose(vault_id, entry.id)).decode()
+    return key.open(entry.sealed, stored_secret_purpose(vault_id, entry.id)).decode()
 
 
-def kept_purpose(service_id: str, name: str) -> str:
+def stored_secret_purpose(service_id: str, name: str) -> str:
     """Return what a thing that a service keeps is sealed for."""
     return f"service {service_id} keeps {name}"
 
@@ -108,16 +108,16 @@ async def open_secrets(key: SecretKey, connection: Connection, service_id: str) 
 
     Raises SealBroken with another key than they had, and Conflict for a secret that the vault does not have any more.
     """
-    return await resolved(key, connection, await open_stored(key, connection, service_id))
+    return await resolve_references(key, connection, await open_stored(key, connection, service_id))
 
 
 async def open_stored(key: SecretKey, connection: Connection, service_id: str) -> dict[str, Any]:
     """Return the secret parameters of a service as they are stored. Raises SealBroken with another key."""
-    rows = await store.secrets(connection, service_id=service_id)
-    return opened(key, service_id, {row.name: row.sealed for row in rows})
+    rows = await store.list_secrets(connection, service_id=service_id)
+    return open_values(key, service_id, {row.name: row.sealed for row in rows})
 
 
-def opened(key: SecretKey, service_id: str, sealed: Mapping[str, bytes]) -> dict[str, Any]:
+def open_values(key: SecretKey, service_id: str, sealed: Mapping[str, bytes]) -> dict[str, Any]:
     """Return secret parameters of a service as they are stored. Raises SealBroken with another key than they had."""
     return {
         name: msgspec.json.decode(key.open(value, parameter_purpose(service_id, name)))
@@ -134,11 +134,11 @@ class ServiceSeal:
 
     def seal(self, plain: bytes, name: str) -> bytes:
         """Return the sealed form; `name` says which of the service's things it is."""
-        return self.key.seal(plain, kept_purpose(self.service_id, name))
+        return self.key.seal(plain, stored_secret_purpose(self.service_id, name))
 
     def open(self, sealed: bytes, name: str) -> bytes:
         """Return what was sealed under the name. Raises SealBroken."""
-        return self.key.open(sealed, kept_purpose(self.service_id, name))
+        return self.key.open(sealed, stored_secret_purpose(self.service_id, name))
 
 
 def parameter_purpose(service_id: str, name: str) -> str:
@@ -189,23 +189,23 @@ async def run_secret_command(command: str, call: ServiceCall) -> Mapping[str, An
 
 async def _get(call: ServiceCall) -> dict[str, Any]:
     async with call.transaction() as connection:
-        entry = await found_entry(connection, call, SECRET, call.arguments["name"])
+        entry = await get_entry(connection, call, SECRET, call.arguments["name"])
     return {"value": call.seal.open(entry.sealed, entry.id).decode()}
 
 
 async def _set(call: ServiceCall) -> dict[str, Any]:
-    name = checked_entry_name(call.arguments["name"])
-    value = _checked_secret(call.arguments["value"])
+    name = validate_entry_name(call.arguments["name"])
+    value = _validate_secret(call.arguments["value"])
     async with call.transaction() as connection:
-        await has_room(connection, call, beside=name)
-        former = await store.find(connection, service_id=call.service_id, kind=SECRET, name=name)
+        await check_room(connection, call, beside=name)
+        former = await store.get_entry(connection, service_id=call.service_id, kind=SECRET, name=name)
         if former is not None and former.name == name:
             sealed = call.seal.seal(value, former.id)
-            if not await store.replace(connection, id=former.id, sealed=sealed):
+            if not await store.update_entry(connection, id=former.id, sealed=sealed):
                 raise Conflict("The secret was deleted at the same moment.")
             return {"id": former.id, "name": name, "replaced": True}
         entry_id = new_id()
-        await store.vault_insert(
+        await store.insert_entry(
             connection,
             id=entry_id,
             service_id=call.service_id,
@@ -220,7 +220,7 @@ async def _set(call: ServiceCall) -> dict[str, Any]:
 
 async def _list(call: ServiceCall) -> dict[str, Any]:
     async with call.transaction() as connection:
-        rows = await store.entries(connection, service_id=call.service_id, kind=SECRET)
+        rows = await store.list_entries(connection, service_id=call.service_id, kind=SECRET)
     return {
         "secrets": [
             {"id": row.id, "name": row.name, "createdAt": to_ms(row.created_at), "changedAt": to_ms(row.changed_at)}
@@ -231,8 +231,8 @@ async def _list(call: ServiceCall) -> dict[str, Any]:
 
 async def _delete(call: ServiceCall) -> dict[str, Any]:
     async with call.transaction() as connection:
-        entry = await store.find(connection, service_id=call.service_id, kind=SECRET, name=call.arguments["name"])
-        return {"removed": entry is not None and await store.vault_delete(connection, id=entry.id) > 0}
+        entry = await store.get_entry(connection, service_id=call.service_id, kind=SECRET, name=call.arguments["name"])
+        return {"removed": entry is not None and await store.delete_entry(connection, id=entry.id) > 0}
 
 
 _WORK: Mapping[str, Callable[[ServiceCall], Awaitable[dict[str, Any]]]] = {
@@ -243,12 +243,12 @@ _WORK: Mapping[str, Callable[[ServiceCall], Awaitable[dict[str, Any]]]] = {
 }
 
 
-def _checked_secret(value: str) -> bytes:
+def _validate_secret(value: str) -> bytes:
     """Return a secret's bytes. Raises FieldErrors for one that is too long, or too short to be covered anywhere."""
     data = value.encode()
-    if len(value) < SECRET_LEAST_CHARS or len(data) > SECRET_BYTES:
+    if len(value) < SECRET_MIN_CHARS or len(data) > SECRET_BYTES:
         rule = (
-            f"A secret has {SECRET_LEAST_CHARS} characters to {SECRET_BYTES} bytes. A shorter one could not be covered"
+            f"A secret has {SECRET_MIN_CHARS} characters to {SECRET_BYTES} bytes. A shorter one could not be covered"
             " in logs and outputs without covering parts of ordinary words."
         )
         raise FieldErrors({"value": [rule]})

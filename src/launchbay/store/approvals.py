@@ -31,7 +31,7 @@ class AnswerRow(NamedTuple):
     at: datetime
 
 
-class LookRow(NamedTuple):
+class AnswerContextRow(NamedTuple):
     """What decides whether somebody may answer; `is_barred`: they asked for the job, and may not approve it."""
 
     id: str
@@ -80,7 +80,7 @@ class ApprovalRow(NamedTuple):
     answers: str
 
 
-class ShownAnswer(msgspec.Struct, array_like=True, frozen=True):
+class ApprovalAnswer(msgspec.Struct, array_like=True, frozen=True):
     """An answer in `ApprovalRow.answers`; the time is in milliseconds since the Unix epoch."""
 
     user_id: str
@@ -90,25 +90,25 @@ class ShownAnswer(msgspec.Struct, array_like=True, frozen=True):
     at_ms: int
 
 
-def read_answers(text: str) -> list[ShownAnswer]:
+def read_answers(text: str) -> list[ApprovalAnswer]:
     """Return the answers of an `ApprovalRow`, in the order of their times."""
     return _answers.decode(text)
 
 
-_answers = msgspec.json.Decoder(list[ShownAnswer])
+_answers = msgspec.json.Decoder(list[ApprovalAnswer])
 _sql = load("approvals")
-ask = _sql.value("ask", str)
+insert = _sql.value("ask", str)
 count_pending = _sql.value("count_pending", int)
-role_named = _sql.value("role_named", str)
-decided = _sql.rows("decided", DecidedRow)
-due = _sql.rows("due", DueRow)
-answers = _sql.rows("answers", AnswerRow)
-look = _sql.row("look", LookRow)
+get_role_by_name = _sql.value("role_named", str)
+list_decided = _sql.rows("decided", DecidedRow)
+list_due = _sql.rows("due", DueRow)
+list_answers = _sql.rows("answers", AnswerRow)
+get_answer_context = _sql.row("look", AnswerContextRow)
 lock_instance = _sql.value("lock_instance", str)
 lock = _sql.row("lock", LockedRow)
-answer = _sql.change("answer")
-own_answer = _sql.value("own_answer", bool)
+insert_answer = _sql.change("answer")
+get_own_answer = _sql.value("own_answer", bool)
 decide = _sql.change("decide")
-one = _sql.row("one", ApprovalRow)
-pending_of_organization = _sql.rows("pending_of_organization", ApprovalRow)
-of_instance = _sql.rows("of_instance", ApprovalRow)
+get = _sql.row("one", ApprovalRow)
+list_pending_by_organization = _sql.rows("pending_of_organization", ApprovalRow)
+list_by_instance = _sql.rows("of_instance", ApprovalRow)

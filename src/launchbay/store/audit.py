@@ -24,11 +24,11 @@ class AuditRow(NamedTuple):
 _sql = load("audit")
 insert = _sql.change("insert")
 insert_for_actor = _sql.change("insert_for_actor")
-of_organization = _sql.rows("of_organization", AuditRow)
-of_object = _sql.rows("of_object", AuditRow)
+list_by_organization = _sql.rows("of_organization", AuditRow)
+list_by_object = _sql.rows("of_object", AuditRow)
 
 
-class StoredRow(NamedTuple):
+class IdempotencyKeyRow(NamedTuple):
     """What a key was used for, and the sealed answer."""
 
     fingerprint: str
@@ -36,7 +36,7 @@ class StoredRow(NamedTuple):
 
 
 _idempotency_keys_sql = load("idempotency_keys")
-begin = _idempotency_keys_sql.value("begin", bool)
-finish = _idempotency_keys_sql.change("finish")
-stored = _idempotency_keys_sql.row("stored", StoredRow)
-forget = _idempotency_keys_sql.change("forget")
+insert_idempotency_key = _idempotency_keys_sql.value("begin", bool)
+set_idempotent_answer = _idempotency_keys_sql.change("finish")
+get_idempotency_key = _idempotency_keys_sql.row("stored", IdempotencyKeyRow)
+delete_idempotency_keys = _idempotency_keys_sql.change("forget")

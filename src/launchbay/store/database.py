@@ -43,13 +43,13 @@ T = TypeVar("T")
 class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
     """Closes itself when an answer does not come within `patience_s`; who waited sees a lost connection."""
 
-    patience_s = 35.0  # longer than PostgreSQL lets a statement run
+    timeout_s = 35.0  # longer than PostgreSQL lets a statement run
 
     async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """Do one exchange with the server. One with a time-out of its own, such as listening, keeps to that."""
         if timeout is not None:
             return await super().wait(gen, interval, timeout)
-        timer = asyncio.get_running_loop().call_later(self.patience_s, self._hang_up)
+        timer = asyncio.get_running_loop().call_later(self.timeout_s, self._hang_up)
         try:
             return await super().wait(gen, interval)
         finally:
@@ -62,7 +62,7 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
 
 
 @contextmanager
-def refuse_duplicate(sentence: str, code: str) -> Iterator[None]:
+def unique_violation_as(sentence: str, code: str) -> Iterator[None]:
     """Raise BadRequest with the sentence when the block violates a unique constraint. The transaction is over then."""
     try:
         yield
@@ -71,7 +71,7 @@ def refuse_duplicate(sentence: str, code: str) -> Iterator[None]:
 
 
 @contextmanager
-def refuse_vanished(sentence: str) -> Iterator[None]:
+def foreign_key_violation_as(sentence: str) -> Iterator[None]:
     """Raise Conflict with the sentence when what the block refers to was deleted meanwhile; the transaction is over."""
     try:
         yield
@@ -145,7 +145,7 @@ class Database:
             connection = await AsyncConnection.connect(conninfo(self.url), autocommit=True)
         except (psycopg.Error, UnicodeError) as error:
             raise CannotStart(
-                f"The database at {shown(self.url)} does not let us in: {str(error).strip()}",
+                f"The database at {redacted_url(self.url)} does not let us in: {str(error).strip()}",
                 "Check LAUNCHBAY_DATABASE_URL, and that the server runs and knows the user.",
             ) from error
         async with connection:
@@ -329,7 +329,7 @@ def conninfo(url: str) -> str:
     return make_conninfo("", **{**ours, **given, "options": options.strip()})
 
 
-def shown(url: str) -> str:
+def redacted_url(url: str) -> str:
     """Return the host and database of a connection string, without user and password (promise 10)."""
     parts = conninfo_to_dict(url)
     return f"{parts.get('host', 'local socket')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"

@@ -51,13 +51,13 @@ class LogRow(NamedTuple):
 
 
 _sql = load("events")
-since = _sql.rows("since", EventRow)
-now = _sql.rows("now", EventRow)
-watch = _sql.change("watch")
-unwatch = _sql.change("unwatch")
-forget_watches = _sql.change("forget_watches")
-forget_events = _sql.change("forget_events")
-log_page = _sql.rows("log_page", LogRow)
+list_since = _sql.rows("since", EventRow)
+list_current = _sql.rows("now", EventRow)
+insert_watch = _sql.change("watch")
+delete_watch = _sql.change("unwatch")
+delete_stale_watches = _sql.change("forget_watches")
+delete_old_events = _sql.change("forget_events")
+list_log_lines = _sql.rows("log_page", LogRow)
 
 # Who wants to hear that something has happened to an instance, hears it: one listening connection for a whole process.
 #
@@ -69,25 +69,25 @@ log_page = _sql.rows("log_page", LogRow)
 # The database notifies for instances only that have a row in `event_watches`: the feed keeps those rows.
 
 CHANNEL = "launchbay_events"  # also in migrations/0006_events.sql
-RENEW_S = 20.0  # rows of a process that does not renew them for some times as long are removed
-FORGET_S = 300.0
+WATCH_RENEW_S = 20.0  # rows of a process that does not renew them for some times as long are removed
+WATCH_EXPIRY_S = 300.0
 CONNECT_S = 5.0
 RECONNECT_S = 0.5
 RETRY_AFTER_S = 5
 log = structlog.get_logger(__name__)
 
 
-class Bell:
+class Waiter:
     """Rings when there may be something new."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Let the one who waits look."""
         self._event.set()
 
-    async def rung(self, timeout_s: float) -> bool:
+    async def wait(self, timeout_s: float) -> bool:
         """Wait for the bell, at most so many seconds; tell whether it rang. It is quiet again after that."""
         try:
             async with asyncio.timeout(timeout_s):
@@ -104,7 +104,7 @@ class EventFeed:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._process_id = secrets.token_hex(8)
-        self._bells: dict[str, set[Bell]] = {}
+        self._waiters: dict[str, set[Waiter]] = {}
         self._watchers: Counter[str] = Counter()
         self._rows = asyncio.Lock()  # orders the coming and going of rows in `event_watches`
         self._listening: asyncio.Task[None] | None = None
@@ -112,24 +112,24 @@ class EventFeed:
         self.closing = asyncio.Event()
 
     @asynccontextmanager
-    async def watching(self, instance_id: str, watcher: str) -> AsyncIterator[Bell]:
+    async def watching(self, instance_id: str, watcher: str) -> AsyncIterator[Waiter]:
         """Give a bell that rings for an instance, from now on.
 
         Raises Unavailable, and TooManyRequests when the watcher, named by an id, has too many bells already.
         """
         with self._counted(watcher):
             await self._listen()
-            bell = Bell()
+            waiter = Waiter()
             try:
-                await self._watch(instance_id, bell)
-                yield bell
+                await self._watch(instance_id, waiter)
+                yield waiter
             finally:
-                await asyncio.shield(self._unwatch(instance_id, bell))
+                await asyncio.shield(self._unwatch(instance_id, waiter))
 
     async def close(self) -> None:
         """Stop listening and ring every bell: whoever watches sees `closing` and ends."""
         self.closing.set()
-        self._ring_all()
+        self._wake_all()
         if self._listening is not None:
             self._listening.cancel()
             await asyncio.wait({self._listening})
@@ -147,33 +147,33 @@ class EventFeed:
         while True:
             try:
                 connection = await BoundedConnection.connect(conninfo(self._database.url), autocommit=True)
-                connection.patience_s = CONNECT_S
+                connection.timeout_s = CONNECT_S
                 async with connection:
-                    await self._hear(connection)
+                    await self._listen_once(connection)
             except (psycopg.Error, OSError) as error:
                 log.warning("events.connection_lost", error=str(error), retry_in_s=RECONNECT_S)
             finally:
                 self._heard.clear()
             await asyncio.sleep(RECONNECT_S)
 
-    async def _hear(self, connection: Connection) -> None:
+    async def _listen_once(self, connection: Connection) -> None:
         await connection.execute(f"LISTEN {CHANNEL}".encode())
         while True:
             # Rows that a crash of the database has forgotten come back here.
-            if self._bells:
-                await watch(connection, instance_ids=list(self._bells), process_id=self._process_id)
-            await forget_watches(connection, seconds=FORGET_S)
+            if self._waiters:
+                await insert_watch(connection, instance_ids=list(self._waiters), process_id=self._process_id)
+            await delete_stale_watches(connection, seconds=WATCH_EXPIRY_S)
             if not self._heard.is_set():
                 self._heard.set()
-                self._ring_all()  # nobody knows what was missed
-            async for notification in connection.notifies(timeout=RENEW_S):
-                for bell in self._bells.get(notification.payload, ()):
-                    bell.ring()
+                self._wake_all()  # nobody knows what was missed
+            async for notification in connection.notifies(timeout=WATCH_RENEW_S):
+                for waiter in self._waiters.get(notification.payload, ()):
+                    waiter.wake()
 
-    def _ring_all(self) -> None:
-        for bells in self._bells.values():
-            for bell in bells:
-                bell.ring()
+    def _wake_all(self) -> None:
+        for bells in self._waiters.values():
+            for waiter in bells:
+                waiter.wake()
 
     @contextmanager
     def _counted(self, watcher: str) -> Iterator[None]:
@@ -191,22 +191,22 @@ class EventFeed:
             if not self._watchers[watcher]:
                 del self._watchers[watcher]
 
-    async def _watch(self, instance_id: str, bell: Bell) -> None:
+    async def _watch(self, instance_id: str, waiter: Waiter) -> None:
         async with self._rows:
-            self._bells.setdefault(instance_id, set()).add(bell)
-            if len(self._bells[instance_id]) == 1:
+            self._waiters.setdefault(instance_id, set()).add(waiter)
+            if len(self._waiters[instance_id]) == 1:
                 async with self._database.connection() as connection:
-                    await watch(connection, instance_ids=[instance_id], process_id=self._process_id)
+                    await insert_watch(connection, instance_ids=[instance_id], process_id=self._process_id)
 
-    async def _unwatch(self, instance_id: str, bell: Bell) -> None:
+    async def _unwatch(self, instance_id: str, waiter: Waiter) -> None:
         async with self._rows:
-            bells = self._bells.get(instance_id, set())
-            bells.discard(bell)
-            if bells or instance_id not in self._bells:
+            bells = self._waiters.get(instance_id, set())
+            bells.discard(waiter)
+            if bells or instance_id not in self._waiters:
                 return
-            del self._bells[instance_id]
+            del self._waiters[instance_id]
             try:
                 async with self._database.connection() as connection:
-                    await unwatch(connection, instance_id=instance_id, process_id=self._process_id)
+                    await delete_watch(connection, instance_id=instance_id, process_id=self._process_id)
             except Unavailable:
                 log.info("events.watch_left_behind", instance=instance_id)  # it is removed with time

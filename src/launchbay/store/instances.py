@@ -137,7 +137,7 @@ class LinkedRow(NamedTuple):
     binding: str | None
 
 
-class StandingRow(NamedTuple):
+class StatusRow(NamedTuple):
     """How far an instance is; `state`, `before` and `parameters` are JSON texts."""
 
     state: str
@@ -149,27 +149,27 @@ class StandingRow(NamedTuple):
 
 
 _sql = load("instances")
-of_application = _sql.rows("of_application", InstanceSummary)
-of_environment = _sql.rows("of_environment", InstanceSummary)
-of_revision = _sql.rows("of_revision", InstanceSummary)
+list_by_application = _sql.rows("of_application", InstanceSummary)
+list_by_environment = _sql.rows("of_environment", InstanceSummary)
+list_by_revision = _sql.rows("of_revision", InstanceSummary)
 set_user_data = _sql.change("set_user_data")
 lock = _sql.row("lock", LockRow)
 delete = _sql.change("delete")
 insert_child = _sql.change("insert_child")
-state = _sql.value("state", str)
+get_state = _sql.value("state", str)
 insert_links = _sql.change("insert_links")
-shared_catalogs = _sql.rows("shared_catalogs", CatalogRow)
-linked = _sql.rows("linked", LinkedRow)
-standing = _sql.row("standing", StandingRow)
+list_shared_catalogs = _sql.rows("shared_catalogs", CatalogRow)
+list_linked = _sql.rows("linked", LinkedRow)
+get_status = _sql.row("standing", StatusRow)
 change_configuration = _sql.change("change_configuration")
 
 
-def kept_document_purpose(document_id: str) -> str:
+def document_purpose(document_id: str) -> str:
     """Return what such a document is sealed for."""
     return f"kept document {document_id}"
 
 
-class BrowsedRow(NamedTuple):
+class InstancePageRow(NamedTuple):
     """An instance in a list, with the names of what it belongs to."""
 
     id: str
@@ -198,10 +198,10 @@ class RelativeRow(NamedTuple):
 
 
 _browsing_sql = load("browsing")
-page = _browsing_sql.rows("page", BrowsedRow)
-family = _browsing_sql.rows("family", RelativeRow)
-log_tail = _browsing_sql.rows("log_tail", LogRow)
-audit_page = _browsing_sql.rows("audit_page", AuditRow)
+list_page = _browsing_sql.rows("page", InstancePageRow)
+list_family = _browsing_sql.rows("family", RelativeRow)
+list_log_tail = _browsing_sql.rows("log_tail", LogRow)
+list_audit_page = _browsing_sql.rows("audit_page", AuditRow)
 
 
 class ExpiryRow(NamedTuple):
@@ -213,12 +213,12 @@ class ExpiryRow(NamedTuple):
 
 
 _expiry_sql = load("expiry")
-expiry_lock = _expiry_sql.row("lock", ExpiryRow)
-move = _expiry_sql.change("move")
-clear = _expiry_sql.change("clear")
+lock_expiry = _expiry_sql.row("lock", ExpiryRow)
+set_expiry = _expiry_sql.change("move")
+clear_expiry = _expiry_sql.change("clear")
 
 
-class KeptRow(NamedTuple):
+class DocumentRow(NamedTuple):
     """A document that is kept."""
 
     id: str
@@ -226,7 +226,7 @@ class KeptRow(NamedTuple):
     sealed: bytes
 
 
-class KeyRow(NamedTuple):
+class DocumentKeyRow(NamedTuple):
     """Whose document it is."""
 
     component: str
@@ -235,8 +235,8 @@ class KeyRow(NamedTuple):
 
 
 _kept_documents_sql = load("kept_documents")
-of_instance = _kept_documents_sql.rows("of_instance", KeyRow)
-read = _kept_documents_sql.row("read", KeptRow)
-write = _kept_documents_sql.value("write", int)
-forget = _kept_documents_sql.change("forget")
-holds = _kept_documents_sql.value("holds", bool)
+list_documents_by_instance = _kept_documents_sql.rows("of_instance", DocumentKeyRow)
+get_document = _kept_documents_sql.row("read", DocumentRow)
+write_document = _kept_documents_sql.value("write", int)
+delete_document = _kept_documents_sql.change("forget")
+has_documents = _kept_documents_sql.value("holds", bool)

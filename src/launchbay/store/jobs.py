@@ -50,7 +50,7 @@ class RecordRow(NamedTuple):
     error_message: str | None
 
 
-class OutcomeRow(NamedTuple):
+class JobStatusRow(NamedTuple):
     """How a job stands."""
 
     status: str
@@ -70,16 +70,16 @@ accept_launch = _sql.value("accept_launch", int)
 accept_work = _sql.value("accept_work", int)
 supersede = _sql.value("supersede_job", bool)
 claim = _sql.row("claim_job", ClaimRow)
-versions = _sql.row("job_versions", VersionsRow)
-records = _sql.rows("load_records", RecordRow)
+get_versions = _sql.row("job_versions", VersionsRow)
+list_records = _sql.rows("load_records", RecordRow)
 write_journal = _sql.value("write_journal", str)
 end = _sql.row("end_job", EndRow)
 end_and_delete_instance = _sql.value("end_job_and_delete_instance", str)
-outcome = _sql.row("job_outcome", OutcomeRow)
-held = _sql.value("held_jobs", list)
+get_status = _sql.row("job_outcome", JobStatusRow)
+list_held = _sql.value("held_jobs", list)
 
 
-class InnerJobsOutcomeRow(NamedTuple):
+class ChildOutcomeRow(NamedTuple):
     """How an inner job stands; `results` is a JSON text once it has succeeded."""
 
     id: str
@@ -100,23 +100,23 @@ class TargetRow(NamedTuple):
     is_to_reconfigure: bool
 
 
-class InnerRow(NamedTuple):
+class ChildRow(NamedTuple):
     """An inner job that is under way."""
 
     id: str
 
 
 _inner_jobs_sql = load("inner_jobs")
-begin = _inner_jobs_sql.value("begin", str)
-inner_jobs_outcome = _inner_jobs_sql.row("outcome", InnerJobsOutcomeRow)
-outcomes = _inner_jobs_sql.rows("outcomes", InnerJobsOutcomeRow)
-target = _inner_jobs_sql.row("target", TargetRow)
-feed = _inner_jobs_sql.change("feed")
-orphans = _inner_jobs_sql.rows("orphans", InnerRow)
-under_way = _inner_jobs_sql.rows("under_way", InnerRow)
+begin_child = _inner_jobs_sql.value("begin", str)
+get_child_outcome = _inner_jobs_sql.row("outcome", ChildOutcomeRow)
+list_child_outcomes = _inner_jobs_sql.rows("outcomes", ChildOutcomeRow)
+get_child_target = _inner_jobs_sql.row("target", TargetRow)
+push_signals = _inner_jobs_sql.change("feed")
+list_orphans = _inner_jobs_sql.rows("orphans", ChildRow)
+list_running_children = _inner_jobs_sql.rows("under_way", ChildRow)
 is_held = _inner_jobs_sql.value("is_held", bool)
-unclaimed = _inner_jobs_sql.value("unclaimed", str)
-left_behind = _inner_jobs_sql.rows("left_behind", InnerRow)
+get_unclaimed = _inner_jobs_sql.value("unclaimed", str)
+list_orphaned_instances = _inner_jobs_sql.rows("left_behind", ChildRow)
 
 
 class ControlRow(NamedTuple):
@@ -140,7 +140,7 @@ class LockedInstance(NamedTuple):
     version: int
 
 
-class BelowRow(NamedTuple):
+class DescendantRow(NamedTuple):
     """A submodule's instance; `state` is a JSON text."""
 
     id: str
@@ -149,15 +149,15 @@ class BelowRow(NamedTuple):
 
 
 _job_control_sql = load("job_control")
-look = _job_control_sql.row("look", ControlRow)
+get_control = _job_control_sql.row("look", ControlRow)
 lock_instance = _job_control_sql.row("lock_instance", LockedInstance)
 cancel = _job_control_sql.value("cancel", bool)
-cancel_inner = _job_control_sql.change("cancel_inner")
-cancellation = _job_control_sql.value("cancellation", str)
-plan = _job_control_sql.value("plan", str)
-below = _job_control_sql.rows("below", BelowRow)
+cancel_child = _job_control_sql.change("cancel_inner")
+get_cancellation = _job_control_sql.value("cancellation", str)
+get_plan = _job_control_sql.value("plan", str)
+list_descendants = _job_control_sql.rows("below", DescendantRow)
 take_over = _job_control_sql.value("take_over", int)
-note = _job_control_sql.change("note")
+set_note = _job_control_sql.change("note")
 set_parameters = _job_control_sql.change("set_parameters")
 
 
@@ -214,8 +214,8 @@ _page = msgspec.json.Decoder(list[JobRow])
 _planned = msgspec.json.Decoder(list[tuple[str, str, str, int]])
 _recorded = msgspec.json.Decoder(list[StepView])
 _job_views_sql = load("job_views")
-page = _job_views_sql.value("page", str)
-one = _job_views_sql.row("one", JobView)
+get_page = _job_views_sql.value("page", str)
+get = _job_views_sql.row("one", JobView)
 
 
 class LoadRow(NamedTuple):
@@ -229,8 +229,8 @@ class LoadRow(NamedTuple):
 
 
 _load_sql = load("load")
-backlog = _load_sql.value("backlog", int)
-sample = _load_sql.row("sample", LoadRow)
+count_waiting = _load_sql.value("backlog", int)
+sample_load = _load_sql.row("sample", LoadRow)
 
 
 class EndedJobRow(NamedTuple):
@@ -241,7 +241,7 @@ class EndedJobRow(NamedTuple):
     may_go: bool
 
 
-class DroppedRow(NamedTuple):
+class DeletedInstanceRow(NamedTuple):
     """A destroyed instance that was deleted."""
 
     id: str
@@ -252,11 +252,11 @@ class DroppedRow(NamedTuple):
 
 
 _retention_sql = load("retention")
-take_turn = _retention_sql.value("take_turn", bool)
-drop_log_lines = _retention_sql.change("drop_log_lines")
-drop_audit_entries = _retention_sql.change("drop_audit_entries")
-look_at_jobs = _retention_sql.rows("look_at_jobs", EndedJobRow)
-drop_jobs = _retention_sql.change("drop_jobs")
-drop_lines_of_destroyed = _retention_sql.change("drop_lines_of_destroyed")
-drop_jobs_of_destroyed = _retention_sql.change("drop_jobs_of_destroyed")
-drop_destroyed = _retention_sql.rows("drop_destroyed", DroppedRow)
+claim_retention_turn = _retention_sql.value("take_turn", bool)
+delete_log_lines = _retention_sql.change("drop_log_lines")
+delete_audit_entries = _retention_sql.change("drop_audit_entries")
+list_ended_jobs = _retention_sql.rows("look_at_jobs", EndedJobRow)
+delete_jobs = _retention_sql.change("drop_jobs")
+delete_log_lines_of_destroyed = _retention_sql.change("drop_lines_of_destroyed")
+delete_jobs_of_destroyed = _retention_sql.change("drop_jobs_of_destroyed")
+delete_destroyed = _retention_sql.rows("drop_destroyed", DeletedInstanceRow)

@@ -57,7 +57,7 @@ sources = _sealed("sources", "put_source")
 session_keys = _sealed("session_keys", "put_session_key")
 answers = _sealed("answers", "put_answer")
 sign_ins = _sealed("sign_ins", "put_sign_in")
-kept_documents = _sealed("kept_documents", "put_kept_document")
+step_documents = _sealed("kept_documents", "put_kept_document")
 bindings = _text("bindings", "put_binding")
 documents = (
     _text("outputs", "put_output"),
@@ -69,8 +69,8 @@ documents = (
 )
 
 _server_keys_sql = load("server_keys")
-get = _server_keys_sql.value("get", bytes)
-propose = _server_keys_sql.change("propose")
+get_server_key = _server_keys_sql.value("get", bytes)
+propose_server_key = _server_keys_sql.change("propose")
 
 
 class SessionKeyRow(NamedTuple):
@@ -82,7 +82,7 @@ class SessionKeyRow(NamedTuple):
 
 
 _session_keys_sql = load("session_keys")
-lock = _session_keys_sql.value("lock", str)
-all_keys = _session_keys_sql.rows("all", SessionKeyRow)
-insert = _session_keys_sql.change("insert")
-delete = _session_keys_sql.change("delete")
+lock_session_keys = _session_keys_sql.value("lock", str)
+list_session_keys = _session_keys_sql.rows("all", SessionKeyRow)
+insert_session_key = _session_keys_sql.change("insert")
+delete_session_key = _session_keys_sql.change("delete")

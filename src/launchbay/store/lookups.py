@@ -19,7 +19,7 @@ _sql = load("lookups")
 _BEFORE_OBJECT = ("caller_stamp", "caller_enabled", "organization_stamp")
 
 
-class Sighting(NamedTuple, Generic[T]):
+class LookupRow(NamedTuple, Generic[T]):
     """What a statement saw in one snapshot; `found` is None when there is no such object."""
 
     caller_stamp: int
@@ -28,7 +28,7 @@ class Sighting(NamedTuple, Generic[T]):
     found: T | None
 
 
-class Look(Generic[T]):
+class LookupQuery(Generic[T]):
     """A statement of `lookups.sql`, bound to the class of its object."""
 
     __slots__ = ("_compared", "_kind", "_text", "noun")
@@ -39,7 +39,7 @@ class Look(Generic[T]):
         self._text = _sql.text(name)
         self._compared = False
 
-    async def __call__(self, connection: Connection, /, **parameters: Any) -> Sighting[T] | None:
+    async def __call__(self, connection: Connection, /, **parameters: Any) -> LookupRow[T] | None:
         """Execute it; None means that the caller does not exist any more."""
         cursor = await connection.execute(self._text, parameters)
         if not self._compared:
@@ -51,20 +51,20 @@ class Look(Generic[T]):
         if values is None:
             return None
         found = None if values[3] is None else self._kind(*values[3:])
-        return Sighting(values[0], values[1], values[2], found)
+        return LookupRow(values[0], values[1], values[2], found)
 
 
-caller = Look("caller", User)
-organization = Look("organization", Organization)
-application = Look("application", Application)
-revision = Look("revision", Revision)
-environment = Look("environment", Environment)
-default_environment = Look("default_environment", Environment, noun="default environment")
-service = Look("service", Service)
-role = Look("role", Role)
-member = Look("member", User)
-instance = Look("instance", InstanceRecord)
-instance_detail = Look("instance_detail", InstanceDetail, noun="instance")
+caller = LookupQuery("caller", User)
+organization = LookupQuery("organization", Organization)
+application = LookupQuery("application", Application)
+revision = LookupQuery("revision", Revision)
+environment = LookupQuery("environment", Environment)
+default_environment = LookupQuery("default_environment", Environment, noun="default environment")
+service = LookupQuery("service", Service)
+role = LookupQuery("role", Role)
+member = LookupQuery("member", User)
+instance = LookupQuery("instance", InstanceRecord)
+instance_detail = LookupQuery("instance_detail", InstanceDetail, noun="instance")
 
 _resources_sql = load("resources")
 # By the first segment of a path. Users belong to any number of organizations.

@@ -29,7 +29,7 @@ class NameRow(NamedTuple):
     name: str
 
 
-class StandingRow(NamedTuple):
+class OwnedMachineRow(NamedTuple):
     """How an instance stands."""
 
     status: str
@@ -38,20 +38,20 @@ class StandingRow(NamedTuple):
 
 
 _sql = load("clouds")
-installation = _sql.value("installation", str)
+get_installation = _sql.value("installation", str)
 claim_sweep = _sql.value("claim_sweep", str)
-of_environment = _sql.rows("of_environment", AccountRow)
-account = _sql.row("account", AccountRow)
-keep_sign_in = _sql.change("keep_sign_in")
-sign_in_id = _sql.value("sign_in_id", str)
-sign_in = _sql.value("sign_in", bytes)
-hold_account = _sql.value("hold_account", bool)
-users_of_account = _sql.rows("users_of_account", NameRow)
-note_place = _sql.change("note_place")
-note_place_of_instance = _sql.change("note_place_of_instance")
-places = _sql.rows("places", PlaceRow)
-places_of_instance = _sql.rows("places_of_instance", PlaceRow)
-standing = _sql.row("standing", StandingRow)
+list_accounts_by_environment = _sql.rows("of_environment", AccountRow)
+get_account = _sql.row("account", AccountRow)
+insert_sign_in = _sql.change("keep_sign_in")
+get_sign_in_id = _sql.value("sign_in_id", str)
+get_sign_in = _sql.value("sign_in", bytes)
+lock_account = _sql.value("hold_account", bool)
+list_users_of_account = _sql.rows("users_of_account", NameRow)
+record_place = _sql.change("note_place")
+record_place_of_instance = _sql.change("note_place_of_instance")
+list_places = _sql.rows("places", PlaceRow)
+list_places_by_instance = _sql.rows("places_of_instance", PlaceRow)
+get_owner_status = _sql.row("standing", OwnedMachineRow)
 
 
 class HostKeyRow(NamedTuple):
@@ -63,7 +63,7 @@ class HostKeyRow(NamedTuple):
 
 
 _host_keys_sql = load("host_keys")
-get = _host_keys_sql.value("get", str)
-pin = _host_keys_sql.change("pin")
-forget = _host_keys_sql.change("forget")
-of_organization = _host_keys_sql.rows("of_organization", HostKeyRow)
+get_host_key = _host_keys_sql.value("get", str)
+insert_host_key = _host_keys_sql.change("pin")
+delete_host_key = _host_keys_sql.change("forget")
+list_host_keys_by_organization = _host_keys_sql.rows("of_organization", HostKeyRow)

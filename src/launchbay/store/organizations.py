@@ -8,7 +8,7 @@ from launchbay.ids import NamedRow
 from launchbay.store.statements import load
 
 _sql = load("organizations")
-of_user = _sql.rows("of_user", NamedRow)
+list_by_user = _sql.rows("of_user", NamedRow)
 any_exists = _sql.value("any_exists", bool)
 insert = _sql.change("insert")
 rename = _sql.change("rename")
@@ -103,5 +103,5 @@ class StoredOrganization(msgspec.Struct):
 
 
 _archives_sql = load("archives")
-contents = _archives_sql.value("contents", str)
+get_contents = _archives_sql.value("contents", str)
 read_contents = msgspec.json.Decoder(StoredOrganization).decode

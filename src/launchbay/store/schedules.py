@@ -31,7 +31,7 @@ class TargetRow(NamedTuple):
     is_turn: bool
 
 
-class OnlookerRow(NamedTuple):
+class ConsumerRow(NamedTuple):
     """An instance that looks at the signals of others; its documents are JSON texts."""
 
     organization_id: str
@@ -58,19 +58,19 @@ class ScheduleRow(NamedTuple):
 
 _sql = load("schedules")
 take_due = _sql.rows("take_due", DueRow)
-next_turn = _sql.row("next_turn", DueRow)
+get_next_turn = _sql.row("next_turn", DueRow)
 lock_target = _sql.row("lock_target", TargetRow)
-is_target_there = _sql.value("is_target_there", bool)
-stop_own = _sql.change("stop_own")
+target_exists = _sql.value("is_target_there", bool)
+delete_own = _sql.change("stop_own")
 block = _sql.change("block")
 unblock = _sql.change("unblock")
 unblock_forgotten = _sql.change("unblock_forgotten")
-remove = _sql.change("remove")
+delete = _sql.change("remove")
 insert = _sql.change("insert")
-of_instance = _sql.rows("of_instance", ScheduleRow)
+list_by_instance = _sql.rows("of_instance", ScheduleRow)
 reschedule = _sql.value("reschedule", str)
 cancel = _sql.value("cancel", str)
-come_again = _sql.change("come_again")
-onlooker = _sql.row("onlooker", OnlookerRow)
-linked_values = _sql.rows("linked_values", ValuesRow)
-write_look = _sql.change("write_look")
+schedule_next = _sql.change("come_again")
+get_consumer = _sql.row("onlooker", ConsumerRow)
+list_linked_values = _sql.rows("linked_values", ValuesRow)
+save_refreshed_signals = _sql.change("write_look")

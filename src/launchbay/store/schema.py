@@ -22,11 +22,11 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from launchbay import __version__
 from launchbay.errors import CannotStart
-from launchbay.store.database import check_version, conninfo, shown
+from launchbay.store.database import check_version, conninfo, redacted_url
 
 CONNECTION_NAME = "launchbay migrate"  # in pg_stat_activity; connections of servers are called "launchbay"
 # The oldest schema whose servers may run on next to this version. Tests hold their statements to today's schema.
-OLDEST_BESIDE = "0013"
+OLDEST_COMPATIBLE = "0013"
 LOCK_TIMEOUT_MS = 1500  # a statement that waits for a table holds up everybody who comes after it
 PAUSE_S = 2.0  # between two attempts those have their turn who stood behind the first
 ATTEMPTS = 150  # ten minutes; a backup of a large database holds its tables for about as long
@@ -54,7 +54,7 @@ async def upgrade(database_url: str, *, to: str | None = None) -> bool:
     Raises CannotStart when the database does not answer, is older than PostgreSQL 15, was upgraded by a newer version
     of the product, or a migration fails (which leaves the database as it was).
     """
-    where = f"database at {shown(database_url)}"
+    where = f"database at {redacted_url(database_url)}"
     target = to or revisions()[-1]
     try:
         async with await AsyncConnection.connect(
@@ -154,10 +154,10 @@ async def _missing(connection: AsyncConnection[Any], where: str, target: str) ->
     if found is not None:
         check_known(found, f"The {where}", version)
     missing = [revision for revision in revisions() if (found or "") < revision <= target]
-    if missing and found is not None and found < OLDEST_BESIDE and servers:
+    if missing and found is not None and found < OLDEST_COMPATIBLE and servers:
         raise CannotStart(
             f"{servers} connections of servers and workers of an older version are open to the {where}, whose"
-            f" schema {found} is older than {OLDEST_BESIDE}: they would not work correctly after the upgrade.",
+            f" schema {found} is older than {OLDEST_COMPATIBLE}: they would not work correctly after the upgrade.",
             "Stop them all, then start this version.",
         )
     return missing

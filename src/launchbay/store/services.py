@@ -39,22 +39,22 @@ class OfferedOfType(NamedTuple):
 
 
 _sql = load("services")
-of_organization = _sql.rows("of_organization", OfferedService)
+list_by_organization = _sql.rows("of_organization", OfferedService)
 insert = _sql.change("insert")
 lock = _sql.row("lock", ChangeableRow)
 update = _sql.change("update")
 set_parameters = _sql.change("set_parameters")
 delete = _sql.change("delete")
 exists = _sql.value("exists", bool)
-offer = _sql.change("offer")
-secrets = _sql.rows("secrets", SecretRow)
+insert_offer = _sql.change("offer")
+list_secrets = _sql.rows("secrets", SecretRow)
 put_secret = _sql.change("put_secret")
-delete_secrets_but = _sql.change("delete_secrets_but")
-zones = _sql.rows("zones", NamedRow)
+delete_secrets_except = _sql.change("delete_secrets_but")
+list_zones = _sql.rows("zones", NamedRow)
 insert_zone = _sql.change("insert_zone")
-zone_name = _sql.value("zone_name", str)
-offered_of_type = _sql.rows("offered_of_type", OfferedOfType)
-revisions_and_instances = _sql.rows("revisions_and_instances", PartOfApplication)
+get_zone_name = _sql.value("zone_name", str)
+list_offered_by_type = _sql.rows("offered_of_type", OfferedOfType)
+list_revisions_and_instances = _sql.rows("revisions_and_instances", PartOfApplication)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Service:
     created_at: datetime
 
 
-class PooledRow(NamedTuple):
+class PoolResourceRow(NamedTuple):
     """A resource that was handed out at least once; `changed_at` is when it was, or when it came back."""
 
     resource_id: str
@@ -81,14 +81,14 @@ class PooledRow(NamedTuple):
 
 
 _resource_pools_sql = load("resource_pools")
-handed_out = _resource_pools_sql.rows("handed_out", PooledRow)
-take = _resource_pools_sql.change("take")
-give_back = _resource_pools_sql.value("give_back", str)
-forget_silent = _resource_pools_sql.change("forget_silent")
-ask = _resource_pools_sql.value("ask", int)
-ahead = _resource_pools_sql.value("ahead", int)
-waiting = _resource_pools_sql.value("waiting", int)
-leave = _resource_pools_sql.change("leave")
+list_acquired = _resource_pools_sql.rows("handed_out", PoolResourceRow)
+acquire_resource = _resource_pools_sql.change("take")
+release_resource = _resource_pools_sql.value("give_back", str)
+delete_silent_waiters = _resource_pools_sql.change("forget_silent")
+enqueue_waiter = _resource_pools_sql.value("ask", int)
+count_ahead = _resource_pools_sql.value("ahead", int)
+count_waiting = _resource_pools_sql.value("waiting", int)
+dequeue_waiter = _resource_pools_sql.change("leave")
 
 
 class EntryRow(NamedTuple):
@@ -124,11 +124,11 @@ class OfferedEntry(NamedTuple):
 
 
 _vault_sql = load("vault")
-entries = _vault_sql.rows("entries", EntryRow)
-find = _vault_sql.row("find", SealedEntry)
-count_others = _vault_sql.value("count_others", int)
-vault_insert = _vault_sql.change("insert")
-replace = _vault_sql.change("replace")
-vault_delete = _vault_sql.change("delete")
-in_environment = _vault_sql.rows("in_environment", OfferedEntry)
-vaults_with = _vault_sql.rows("vaults_with", NamedRow)
+list_entries = _vault_sql.rows("entries", EntryRow)
+get_entry = _vault_sql.row("find", SealedEntry)
+count_other_entries = _vault_sql.value("count_others", int)
+insert_entry = _vault_sql.change("insert")
+update_entry = _vault_sql.change("replace")
+delete_entry = _vault_sql.change("delete")
+list_entries_in_environment = _vault_sql.rows("in_environment", OfferedEntry)
+list_vaults_with = _vault_sql.rows("vaults_with", NamedRow)

@@ -74,7 +74,7 @@ class CredentialsRow(NamedTuple):
     access_stamp: int
 
 
-class MemberRow(NamedTuple):
+class OrganizationUserRow(NamedTuple):
     """A member of an organization, with the names of the roles held there."""
 
     id: str
@@ -96,18 +96,18 @@ class AccountRow(NamedTuple):
 
 
 _sql = load("users")
-credentials = _sql.row("credentials", CredentialsRow)
-by_id = _sql.row("by_id", User)
+get_credentials = _sql.row("credentials", CredentialsRow)
+get = _sql.row("by_id", User)
 insert = _sql.change("insert")
 set_password = _sql.change("set_password")
 renew_hash = _sql.change("renew_hash")
 set_enabled = _sql.change("set_enabled")
 join_organization = _sql.change("join_organization")
 leave_organization = _sql.change("leave_organization")
-of_organization = _sql.rows("of_organization", MemberRow)
-member = _sql.row("member", AccountRow)
-by_email = _sql.row("by_email", User)
-organizations = _sql.value("organizations", list)
+list_by_organization = _sql.rows("of_organization", OrganizationUserRow)
+get_in_organization = _sql.row("member", AccountRow)
+get_by_email = _sql.row("by_email", User)
+list_organization_ids = _sql.value("organizations", list)
 lock = _sql.value("lock", str)
 delete = _sql.change("delete")
 
@@ -123,13 +123,13 @@ class ConsoleSessionRow(NamedTuple):
 
 
 _console_sessions_sql = load("console_sessions")
-console_sessions_insert = _console_sessions_sql.change("insert")
-user_of = _console_sessions_sql.row("user_of", User)
-of_user = _console_sessions_sql.rows("of_user", ConsoleSessionRow)
-end_by_token = _console_sessions_sql.change("end_by_token")
-end_by_id = _console_sessions_sql.change("end_by_id")
-end_all = _console_sessions_sql.change("end_all")
-forget_ended = _console_sessions_sql.change("forget_ended")
+insert_session = _console_sessions_sql.change("insert")
+get_by_session = _console_sessions_sql.row("user_of", User)
+list_sessions_by_user = _console_sessions_sql.rows("of_user", ConsoleSessionRow)
+delete_session_by_token = _console_sessions_sql.change("end_by_token")
+delete_session = _console_sessions_sql.change("end_by_id")
+delete_sessions_by_user = _console_sessions_sql.change("end_all")
+delete_expired_sessions = _console_sessions_sql.change("forget_ended")
 
 
 class RoleIdRow(NamedTuple):
@@ -139,15 +139,15 @@ class RoleIdRow(NamedTuple):
 
 
 _identities_sql = load("identities")
-find = _identities_sql.row("find", User)
-link = _identities_sql.value("link", str)
-organization_named = _identities_sql.value("organization_named", str)
-roles_named = _identities_sql.rows("roles_named", RoleIdRow)
+get_by_identity = _identities_sql.row("find", User)
+insert_identity = _identities_sql.value("link", str)
+get_organization_by_name = _identities_sql.value("organization_named", str)
+list_roles_by_name = _identities_sql.rows("roles_named", RoleIdRow)
 
 _invitations_sql = load("invitations")
-invitations_insert = _invitations_sql.value("insert", datetime)
-invitations_find = _invitations_sql.row("find", User)
-use = _invitations_sql.row("use", User)
+insert_invitation = _invitations_sql.value("insert", datetime)
+get_invitation = _invitations_sql.row("find", User)
+redeem_invitation = _invitations_sql.row("use", User)
 
 
 class GenerationState(NamedTuple):
@@ -169,13 +169,13 @@ class RefreshTokenRow(NamedTuple):
 
 _refresh_tokens_sql = load("refresh_tokens")
 lock_user = _refresh_tokens_sql.value("lock_user", str)
-generation_state = _refresh_tokens_sql.row("generation_state", GenerationState)
-block = _refresh_tokens_sql.change("block")
-refresh_tokens_insert = _refresh_tokens_sql.row("insert", RefreshTokenRow)
-refresh_tokens_of_user = _refresh_tokens_sql.rows("of_user", RefreshTokenRow)
-revoke = _refresh_tokens_sql.change("revoke")
-redeem = _refresh_tokens_sql.row("redeem", User)
-forget_expired = _refresh_tokens_sql.change("forget_expired")
+get_generation_state = _refresh_tokens_sql.row("generation_state", GenerationState)
+block_generation = _refresh_tokens_sql.change("block")
+insert_refresh_token = _refresh_tokens_sql.row("insert", RefreshTokenRow)
+list_refresh_tokens_by_user = _refresh_tokens_sql.rows("of_user", RefreshTokenRow)
+revoke_refresh_token = _refresh_tokens_sql.change("revoke")
+redeem_refresh_token = _refresh_tokens_sql.row("redeem", User)
+delete_expired_refresh_tokens = _refresh_tokens_sql.change("forget_expired")
 
 
 class HeldRole(NamedTuple):
@@ -195,13 +195,13 @@ class Administrator(NamedTuple):
 
 
 _roles_sql = load("roles")
-held = _roles_sql.rows("held", HeldRole)
+list_held_roles = _roles_sql.rows("held", HeldRole)
 lock_organization = _roles_sql.value("lock_organization", str)
-administrators = _roles_sql.rows("administrators", Administrator)
-roles_of_organization = _roles_sql.rows("of_organization", Role)
-roles_insert = _roles_sql.change("insert")
-update = _roles_sql.change("update")
-set_kind = _roles_sql.change("set_kind")
-roles_delete = _roles_sql.change("delete")
-assign = _roles_sql.change("assign")
-roles_revoke = _roles_sql.change("revoke")
+list_administrators = _roles_sql.rows("administrators", Administrator)
+list_roles_by_organization = _roles_sql.rows("of_organization", Role)
+insert_role = _roles_sql.change("insert")
+update_role = _roles_sql.change("update")
+set_role_kind = _roles_sql.change("set_kind")
+delete_role = _roles_sql.change("delete")
+assign_role = _roles_sql.change("assign")
+revoke_role = _roles_sql.change("revoke")

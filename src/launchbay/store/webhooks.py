@@ -66,29 +66,29 @@ class SecretsRow(NamedTuple):
 
 
 _sql = load("webhooks")
-of_organization = _sql.rows("of_organization", WebhookRow)
-one = _sql.row("one", WebhookRow)
-unsealed = _sql.rows("unsealed", AddressRow)
+list_by_organization = _sql.rows("of_organization", WebhookRow)
+get = _sql.row("one", WebhookRow)
+list_unsealed = _sql.rows("unsealed", AddressRow)
 seal = _sql.change("seal")
 lock_organization = _sql.value("lock_organization", str)
 insert = _sql.value("insert", str)
 update = _sql.change("update")
 delete = _sql.change("delete")
-drop_pending = _sql.change("drop_pending")
-log = _sql.rows("log", DeliveryRow)
-notify = _sql.value("notify", int)
+delete_pending = _sql.change("drop_pending")
+list_deliveries = _sql.rows("log", DeliveryRow)
+insert_notifications = _sql.value("notify", int)
 claim = _sql.rows("claim", ClaimedRow)
-delivered = _sql.change("delivered")
-secrets_of = _sql.rows("secrets_of", SecretsRow)
-drop_excess = _sql.change("drop_excess")
-failed = _sql.value("failed", float)
+mark_delivered = _sql.change("delivered")
+list_secrets_by_organization = _sql.rows("secrets_of", SecretsRow)
+delete_excess = _sql.change("drop_excess")
+mark_failed = _sql.value("failed", float)
 disable = _sql.row("disable", DisabledRow)
-forget_deliveries = _sql.change("forget_deliveries")
+delete_old_deliveries = _sql.change("forget_deliveries")
 
 EVENTS = ("status", "job", "signal", "approval", "notification")
 
 
-def checked_events(events: Iterable[str]) -> list[str]:
+def validate_events(events: Iterable[str]) -> list[str]:
     """Return the kinds of events in their order, each once. Raises ValueError naming one that there is not."""
     wanted = set(events)
     for unknown in sorted(wanted - set(EVENTS)):

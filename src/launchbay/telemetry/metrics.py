@@ -100,7 +100,7 @@ async def exposition(database: Database) -> bytes:
     _sample_pool(database)
     try:
         async with asyncio.timeout(SAMPLE_S), database.connection() as connection:
-            sample = await store_jobs.sample(connection, fresh_s=FRESH_S)
+            sample = await store_jobs.sample_load(connection, fresh_s=FRESH_S)
     except (TimeoutError, Unavailable):
         sample = None
     database_up.set(sample is not None)

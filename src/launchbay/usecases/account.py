@@ -3,12 +3,12 @@
 from launchbay.auth import permissions
 from launchbay.auth.authentication import BasicCredentials
 from launchbay.auth.permissions import Actor, Method
-from launchbay.auth.tokens import Blocked, Generated, Session
+from launchbay.auth.tokens import GeneratedToken, GenerationBlocked, Session
 from launchbay.errors import BadRequest, NotAuthenticated
 from launchbay.limits import REFRESH_TOKEN_LABEL_CHARS
 from launchbay.store import users
 from launchbay.store.users import RefreshTokenRow
-from launchbay.usecases.context import Context, Desk
+from launchbay.usecases.context import AppContext, Context
 
 
 async def change_password(ctx: Context, current: str, new: str) -> None:
@@ -24,9 +24,9 @@ async def change_password(ctx: Context, current: str, new: str) -> None:
         password_hash = await ctx.app.passwords.hash(new)
         async with ctx.begin() as work:
             # What was verified may have changed since; the lookup compares, as it does for every caller.
-            await ctx.app.lookups.on(work.connection, verified).caller()
+            await ctx.app.lookups.bind(work.connection, verified).caller()
             await users.set_password(work.connection, id=caller.id, password_hash=password_hash)
-            await users.end_all(work.connection, user_id=caller.id)
+            await users.delete_sessions_by_user(work.connection, user_id=caller.id)
             await work.audit_own(
                 "change_password",
                 permissions.user(caller.id),
@@ -36,14 +36,14 @@ async def change_password(ctx: Context, current: str, new: str) -> None:
         raise BadRequest(
             "currentPassword: this is not the current password of the account.", code="WrongPassword"
         ) from error
-    ctx.app.sign_in.forget(caller.id)
+    ctx.app.sign_in.invalidate(caller.id)
 
 
 async def list_tokens(ctx: Context) -> list[RefreshTokenRow]:
     """Return the caller's usable refresh tokens, the newest first; never their values."""
     async with ctx.read() as work:
         caller = await work.lookup.caller()
-        return await ctx.app.refresh_tokens.of_user(work.connection, caller.id)
+        return await ctx.app.refresh_tokens.list_by_user(work.connection, caller.id)
 
 
 async def revoke_token(ctx: Context, token_id: str) -> None:
@@ -54,7 +54,7 @@ async def revoke_token(ctx: Context, token_id: str) -> None:
         await work.audit_own("revoke_token", _path(caller.id, token_id))
 
 
-async def generate_token(ctx: Context, label: str) -> Generated:
+async def generate_token(ctx: Context, label: str) -> GeneratedToken:
     """Make a refresh token for the caller, who has just signed in.
 
     Raises BadRequest for a label that is too long, and TooManyRequests when there were too many: then no more are made
@@ -68,18 +68,18 @@ async def generate_token(ctx: Context, label: str) -> Generated:
                 f"A token's label has at most {REFRESH_TOKEN_LABEL_CHARS} printable characters.", code="InvalidName"
             )
         generated = await ctx.app.refresh_tokens.generate(work.connection, caller.id, label)
-        if isinstance(generated, Generated):
+        if isinstance(generated, GeneratedToken):
             await work.audit_own(
                 "generate_token",
                 _path(caller.id, generated.row.id),
                 after={"label": label, "token": ctx.app.audit.fingerprint(generated.token)},
             )
-    if isinstance(generated, Blocked):
+    if isinstance(generated, GenerationBlocked):
         raise generated.error()
     return generated
 
 
-async def exchange_token(app: Desk, refresh_token: str, address: str) -> Session:
+async def exchange_token(app: AppContext, refresh_token: str, address: str) -> Session:
     """Return a session token for a refresh token.
 
     Raises NotAuthenticated for one that is unknown, revoked or expired and for a disabled account, TooManyRequests

@@ -7,8 +7,8 @@ from launchbay.ids import NamedRow, new_id
 from launchbay.store import applications
 from launchbay.store import applications as store
 from launchbay.store.applications import Application
-from launchbay.store.database import Connection, refuse_duplicate
-from launchbay.usecases.context import Context, checked_name
+from launchbay.store.database import Connection, unique_violation_as
+from launchbay.usecases.context import Context, validate_name
 
 DEFAULT_MANIFEST = "launch:\n  steps: []\ndestroy:\n  steps: []\n"
 
@@ -17,7 +17,7 @@ async def list_applications(ctx: Context, organization_id: str) -> list[NamedRow
     """Return the applications of an organization that the caller may read, by name."""
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
-        rows = await store.of_organization(work.connection, organization_id=organization.id)
+        rows = await store.list_by_organization(work.connection, organization_id=organization.id)
     return [
         row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.application(row.id))
     ]
@@ -33,9 +33,9 @@ async def create_application(ctx: Context, organization_id: str, name: str) -> s
         organization = await work.lookup.organization(
             organization_id, Permission.CREATE_APPLICATION, permissions.application(application_id)
         )
-        name = checked_name(name)
+        name = validate_name(name)
         await insert_application(work.connection, application_id, organization.id, name)
-        await applications.manifests_insert(
+        await applications.insert_manifest(
             work.connection,
             application_id=application_id,
             version=1,
@@ -53,7 +53,7 @@ async def create_application(ctx: Context, organization_id: str, name: str) -> s
 
 async def insert_application(connection: Connection, application_id: str, organization_id: str, name: str) -> None:
     """Write an application without a manifest. Raises BadRequest for a name that is taken."""
-    with refuse_duplicate(*_taken(name)):
+    with unique_violation_as(*_taken(name)):
         await store.insert(connection, application_id=application_id, organization_id=organization_id, name=name)
 
 
@@ -67,8 +67,8 @@ async def rename_application(ctx: Context, application_id: str, name: str) -> No
     """Give an application another name. Raises BadRequest for a name that is bad or taken."""
     async with ctx.begin() as work:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
-        name = checked_name(name)
-        with refuse_duplicate(*_taken(name)):
+        name = validate_name(name)
+        with unique_violation_as(*_taken(name)):
             await store.rename(work.connection, application_id=application.id, name=name)
         await work.audit(
             "rename_application",
@@ -87,7 +87,7 @@ async def delete_application(ctx: Context, application_id: str) -> None:
     async with ctx.begin() as work:
         application = await work.lookup.application(application_id, Permission.DELETE_APPLICATION)
         await store.lock_for_deletion(work.connection, application_id=application.id)
-        active = await store.active_count(work.connection, application_id=application.id) or 0
+        active = await store.count_active_instances(work.connection, application_id=application.id) or 0
         if active:
             raise BadRequest(
                 f"The application {application.name!r} has instances that are not destroyed ({active}).",

@@ -9,22 +9,22 @@ from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.model.job import ApprovalStatus, verdict_after
 from launchbay.store import approvals as store
-from launchbay.store.approvals import ApprovalRow, LockedRow, LookRow
+from launchbay.store.approvals import AnswerContextRow, ApprovalRow, LockedRow
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.context import Context, Desk, Work
+from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.permissions import Permitted
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class AnswerRequest:
     """What somebody answers."""
 
     approves: bool
     comment: str
 
 
-async def pending_of_organization(
+async def list_pending_approvals(
     ctx: Context, organization_id: str, *, after: str | None, count: int
 ) -> list[ApprovalRow]:
     """Return approvals that somebody in the organization is asked for, of instances that the caller may read."""
@@ -33,7 +33,7 @@ async def pending_of_organization(
     async with ctx.read() as work:
         await work.lookup.organization(organization_id)
         while len(shown) < count:
-            rows = await store.pending_of_organization(
+            rows = await store.list_pending_by_organization(
                 work.connection, organization_id=organization_id, after=after, count=limits.LIST_CHUNK_ROWS
             )
             shown += [row for row in rows if _may_read(work.lookup, row)]
@@ -43,28 +43,30 @@ async def pending_of_organization(
     return shown[:count]
 
 
-async def of_instance(ctx: Context, instance_id: str, *, after: str | None, count: int) -> list[ApprovalRow]:
+async def list_instance_approvals(
+    ctx: Context, instance_id: str, *, after: str | None, count: int
+) -> list[ApprovalRow]:
     """Return the approvals that an instance has asked for, the decided ones too, the oldest first."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        return await store.of_instance(work.connection, instance_id=record.id, after=after or "", count=count)
+        return await store.list_by_instance(work.connection, instance_id=record.id, after=after or "", count=count)
 
 
-async def answer(ctx: Context, approval_id: str, given: Given) -> ApprovalRow:
+async def answer_approval(ctx: Context, approval_id: str, given: AnswerRequest) -> ApprovalRow:
     """Approve or reject, and return the approval as it is then. Until it is decided an answer can be changed.
 
     The same answer again changes nothing. Raises NotAllowed for who may not answer, BadRequest for too long a comment,
     and Conflict when it was decided otherwise, or nobody is asked any more.
     """
     async with ctx.begin() as work:
-        record, look = await _look(work, approval_id)
+        record, look = await _find_answer_context(work, approval_id)
         if len(given.comment) > limits.APPROVAL_COMMENT_CHARS:
             raise BadRequest(f"comment: at most {limits.APPROVAL_COMMENT_CHARS} characters; shorten it.")
         await store.lock_instance(work.connection, instance_id=look.instance_id)
         locked = await store.lock(work.connection, approval_id=approval_id)
         if locked is None:
             raise _unknown(approval_id)
-        own = await store.own_answer(work.connection, approval_id=approval_id, user_id=ctx.actor.user_id)
+        own = await store.get_own_answer(work.connection, approval_id=approval_id, user_id=ctx.actor.user_id)
         if own is not given.approves:
             _check_open(ctx.app, locked)
             status = await _write(work.connection, ctx.actor, approval_id, given, locked.needed)
@@ -75,14 +77,14 @@ async def answer(ctx: Context, approval_id: str, given: Given) -> ApprovalRow:
                 before={"approval": approval_id, "status": locked.status},
                 after={"approval": approval_id, "status": status, "comment": given.comment},
             )
-        row = await store.one(work.connection, approval_id=approval_id)
+        row = await store.get(work.connection, approval_id=approval_id)
         assert row is not None, "it is locked"
         return row
 
 
-async def _write(connection: Connection, actor: Actor, approval_id: str, given: Given, needed: int) -> str:
+async def _write(connection: Connection, actor: Actor, approval_id: str, given: AnswerRequest, needed: int) -> str:
     """Store an answer, and the decision that follows from it, if one does; return the status."""
-    await store.answer(
+    await store.insert_answer(
         connection,
         approval_id=approval_id,
         user_id=actor.user_id,
@@ -90,16 +92,16 @@ async def _write(connection: Connection, actor: Actor, approval_id: str, given: 
         approves=given.approves,
         comment=given.comment,
     )
-    rows = await store.answers(connection, approval_id=approval_id)
+    rows = await store.list_answers(connection, approval_id=approval_id)
     status = verdict_after([row.approves for row in rows], needed)
     if status is not ApprovalStatus.PENDING:
         await store.decide(connection, approval_id=approval_id, status=status)
     return status.value
 
 
-async def _look(work: Work, approval_id: str) -> tuple[InstanceRecord, LookRow]:
+async def _find_answer_context(work: Work, approval_id: str) -> tuple[InstanceRecord, AnswerContextRow]:
     """Return the approval and its instance for somebody who may answer."""
-    row = await store.look(work.connection, approval_id=approval_id, user_id=work.ctx.actor.user_id)
+    row = await store.get_answer_context(work.connection, approval_id=approval_id, user_id=work.ctx.actor.user_id)
     if row is None:
         await work.lookup.caller()  # whose account has ended must hear that first
         raise _unknown(approval_id)
@@ -127,7 +129,7 @@ def may_answer(found: Permitted, row: ApprovalRow, user_id: str) -> bool:
     return all(found.allows(permission, target, permissions.environment(row.environment_id)) for permission in wanted)
 
 
-def _check_open(app: Desk, locked: LockedRow) -> None:
+def _check_open(app: AppContext, locked: LockedRow) -> None:
     if locked.status == ApprovalStatus.PENDING and locked.expires_at > app.clock.now():
         return
     status = ApprovalStatus.EXPIRED.value if locked.status == ApprovalStatus.PENDING else locked.status

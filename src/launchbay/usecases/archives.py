@@ -32,7 +32,7 @@ from launchbay.model.archive import (
     with_revision_names,
 )
 from launchbay.model.environment import Marker, Property
-from launchbay.model.redaction import Masking
+from launchbay.model.redaction import Redactor
 from launchbay.service_types.contract import ParameterScope, ServiceParameters, ServiceType, changed_parameters
 from launchbay.store import applications, services
 from launchbay.store import organizations as store
@@ -41,12 +41,12 @@ from launchbay.store.organizations import StoredApplication, StoredEnvironment, 
 from launchbay.store.users import RoleKind
 from launchbay.usecases import environments, organizations, roles, users
 from launchbay.usecases.applications import insert_application
-from launchbay.usecases.context import Context, Work, checked_name
+from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.launch_request import RevisionRequest
 from launchbay.usecases.manifests import check_manifest
 from launchbay.usecases.organizations import require_creation
 from launchbay.usecases.revisions import create_revision
-from launchbay.usecases.sealing import opened_source, sealed_source, shown_source
+from launchbay.usecases.sealing import open_source_url, redact_source_url, seal_source_url
 from launchbay.usecases.sign_in import Invitation
 
 _ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{24}(?![0-9a-f])")
@@ -63,10 +63,10 @@ async def export_organization(ctx: Context, organization_id: str) -> Archive:
             organization_id, Permission.MANAGE_USERS, permissions.user(new_id())
         )
         work.lookup.require(organization.id, Permission.MANAGE_ROLES, permissions.role(new_id()))
-        text = await store.contents(work.connection, organization_id=organization.id)
+        text = await store.get_contents(work.connection, organization_id=organization.id)
     if text is None:
         raise NotFound("The organization was deleted at this moment.")
-    archive = _Exporting(store.read_contents(text), ctx.app.secret_key).archive()
+    archive = _Exporter(store.read_contents(text), ctx.app.secret_key).archive()
     if len(msgspec.json.encode(archive)) > limits.ORGANIZATION_ARCHIVE_BYTES:
         raise BadRequest(
             f"The organization is larger than an archive may be, {limits.ORGANIZATION_ARCHIVE_BYTES} bytes.",
@@ -76,13 +76,13 @@ async def export_organization(ctx: Context, organization_id: str) -> Archive:
     return archive
 
 
-class _Exporting:
+class _Exporter:
     """One export. `holes` are noted wherever something is left out."""
 
     def __init__(self, stored: StoredOrganization, key: SecretKey) -> None:
         self._stored = stored
         self._key = key
-        self._masking = Masking()
+        self._redactor = Redactor()
         self._holes: list[str] = []
         self._services = dict(_unique((each.id, each.name) for each in stored.services))
         self._environments = {each.id: each.name for each in stored.environments}
@@ -149,7 +149,7 @@ class _Exporting:
         source = None
         if stored.source_url is not None:
             sealed = base64.b64decode(stored.sealed_source or "")
-            address = opened_source(self._key, stored.id, sealed) if sealed else stored.source_url
+            address = open_source_url(self._key, stored.id, sealed) if sealed else stored.source_url
             if address == stored.source_url:
                 source = address
             else:
@@ -180,7 +180,7 @@ class _Exporting:
 
     def _open(self, what: str, name: str, value: Any) -> Any:
         """Return a value with its secrets covered, noting a hole where there are some."""
-        covered = self._masking.named(name, value) if name else self._masking.value(value)
+        covered = self._redactor.named(name, value) if name else self._redactor.value(value)
         if covered != value:
             self._holes.append(what)
         return covered
@@ -257,21 +257,21 @@ async def import_organization(ctx: Context, document: Mapping[str, Any], name: s
             await require_creation(work.connection, work.lookup)
             archive = read_archive(document)
             with ctx.app.database.joined(work.connection):
-                imported = await _Importing(work, archive).carry_out(name)
-            _take_back(plan)
+                imported = await _Importer(work, archive).carry_out(name)
+            _roll_back(plan)
     except _Planned:
         assert imported is not None, "a plan is taken back after it was carried out"
         return Imported(None, imported.created, imported.holes)
     return imported
 
 
-def _take_back(plan: bool) -> None:  # noqa: FBT001 - the one thing that it goes by
+def _roll_back(plan: bool) -> None:  # noqa: FBT001 - the one thing that it goes by
     """End the transaction of a plan without a commit."""
     if plan:
         raise _Planned
 
 
-class _Importing:
+class _Importer:
     """One import, in one transaction. The maps lead from names to the new ids."""
 
     def __init__(self, work: Work, archive: Archive) -> None:
@@ -290,7 +290,7 @@ class _Importing:
         """Make everything, each part after those that it names."""
         archive, connection = self._archive, self._connection
         with _part("name"):
-            name = checked_name(archive.name if name is None else name)
+            name = validate_name(archive.name if name is None else name)
         self._organization_id = await organizations.create_empty_organization(connection, name, self._ctx.actor.user_id)
         await self._audit.record(
             connection,
@@ -300,7 +300,7 @@ class _Importing:
             organization_id=self._organization_id,
             after={"name": name, **self._counts(), "archive": self._audit.fingerprint(msgspec.to_builtins(archive))},
         )
-        zone_id = (await services.zones(connection, organization_id=self._organization_id))[0].id
+        zone_id = (await services.list_zones(connection, organization_id=self._organization_id))[0].id
         for each, service in archive.services.items():
             with _part(f"service '{each}'"):
                 await self._service(zone_id, each, service)
@@ -311,7 +311,7 @@ class _Importing:
         for each in archive.applications:
             with _part(f"application '{each}'"):
                 made = self._ids["application"][each] = new_id()
-                await insert_application(connection, made, self._organization_id, checked_name(each))
+                await insert_application(connection, made, self._organization_id, validate_name(each))
         await self._members()
         for each, application in archive.applications.items():
             with _part(f"application '{each}'"):
@@ -342,7 +342,7 @@ class _Importing:
             service_id=service_id,
             organization_id=self._organization_id,
             zone_id=zone_id,
-            name=checked_name(name),
+            name=validate_name(name),
             type_id=kind.id,
             parameters=msgspec.json.encode(checked).decode(),
         )
@@ -358,7 +358,7 @@ class _Importing:
         except FieldErrors as error:
             has_holes = any(hole.startswith(f"service '{name}':") for hole in self._archive.holes)
             if not has_holes or not set(given) <= set(kind.parameters):
-                raise BadRequest(*error.sentences) from error
+                raise BadRequest(*error.messages) from error
             return given
 
     async def _environment(self, name: str, environment: Environment) -> None:
@@ -401,7 +401,7 @@ class _Importing:
             with _part(f"role '{name}'"):
                 made = await roles.create_role(ctx, organization_id, name, self._with_new_ids(role.permissions))
                 if role.is_guest:
-                    await role_store.set_kind(self._connection, id=made.id, kind=RoleKind.GUEST)
+                    await role_store.set_role_kind(self._connection, id=made.id, kind=RoleKind.GUEST)
         for email, user in self._archive.users.items():
             with _part(f"user '{email}'"):
                 if user.roles:
@@ -413,7 +413,7 @@ class _Importing:
         for version, content in enumerate(application.manifests, 1):
             if len(content.encode()) > limits.MANIFEST_BYTES:
                 raise BadRequest(f"Version {version} of the manifest is longer than {limits.MANIFEST_BYTES} bytes.")
-            await applications.manifests_insert(
+            await applications.insert_manifest(
                 self._connection,
                 application_id=application_id,
                 version=version,
@@ -428,8 +428,8 @@ class _Importing:
             await applications.set_source(
                 self._connection,
                 application_id=application_id,
-                source_url=shown_source(application.source),
-                sealed_source=sealed_source(self._ctx.app.secret_key, application_id, application.source),
+                source_url=redact_source_url(application.source),
+                sealed_source=seal_source_url(self._ctx.app.secret_key, application_id, application.source),
             )
 
     async def _revisions(self) -> None:
@@ -489,7 +489,7 @@ def _part(what: str) -> Iterator[None]:
     try:
         yield
     except BadRequest as error:
-        raise _refused(what, *error.sentences) from error
+        raise _refused(what, *error.messages) from error
 
 
 def _refused(what: str, *sentences: str) -> LaunchbayError:

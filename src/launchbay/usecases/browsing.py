@@ -8,15 +8,15 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.redaction import Masking
+from launchbay.model.redaction import Redactor
 from launchbay.store import instances as store
 from launchbay.store.applications import Application
 from launchbay.store.audit import AuditRow
 from launchbay.store.environments import Environment
 from launchbay.store.events import LogRow
-from launchbay.store.instances import BrowsedRow, InstanceRecord, RelativeRow
+from launchbay.store.instances import InstancePageRow, InstanceRecord, RelativeRow
 from launchbay.usecases.context import Context
-from launchbay.usecases.launch import checked_version
+from launchbay.usecases.launch import validate_version
 
 _FIRST = "g"  # stands behind every id, in every order of texts
 _LOOK_ROWS = 200
@@ -39,7 +39,7 @@ class InstanceFilter:
 class InstancePage:
     """Instances, the newest first, and the id after which the next page goes on, if there is one."""
 
-    rows: list[BrowsedRow]
+    rows: list[InstancePageRow]
     next_before: str | None
 
 
@@ -52,7 +52,7 @@ async def read_compiled(
     """
     async with ctx.read() as work:
         application = await work.lookup.application(application_id, Permission.READ)
-        checked = await checked_version(work.connection, application, version)
+        checked = await validate_version(work.connection, application, version)
         return application, checked, await ctx.app.manifests.get(work.connection, application.id, checked)
 
 
@@ -73,12 +73,12 @@ async def browse_instances(
     ctx: Context, organization_id: str, wanted: InstanceFilter, before: str | None, count: int
 ) -> InstancePage:
     """Return the instances of an organization that the caller may read, so many at once."""
-    rows: list[BrowsedRow] = []
+    rows: list[InstancePageRow] = []
     position = before or _FIRST
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
         for _ in range(_LOOKS):
-            found = await store.page(
+            found = await store.list_page(
                 work.connection,
                 organization_id=organization.id,
                 application_id=wanted.application_id,
@@ -107,7 +107,9 @@ async def read_family(ctx: Context, instance_id: str) -> list[RelativeRow]:
     """Return an instance with the instances of its submodules, at all levels, that the caller may read."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        rows = await store.family(work.connection, instance_id=record.id, levels=SUBMODULE_LEVELS, count=_FAMILY_ROWS)
+        rows = await store.list_family(
+            work.connection, instance_id=record.id, levels=SUBMODULE_LEVELS, count=_FAMILY_ROWS
+        )
     return [
         row
         for row in rows
@@ -124,14 +126,14 @@ async def read_log_tail(ctx: Context, instance_id: str, job_id: str | None, coun
     """Return the newest lines of an instance's log, or of one job's, the oldest of them first, with secrets covered."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        rows = await store.log_tail(work.connection, instance_id=record.id, job_id=job_id, count=count)
-    masking = masking_of(record)
-    return [row._replace(text=masking.text(row.text)) for row in reversed(rows)]
+        rows = await store.list_log_tail(work.connection, instance_id=record.id, job_id=job_id, count=count)
+    redactor = redactor_for(record)
+    return [row._replace(text=redactor.text(row.text)) for row in reversed(rows)]
 
 
-def masking_of(record: InstanceRecord) -> Masking:
+def redactor_for(record: InstanceRecord) -> Redactor:
     """Return what covers the secrets of an instance, wherever they are written."""
-    return Masking([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])
+    return Redactor([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])
 
 
 async def read_audit_page(
@@ -146,7 +148,7 @@ async def read_audit_page(
     """Return entries of the audit log, the newest first, so many at once: by an actor, about an id or a path."""
     async with ctx.read() as work:
         await work.lookup.organization(organization_id, Permission.VIEW_AUDIT)
-        return await store.audit_page(
+        return await store.list_audit_page(
             work.connection,
             organization_id=organization_id,
             before=_NEWEST if before is None else before,

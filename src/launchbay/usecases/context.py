@@ -13,7 +13,7 @@ from launchbay.auth.permissions import Actor, Resource
 from launchbay.auth.secret_key import SecretKey
 from launchbay.auth.tokens import RefreshTokens, SessionTokens
 from launchbay.clock import Clock
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.errors import BadRequest, NotFound, Unavailable
 from launchbay.machines.registry import Providers
 from launchbay.model.findings import Finding
@@ -27,15 +27,15 @@ _SAMPLE_S = 1.0  # how old a count may be; meanwhile a process may accept what i
 _RETRY_AFTER_S = 5
 
 
-class Backlog:
+class QueueQuota:
     """Counts, for each organization at most once a second, the jobs that wait for a place to run."""
 
-    def __init__(self, most: int, clock: Clock) -> None:
-        self._most = most
+    def __init__(self, maximum: int, clock: Clock) -> None:
+        self._most = maximum
         self._clock = clock
         self._sampled: dict[str, tuple[float, int]] = {}
 
-    async def refuse_beyond(self, connection: Connection, organization_id: str) -> None:
+    async def check_quota(self, connection: Connection, organization_id: str) -> None:
         """Raise Unavailable, which says when to come again, while the organization has too many jobs waiting.
 
         Each organization has a bound of its own, so that one that asks for too much keeps out nobody else.
@@ -43,8 +43,8 @@ class Backlog:
         now_s = self._clock.monotonic_s()
         at_s, waiting = self._sampled.get(organization_id, (float("-inf"), 0))
         if now_s - at_s >= _SAMPLE_S:
-            waiting = await jobs.backlog(connection, organization_id=organization_id, most=self._most) or 0
-            if len(self._sampled) >= limits.BACKLOGS_KNOWN:
+            waiting = await jobs.count_waiting(connection, organization_id=organization_id, most=self._most) or 0
+            if len(self._sampled) >= limits.QUOTAS_CACHED:
                 self._sampled.clear()
             self._sampled[organization_id] = (now_s, waiting)
         if waiting >= self._most:
@@ -57,7 +57,7 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class AppContext:
     """What a use case may reach.
 
     `check` returns the findings of a manifest text; `runnable_types` are the component types that live instances run.
@@ -65,7 +65,7 @@ class Desk:
 
     database: Database
     lookups: Lookups
-    backlog: Backlog
+    queue_quota: QueueQuota
     manifests: CompiledManifests
     check: Callable[[bytes], list[Finding]]
     runnable_types: frozenset[str]
@@ -74,7 +74,7 @@ class Desk:
     service_types: ServiceTypes
     machines: Providers
     secret_key: SecretKey
-    outgoing: OutgoingHttp
+    egress: EgressClient
     audit: Audit
     passwords: Passwords
     sign_in: BasicAuthentication
@@ -91,7 +91,7 @@ class Work:
     def __init__(self, ctx: "Context", connection: Connection) -> None:
         self.ctx = ctx
         self.connection = connection
-        self.lookup: Lookup = ctx.app.lookups.on(connection, ctx.actor)
+        self.lookup: Lookup = ctx.app.lookups.bind(connection, ctx.actor)
 
     async def audit(
         self,
@@ -137,7 +137,7 @@ class Context:
         await work.audit("rename_application", permissions.application(application.id), …)
     """
 
-    app: Desk
+    app: AppContext
     actor: Actor
 
     @asynccontextmanager
@@ -153,7 +153,7 @@ class Context:
             yield Work(self, connection)
 
 
-def checked_name(name: str) -> str:
+def validate_name(name: str) -> str:
     """Return a name without the white space around it. Raises BadRequest when it is empty or too long."""
     name = name.strip()
     if not name or len(name) > limits.NAME_CHARS:
@@ -164,9 +164,9 @@ def checked_name(name: str) -> str:
 
 
 @contextmanager
-def named_in_body(field: str) -> Iterator[None]:
+def as_invalid_id(field: str) -> Iterator[None]:
     """Raise BadRequest where a look-up finds nothing: 404 is for the object in the path alone ("Wire" 6)."""
     try:
         yield
     except NotFound as error:
-        raise BadRequest(f"{field}: {error.sentences[0]}", *error.sentences[1:], code="UnknownId") from error
+        raise BadRequest(f"{field}: {error.messages[0]}", *error.messages[1:], code="UnknownId") from error

@@ -13,13 +13,13 @@ from launchbay.egress.addresses import ALLOW_POLICY, policy_problem
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import new_id
 from launchbay.manifest.policies import read_policies, write_policies
-from launchbay.model.environment import Marker, Property, checked_markers, checked_properties
+from launchbay.model.environment import Marker, Property, validate_markers, validate_properties
 from launchbay.model.instance import InstanceStatus
 from launchbay.store import environments as store
-from launchbay.store.database import Connection, refuse_duplicate
+from launchbay.store.database import Connection, unique_violation_as
 from launchbay.store.environments import Environment, EnvironmentRow, OfferedInstance, OfferedService
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.context import Context, Desk, Work, checked_name, named_in_body
+from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, validate_name
 
 _SUFFIX_CHARS = 6
 
@@ -35,7 +35,7 @@ async def list_environments(ctx: Context, organization_id: str) -> list[Environm
     """Return the environments of an organization that the caller may read, by name."""
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
-        rows = await store.of_organization(work.connection, organization_id=organization.id)
+        rows = await store.list_by_organization(work.connection, organization_id=organization.id)
     return [
         row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.environment(row.id))
     ]
@@ -48,8 +48,8 @@ async def create_environment(ctx: Context, organization_id: str, name: str) -> s
         organization = await work.lookup.organization(
             organization_id, Permission.CREATE_ENVIRONMENT, permissions.environment(environment_id)
         )
-        name = checked_name(name)
-        with refuse_duplicate(*_taken(name)):
+        name = validate_name(name)
+        with unique_violation_as(*_taken(name)):
             await store.insert(
                 work.connection,
                 environment_id=environment_id,
@@ -66,8 +66,8 @@ async def rename_environment(ctx: Context, environment_id: str, name: str) -> No
     """Give an environment another name. Raises BadRequest for a name that is bad or taken."""
     async with ctx.begin() as work:
         environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
-        name = checked_name(name)
-        with refuse_duplicate(*_taken(name)):
+        name = validate_name(name)
+        with unique_violation_as(*_taken(name)):
             await store.rename(work.connection, environment_id=environment.id, name=name)
         before, after = {"name": environment.name}, {"name": name}
         await _record(work, "rename_environment", _key(environment), before, after)
@@ -83,7 +83,7 @@ async def clone_environment(ctx: Context, environment_id: str, name: str | None)
         source = await work.lookup.environment(environment_id, Permission.READ)
         work.lookup.require(source.organization_id, Permission.CREATE_ENVIRONMENT, permissions.environment(clone_id))
         if name is not None:
-            candidates = [checked_name(name)]
+            candidates = [validate_name(name)]
         else:
             stem = source.name[: limits.NAME_CHARS - len(clone_id) - 1]
             candidates = [f"{stem} {clone_id[-_SUFFIX_CHARS:]}", f"{stem} {clone_id}"]
@@ -109,7 +109,7 @@ async def delete_environment(ctx: Context, environment_id: str) -> None:
                 "The default environment cannot be deleted; make another one the default first.",
                 code="DefaultEnvironment",
             )
-        count = await store.instance_count(work.connection, environment_id=environment.id) or 0
+        count = await store.count_instances(work.connection, environment_id=environment.id) or 0
         if count:
             raise BadRequest(
                 f"The environment {environment.name!r} has instances ({count}); delete them first.",
@@ -125,12 +125,12 @@ async def set_default_environment(ctx: Context, organization_id: str, environmen
     """Make an environment the one that launches without an environment go to."""
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
-        with named_in_body("environmentId"):
+        with as_invalid_id("environmentId"):
             environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
         if environment.organization_id != organization.id:
             raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
         await store.lock_defaults(work.connection, organization_id=organization.id)
-        before = {"default": await store.default_id(work.connection, organization_id=organization.id)}
+        before = {"default": await store.get_default_id(work.connection, organization_id=organization.id)}
         await store.clear_default(work.connection, organization_id=organization.id)
         if await store.make_default(work.connection, environment_id=environment.id) == 0:
             raise Conflict("The environment was deleted at the same moment; choose another one.")
@@ -171,7 +171,7 @@ async def replace_markers(ctx: Context, environment_id: str, markers: Sequence[M
     """Replace all markers. Raises BadRequest for bad or repeated names."""
     async with ctx.begin() as work:
         environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
-        text = msgspec.json.encode(checked_markers(markers)).decode()
+        text = msgspec.json.encode(validate_markers(markers)).decode()
         await store.set_markers(work.connection, environment_id=environment.id, markers=text)
         before = {"markers": msgspec.json.decode(environment.markers)}
         after = {"markers": msgspec.json.decode(text)}
@@ -189,7 +189,7 @@ async def replace_properties(ctx: Context, environment_id: str, properties: Sequ
     """Replace all properties. Raises BadRequest for bad or repeated names, unknown types and values that do not fit."""
     async with ctx.begin() as work:
         environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
-        checked = checked_properties(properties)
+        checked = validate_properties(properties)
         text = msgspec.json.encode(checked).decode()
         await store.set_properties(work.connection, environment_id=environment.id, properties=text)
         old = msgspec.json.decode(environment.properties, type=list[Property])
@@ -201,7 +201,7 @@ async def read_services(ctx: Context, environment_id: str) -> list[OfferedServic
     """Return the services that an environment offers, by name."""
     async with ctx.read() as work:
         environment = await work.lookup.environment(environment_id, Permission.READ)
-        return await store.services(work.connection, environment_id=environment.id)
+        return await store.list_services(work.connection, environment_id=environment.id)
 
 
 async def replace_services(ctx: Context, environment_id: str, service_ids: Sequence[str]) -> None:
@@ -216,7 +216,7 @@ async def replace_services(ctx: Context, environment_id: str, service_ids: Seque
         if len(wanted) > limits.ENVIRONMENT_ENTRIES:
             raise BadRequest(f"An environment offers at most {limits.ENVIRONMENT_ENTRIES} services.", code="TooMany")
         await store.lock_services(work.connection, environment_id=environment.id)
-        known = await store.known_services(
+        known = await store.list_known_services(
             work.connection, organization_id=environment.organization_id, service_ids=list(wanted)
         )
         unknown = sorted(wanted - {row.id for row in known})
@@ -227,7 +227,7 @@ async def replace_services(ctx: Context, environment_id: str, service_ids: Seque
                 "GET organizations/{id}/services lists those that it has.",
                 code="UnknownId",
             )
-        offered = {row.id for row in await store.services(work.connection, environment_id=environment.id)}
+        offered = {row.id for row in await store.list_services(work.connection, environment_id=environment.id)}
         for service_id in sorted(wanted ^ offered):
             work.lookup.require(
                 environment.organization_id,
@@ -247,7 +247,7 @@ def _key(environment: Environment) -> tuple[str, str]:
     return environment.id, environment.organization_id
 
 
-def _fingerprints(app: Desk, properties: Sequence[Property]) -> dict[str, str]:
+def _fingerprints(app: AppContext, properties: Sequence[Property]) -> dict[str, str]:
     return app.audit.fingerprints({entry.name: entry.value for entry in properties})
 
 
@@ -273,21 +273,21 @@ def _taken(name: str) -> tuple[str, str]:
     return f"There is an environment named {name!r} already. Choose another name.", "NameTaken"
 
 
-_OVER = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
+_FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 
 
-async def read_offers(ctx: Context, instance_id: str) -> list[str]:
+async def list_offers(ctx: Context, instance_id: str) -> list[str]:
     """Return the environments that offer an instance."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        return [row.id for row in await store.environments_of(work.connection, instance_id=record.id)]
+        return [row.id for row in await store.list_environments_by_instance(work.connection, instance_id=record.id)]
 
 
-async def instances_offered(ctx: Context, environment_id: str) -> list[OfferedInstance]:
+async def list_offered_instances(ctx: Context, environment_id: str) -> list[OfferedInstance]:
     """Return the instances that an environment offers as services, oldest first."""
     async with ctx.read() as work:
         environment = await work.lookup.environment(environment_id, Permission.READ)
-        return await store.offered_instances(work.connection, environment_id=environment.id)
+        return await store.list_offered_instances(work.connection, environment_id=environment.id)
 
 
 async def replace_offers(ctx: Context, instance_id: str, environment_ids: Sequence[str]) -> None:
@@ -308,7 +308,7 @@ async def replace_offers(ctx: Context, instance_id: str, environment_ids: Sequen
         wanted = set(environment_ids)
         await _check_environments(work.connection, record, wanted)
         await _check_instance(work.connection, record, is_offered=bool(wanted))
-        offered = {row.id for row in await store.environments_of(work.connection, instance_id=record.id)}
+        offered = {row.id for row in await store.list_environments_by_instance(work.connection, instance_id=record.id)}
         for environment_id in sorted(wanted ^ offered):
             work.lookup.require(
                 record.organization_id,
@@ -316,9 +316,9 @@ async def replace_offers(ctx: Context, instance_id: str, environment_ids: Sequen
                 permissions.environment(environment_id),
                 permissions.instance(record.application_id, record.id),
             )
-        await store.withdraw(work.connection, instance_id=record.id, environment_ids=sorted(offered - wanted))
+        await store.delete_offers(work.connection, instance_id=record.id, environment_ids=sorted(offered - wanted))
         if wanted:
-            await store.offer(work.connection, instance_id=record.id, environment_ids=sorted(wanted))
+            await store.insert_offers(work.connection, instance_id=record.id, environment_ids=sorted(wanted))
         await work.audit(
             "replace_instance_environments",
             permissions.instance(record.application_id, record.id),
@@ -333,7 +333,7 @@ async def _check_environments(connection: Connection, record: InstanceRecord, wa
         raise BadRequest(
             f"An instance is offered in at most {limits.ENVIRONMENT_ENTRIES} environments.", code="TooMany"
         )
-    known = await store.known_environments(
+    known = await store.list_known_environments(
         connection, organization_id=record.organization_id, environment_ids=sorted(wanted)
     )
     unknown = sorted(wanted - {row.id for row in known})
@@ -350,5 +350,5 @@ async def _check_instance(connection: Connection, record: InstanceRecord, *, is_
     status = await store.lock_instance(connection, instance_id=record.id)
     if status is None:
         raise Conflict("The instance was deleted at the same moment.")
-    if is_offered and InstanceStatus(status) in _OVER:
+    if is_offered and InstanceStatus(status) in _FINAL:
         raise BadRequest(f"The instance is {status}; it cannot be offered any more.", code="InstanceDestroyed")

@@ -10,17 +10,17 @@ from launchbay import limits
 from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
 from launchbay.model.job import StepStatus
-from launchbay.model.redaction import Masking
+from launchbay.model.redaction import Redactor
 from launchbay.store import events as store
 from launchbay.store.events import EventRow, LogRow
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context
 
 # Whatever was about to commit when the watch began was announced to nobody; by then it has.
-SECOND_LOOK_S = 1.0
+REFRESH_INTERVAL_S = 1.0
 
 
-class Happening(msgspec.Struct, frozen=True):
+class LiveEvent(msgspec.Struct, frozen=True):
     """One event. Who has the number `id` has everything up to it; without one the next event belongs to this."""
 
     name: str
@@ -28,7 +28,7 @@ class Happening(msgspec.Struct, frozen=True):
     id: int | None = None
 
 
-async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> AsyncGenerator[list[Happening], None]:
+async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> AsyncGenerator[list[LiveEvent], None]:
     """Stream what happens to an instance: `status, job, step, log, signal, approval`, in order.
 
     An empty list says "still here".
@@ -40,31 +40,31 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
     async with ctx.read() as work:
         await work.lookup.instance(instance_id, Permission.READ)
     async with ctx.app.feed.watching(instance_id, ctx.actor.user_id) as bell:
-        telling = _Telling()
-        patience_s = SECOND_LOOK_S
+        telling = _EventEncoder()
+        patience_s = REFRESH_INTERVAL_S
         while not ctx.app.feed.closing.is_set():
             async with ctx.read() as work:
                 record = await work.lookup.instance(instance_id, Permission.READ)
                 if after is None:
-                    rows = await store.now(work.connection, instance_id=instance_id)
+                    rows = await store.list_current(work.connection, instance_id=instance_id)
                 else:
-                    rows = await store.since(
+                    rows = await store.list_since(
                         work.connection, instance_id=instance_id, after=after, count=limits.EVENTS_CHUNK
                     )
             if rows:
-                told = telling.tell(record, rows, is_first=after is None)
+                told = telling.encode(record, rows, is_first=after is None)
                 after = rows[-1].id
                 if told:
                     yield told
             if len(rows) >= limits.EVENTS_CHUNK:
                 continue
-            if not await bell.rung(patience_s) and patience_s == limits.EVENT_HEARTBEAT_S:
+            if not await bell.wait(patience_s) and patience_s == limits.EVENT_HEARTBEAT_S:
                 yield []
             patience_s = limits.EVENT_HEARTBEAT_S
-            await asyncio.sleep(limits.EVENT_LOOK_PAUSE_S)
+            await asyncio.sleep(limits.EVENT_POLL_PAUSE_S)
 
 
-async def log_of(
+async def read_log(
     ctx: Context,
     instance_id: str,
     *,
@@ -76,34 +76,34 @@ async def log_of(
     """Stream the lines of an instance's log after the one with the number `after`, with secrets covered."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-    masking = _masking(record)
+    redactor = _redactor(record)
     left = limit
     while left is None or left > 0:
         count = limits.LIST_CHUNK_ROWS if left is None else min(left, limits.LIST_CHUNK_ROWS)
         async with ctx.read() as work:
-            rows = await store.log_page(
+            rows = await store.list_log_lines(
                 work.connection, instance_id=record.id, job_id=job_id, step=step, after=after, count=count
             )
-        yield [row._replace(text=masking.text(row.text)) for row in rows]
+        yield [row._replace(text=redactor.text(row.text)) for row in rows]
         if len(rows) < count:
             return
         after = rows[-1].id
         left = None if left is None else left - count
 
 
-class _Telling:
+class _EventEncoder:
     """Turns rows into events. It remembers the return values that it has told, to tell those that change."""
 
     def __init__(self) -> None:
         self._signals: dict[str, Any] | None = None
         self._secrets = ""
-        self._masking = Masking()
+        self._redactor = Redactor()
 
-    def tell(self, record: InstanceRecord, rows: Sequence[EventRow], *, is_first: bool) -> list[Happening]:
+    def encode(self, record: InstanceRecord, rows: Sequence[EventRow], *, is_first: bool) -> list[LiveEvent]:
         """Return the events of some rows. With `is_first` they are where the instance stands."""
         secrets = record.parameters + record.environment_view
         if secrets != self._secrets:
-            self._secrets, self._masking = secrets, _masking(record)
+            self._secrets, self._redactor = secrets, _redactor(record)
         if is_first:
             self._signals = msgspec.json.decode(rows[0].text or "{}")
         told = [(row.id, name, data) for row in rows for name, data in self._of(row)]
@@ -111,7 +111,7 @@ class _Telling:
         # A number stands at the last event that has it: a client that was cut off before gets all of them again.
         last = {number: place for place, number in enumerate(numbers)}
         return [
-            Happening(name, data, number if last[number] == place else None)
+            LiveEvent(name, data, number if last[number] == place else None)
             for place, (number, name, data) in enumerate(told)
         ]
 
@@ -122,7 +122,7 @@ class _Telling:
                 yield "status", {"status": row.status, "at": at}
             case "begun" | "ended" if row.job_id is not None:
                 status = "Executing" if row.kind == "begun" else row.job_status
-                error = None if row.text is None else self._masking.text(row.text)
+                error = None if row.text is None else self._redactor.text(row.text)
                 yield (
                     "job",
                     {"job": row.job_id, "name": row.name, "status": status, "errorMessage": error, "at": at},
@@ -130,10 +130,10 @@ class _Telling:
             case "step" if "/" in (row.path or ""):
                 yield "step", self._step(row, at)
             case "log":
-                text = self._masking.text(row.text or "")
+                text = self._redactor.text(row.text or "")
                 yield "log", {"at": at, "level": row.level, "job": row.job_id, "step": row.path, "text": text}
             case "approval" if row.name is not None:
-                text = self._masking.text(row.text or "")
+                text = self._redactor.text(row.text or "")
                 about = {"approval": row.name, "job": row.job_id, "step": row.path}
                 yield "approval", {**about, "status": row.status, "text": text, "at": at}
             case "signal":
@@ -147,7 +147,7 @@ class _Telling:
             "status": row.status,
             "percentComplete": 100 if row.status == StepStatus.SUCCEEDED else row.percent,
             "attempt": row.attempt,
-            "errorMessage": None if row.text is None else self._masking.text(row.text),
+            "errorMessage": None if row.text is None else self._redactor.text(row.text),
             "at": at,
         }
 
@@ -156,9 +156,9 @@ class _Telling:
         before = self._signals
         for name, value in values.items():
             if before is None or name not in before or before[name] != value:
-                yield "signal", {"name": name, "value": self._masking.value({name: value})[name], "at": at}
+                yield "signal", {"name": name, "value": self._redactor.value({name: value})[name], "at": at}
         self._signals = values
 
 
-def _masking(record: InstanceRecord) -> Masking:
-    return Masking([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])
+def _redactor(record: InstanceRecord) -> Redactor:
+    return Redactor([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])

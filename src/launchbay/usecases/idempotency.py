@@ -50,8 +50,8 @@ class Idempotency:
         fingerprint = self._secret.fingerprint(request, _PURPOSE)
         async with self._turn((actor.user_id, key)), self._database.transaction() as connection:
             # Whose account has ended meanwhile gets no old answers either.
-            await self._lookups.on(connection, actor).caller()
-            begun = await store.begin(
+            await self._lookups.bind(connection, actor).caller()
+            begun = await store.insert_idempotency_key(
                 connection,
                 user_id=actor.user_id,
                 key=key,
@@ -63,11 +63,11 @@ class Idempotency:
             with self._database.joined(connection):
                 answer = await work()
             sealed = self._secret.seal(answer, answer_purpose(actor.user_id, key))
-            await store.finish(connection, user_id=actor.user_id, key=key, answer=sealed)
+            await store.set_idempotent_answer(connection, user_id=actor.user_id, key=key, answer=sealed)
         return Outcome(answer, is_repeated=False)
 
     async def _earlier(self, connection: Connection, actor: Actor, key: str, request: bytes) -> bytes:
-        stored = await store.stored(connection, user_id=actor.user_id, key=key)
+        stored = await store.get_idempotency_key(connection, user_id=actor.user_id, key=key)
         assert stored is not None, "the key is taken, and nobody removes one so young"
         if not self._secret.is_fingerprint(stored.fingerprint, request, _PURPOSE):
             raise BadRequest(

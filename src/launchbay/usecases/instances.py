@@ -19,7 +19,7 @@ from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import InstanceStatus, is_active
 from launchbay.model.job import JobStatus, read_plan
 from launchbay.model.machine import DRY_RUN
-from launchbay.model.redaction import MASK
+from launchbay.model.redaction import REDACTED
 from launchbay.planning import accept, available_workflows, plan_deletion
 from launchbay.store import instances as store
 from launchbay.store import jobs
@@ -42,7 +42,7 @@ async def read_instance(ctx: Context, instance_id: str) -> InstanceView:
         manifest = await ctx.app.manifests.get(work.connection, detail.application_id, detail.version)
     provider = ctx.app.machines.name_for(read_environment_view(detail.environment_view).policies)
     # What workflows learned from a vault is sealed in there.
-    shown = redaction.replaced(detail.return_values, lambda _: MASK)
+    shown = redaction.replace_tokens(detail.return_values, lambda _: REDACTED)
     detail = msgspec.structs.replace(detail, return_values=shown)
     return InstanceView(detail, available_workflows(manifest), provider == DRY_RUN)
 
@@ -123,13 +123,13 @@ async def _destroy_and_delete(
 
 
 InstanceLists = {
-    "applications": (store.of_application, "application"),
-    "environments": (store.of_environment, "environment"),
-    "revisions": (store.of_revision, "revision"),
+    "applications": (store.list_by_application, "application"),
+    "environments": (store.list_by_environment, "environment"),
+    "revisions": (store.list_by_revision, "revision"),
 }
 
 
-async def instances_of(
+async def list_instances(
     ctx: Context,
     kind: str,
     of_id: str,
@@ -170,20 +170,20 @@ async def set_destroy_at(ctx: Context, instance_id: str, destroy_at_ms: int) -> 
                 code="SubmoduleInstance",
             )
         destroy_at = _checked(destroy_at_ms, ctx.app.clock)
-        locked = await store.expiry_lock(work.connection, instance_id=record.id)
+        locked = await store.lock_expiry(work.connection, instance_id=record.id)
         if locked is None:
             raise NotFound(f"The instance {record.id} has just been deleted.")
         if locked.status == InstanceStatus.DESTROYED:
             raise BadRequest("The instance is destroyed already.", code="InstanceDestroyed")
         if destroy_at is None:
-            await store.clear(work.connection, instance_id=record.id)
+            await store.clear_expiry(work.connection, instance_id=record.id)
         elif locked.is_offered:
             raise BadRequest(
                 "The instance is offered as a service, which never expires; withdraw it from its environments first.",
                 code="InstanceOffered",
             )
         else:
-            await store.move(
+            await store.set_expiry(
                 work.connection,
                 instance_id=record.id,
                 destroy_at=destroy_at,

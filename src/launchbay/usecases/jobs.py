@@ -16,7 +16,7 @@ from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus, Plan, read_plan
-from launchbay.model.redaction import Masking
+from launchbay.model.redaction import Redactor
 from launchbay.planning import DESTROY, accept, may_accept, plan_run
 from launchbay.store import jobs as control
 from launchbay.store import jobs as views
@@ -25,37 +25,37 @@ from launchbay.store.jobs import ControlRow, JobView
 from launchbay.usecases.context import Context, Work
 
 
-class JobInDetail(msgspec.Struct, frozen=True):
+class JobDetails(msgspec.Struct, frozen=True):
     """A job, what it was asked to do, and what covers the secrets in it."""
 
     view: JobView
     plan: Plan
-    masking: Masking
+    redactor: Redactor
 
 
-async def jobs_of(
+async def list_jobs(
     ctx: Context, instance_id: str, *, after: str | None, limit: int | None
-) -> AsyncIterator[tuple[list[JobRow], Masking]]:
+) -> AsyncIterator[tuple[list[JobRow], Redactor]]:
     """Stream the jobs of an instance, the newest first, from the one after the job `after` on."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-    masking = Masking([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])
+    redactor = Redactor([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])
     left = math.inf if limit is None else limit
     while left > 0:
         count = int(min(left, limits.JOBS_CHUNK))
         async with ctx.read() as work:
-            text = await views.page(work.connection, instance_id=record.id, after=after, count=count)
+            text = await views.get_page(work.connection, instance_id=record.id, after=after, count=count)
         rows = views.read_page(text or "[]")
-        yield rows, masking
+        yield rows, redactor
         if len(rows) < count:
             return
         after, left = rows[-1].id, left - count
 
 
-async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobInDetail:
+async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
     """Return a job with everything that its steps have left."""
     async with ctx.read() as work:
-        view = await views.one(
+        view = await views.get(
             work.connection, instance_id=instance_id, job_id=job_id, output_bytes=limits.JOB_OUTPUTS_SHOWN_BYTES
         )
         if view is None:
@@ -63,7 +63,7 @@ async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobInDetail:
         await work.lookup.instance(instance_id, Permission.READ)
     plan = read_plan(view.plan)
     known = [msgspec.json.decode(view.parameters), plan.arguments, msgspec.json.decode(view.environment_view)]
-    return JobInDetail(view, plan, Masking(known))
+    return JobDetails(view, plan, Redactor(known))
 
 
 async def cancel_job(ctx: Context, instance_id: str, job_id: str) -> None:
@@ -72,7 +72,7 @@ async def cancel_job(ctx: Context, instance_id: str, job_id: str) -> None:
     Who may run the workflow may cancel it. Raises Conflict when the job has ended, or is a forced deletion.
     """
     async with ctx.begin() as work:
-        record, job = await _look(work, instance_id, job_id)
+        record, job = await _find_job(work, instance_id, job_id)
         if job.status == JobStatus.EXECUTING and read_plan(job.plan).deletes_instance:
             raise Conflict("The job deletes the instance, and cannot be stopped any more.", code="InstanceBeingDeleted")
         reason = f"Cancelled by {ctx.actor.email}."
@@ -99,9 +99,9 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
     job did not fail, is not the newest, or cannot take the parameters.
     """
     async with ctx.begin() as work:
-        record, _ = await _look(work, instance_id, job_id)
+        record, _ = await _find_job(work, instance_id, job_id)
         locked = await control.lock_instance(work.connection, instance_id=record.id)
-        job = await control.look(work.connection, instance_id=record.id, job_id=job_id)
+        job = await control.get_control(work.connection, instance_id=record.id, job_id=job_id)
         if locked is None or job is None:
             raise NotFound(f"The instance {record.id} has just been deleted.")
         plan = read_plan(job.plan)
@@ -118,12 +118,12 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
             raise Conflict(
                 "Another workflow is running on the instance; try again when it has ended.", code="InstanceBusy"
             )
-        await ctx.app.backlog.refuse_beyond(work.connection, record.organization_id)
+        await ctx.app.queue_quota.check_quota(work.connection, record.organization_id)
         resumed_id = await accept(work.connection, record.id, ctx.actor.user_id, resumed, manifest)
         assert resumed_id is not None, "the instance is locked and idle"
         done = await control.take_over(work.connection, job_id=resumed_id, earlier_id=job.id)
         text = f"Goes on where the job {job.id} failed; {done} of its steps are done and stay so."
-        await control.note(work.connection, instance_id=record.id, job_id=resumed_id, text=text)
+        await control.set_note(work.connection, instance_id=record.id, job_id=resumed_id, text=text)
         if configured is not None:
             await control.set_parameters(work.connection, instance_id=record.id, parameters=configured)
         await work.audit(
@@ -136,9 +136,9 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
     return resumed_id
 
 
-async def _look(work: Work, instance_id: str, job_id: str) -> tuple[InstanceRecord, ControlRow]:
+async def _find_job(work: Work, instance_id: str, job_id: str) -> tuple[InstanceRecord, ControlRow]:
     """Return instance and job for somebody who may run the job's workflow. Raises as a run of it does."""
-    job = await control.look(work.connection, instance_id=instance_id, job_id=job_id)
+    job = await control.get_control(work.connection, instance_id=instance_id, job_id=job_id)
     if job is None:
         raise await _not_found(work.lookup, instance_id, job_id)
     if job.name == DESTROY:

@@ -18,8 +18,8 @@ from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import SCALER, SUBMODULE, CompiledManifest
 from launchbay.manifest.services import (
     REFERENCE_SERVICE,
-    Fit,
     OfferedPin,
+    ServiceMatch,
     ServiceOffer,
     ServiceOffers,
     Shape,
@@ -32,23 +32,23 @@ from launchbay.manifest.v1 import ACTIONS, RESULT
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import Binding, BoundService, InstanceStatus, Link, LinkKind
 from launchbay.model.types import PinKind
-from launchbay.planning import view_of
+from launchbay.planning import environment_view
 from launchbay.service_types.builtin import CATALOG
 from launchbay.service_types.contract import PublishesSignals, ServiceType
 from launchbay.store import applications, environments, instances
 from launchbay.store.applications import Application
-from launchbay.store.database import Connection, refuse_vanished
+from launchbay.store.database import Connection, foreign_key_violation_as
 from launchbay.store.environments import Environment, OfferedInstance, OfferedService
-from launchbay.usecases.context import Context, Desk, Work
+from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.launch_request import LaunchRequest, read_launch_request, read_submodules, with_revision
 from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, write_launch
 
-_OVER = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
+_FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 UnmetServices = dict[tuple[str, ...], list[str]]  # way of a node from the root → sentences
 
 
-async def lead_to_services(
-    app: Desk, connection: Connection, environment: Environment, root: LaunchNode
+async def bind_services(
+    app: AppContext, connection: Connection, environment: Environment, root: LaunchNode
 ) -> UnmetServices:
     """Add to every node of a launch or reconfiguration the links to its services.
 
@@ -63,14 +63,14 @@ async def lead_to_services(
         required = required_providers(node.manifest)
         for path, shape in shapes.items():
             former = None if node.former is None else node.former.link(path)
-            fits = offered.fitting(shape)
+            fits = offered.matching(shape)
             chosen = choose(path, shape, fits, None if former is None else former.instance_id)
-            if isinstance(chosen, Fit):
+            if isinstance(chosen, ServiceMatch):
                 node.links[path] = Link(chosen.offer.id, chosen.offer.kind, Binding(dict(chosen.pins)))
             elif path in required or any(fit.offer.unusable is None for fit in fits):
                 unmet.setdefault(node.path, []).append(chosen)
     if not unmet:
-        await _keep_services(app, connection, [node for node, _ in needing])
+        await _lock_services(app, connection, [node for node, _ in needing])
     return unmet
 
 
@@ -83,17 +83,17 @@ def _shapes(manifest: CompiledManifest) -> dict[str, Shape]:
     }
 
 
-async def _offers(app: Desk, connection: Connection, environment: Environment, root: LaunchNode) -> ServiceOffers:
-    services = await environments.services(connection, environment_id=environment.id)
+async def _offers(app: AppContext, connection: Connection, environment: Environment, root: LaunchNode) -> ServiceOffers:
+    services = await environments.list_services(connection, environment_id=environment.id)
     found = [offer for row in services if (offer := _service_offer(row, app.service_types.find(row.type_id)))]
-    instances = await environments.offered_instances(connection, environment_id=environment.id)
-    standing = await _standing_on(connection, environment, root) if instances else frozenset()
+    instances = await environments.list_offered_instances(connection, environment_id=environment.id)
+    existing = await _dependent_instances(connection, environment, root) if instances else frozenset()
     for row in instances:
         try:
             manifest = await app.manifests.get(connection, row.application_id, row.version)
         except InvalidManifest:
             continue  # a package is gone; the instance's own next job says so to its owner
-        found.append(_instance_offer(row, manifest, standing))
+        found.append(_instance_offer(row, manifest, existing))
     return ServiceOffers(found)
 
 
@@ -111,7 +111,7 @@ def _service_offer(row: OfferedService, kind: ServiceType | None) -> ServiceOffe
     return ServiceOffer(row.id, f"the service {row.name!r} ({row.id})", LinkKind.SERVICE_INSTANCE, interfaces)
 
 
-def _instance_offer(row: OfferedInstance, manifest: CompiledManifest, standing: Collection[str]) -> ServiceOffer:
+def _instance_offer(row: OfferedInstance, manifest: CompiledManifest, existing: Collection[str]) -> ServiceOffer:
     interfaces: dict[str, dict[str, OfferedPin]] = {}
     for pins, plain_interface in ((manifest.results, RESULT), (manifest.commands, ACTIONS), (manifest.needs, "")):
         for key, pin in pins.items():
@@ -119,23 +119,23 @@ def _instance_offer(row: OfferedInstance, manifest: CompiledManifest, standing: 
             interface, name = key.split(".", 1) if manifest.is_component_manifest else (plain_interface, key)
             interfaces.setdefault(interface, {})[name] = OfferedPin(pin.type.kind, key)
     unusable = None
-    if InstanceStatus(row.status) in _OVER:
+    if InstanceStatus(row.status) in _FINAL:
         unusable = f"that is {row.status}"
-    elif row.id in standing:
+    elif row.id in existing:
         unusable = "that stands on this instance itself"
     return ServiceOffer(row.id, f"the instance {row.name!r} ({row.id})", LinkKind.SERVICE, interfaces, unusable)
 
 
-async def _standing_on(connection: Connection, environment: Environment, root: LaunchNode) -> frozenset[str]:
+async def _dependent_instances(connection: Connection, environment: Environment, root: LaunchNode) -> frozenset[str]:
     """Return the instances that may not become services here: their jobs and this one's would wait for each other."""
     present = [node.instance_id for node in root.walk() if node.former is not None]
     if not present:
         return frozenset()  # nothing stands on instances that are not there yet
     await environments.lock_links(connection, organization_id=environment.organization_id)
-    return frozenset(row.id for row in await environments.standing_on(connection, instance_ids=present))
+    return frozenset(row.id for row in await environments.list_dependent_instances(connection, instance_ids=present))
 
 
-async def _keep_services(app: Desk, connection: Connection, nodes: list[LaunchNode]) -> None:
+async def _lock_services(app: AppContext, connection: Connection, nodes: list[LaunchNode]) -> None:
     """Put into the links what the nodes are to see of their services until the next reconfiguration."""
     linked = [
         (node, path, link)
@@ -145,7 +145,7 @@ async def _keep_services(app: Desk, connection: Connection, nodes: list[LaunchNo
     ]
     if not linked:
         return
-    kept = await _kept(app, connection, sorted({link.instance_id for _, _, link in linked}))
+    kept = await _lock_existing(app, connection, sorted({link.instance_id for _, _, link in linked}))
     for node, path, link in linked:
         if link.instance_id not in kept:
             raise Conflict("A service of the environment was deleted at the same moment; try again.")
@@ -153,9 +153,9 @@ async def _keep_services(app: Desk, connection: Connection, nodes: list[LaunchNo
         node.links[path] = Link(link.instance_id, link.kind, binding)
 
 
-async def _kept(app: Desk, connection: Connection, service_ids: list[str]) -> Mapping[str, BoundService]:
+async def _lock_existing(app: AppContext, connection: Connection, service_ids: list[str]) -> Mapping[str, BoundService]:
     secrets: dict[str, dict[str, bytes]] = {}
-    for sealed in await environments.sealed_parameters(connection, service_ids=service_ids):
+    for sealed in await environments.list_sealed_parameters(connection, service_ids=service_ids):
         secrets.setdefault(sealed.service_id, {})[sealed.name] = sealed.sealed
     return {
         row.id: BoundService(
@@ -165,7 +165,7 @@ async def _kept(app: Desk, connection: Connection, service_ids: list[str]) -> Ma
             secrets=secrets.get(row.id, {}),
             signals=_signals(row.name, app.service_types.find(row.type_id), parameters),
         )
-        for row in await environments.bound_services(connection, service_ids=service_ids)
+        for row in await environments.list_bound_services(connection, service_ids=service_ids)
     }
 
 
@@ -213,9 +213,9 @@ async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> 
             planned.request,
             planned.root,
         )
-        await ctx.app.backlog.refuse_beyond(work.connection, application.organization_id)
+        await ctx.app.queue_quota.check_quota(work.connection, application.organization_id)
         destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
-        with refuse_vanished("The application or its environment was deleted at the same moment."):
+        with foreign_key_violation_as("The application or its environment was deleted at the same moment."):
             await write_launch(work.connection, root, environment, planned.view, ctx.actor.user_id, destroy_after_ms)
         await work.audit(
             "launch_application",
@@ -239,17 +239,17 @@ async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, A
     application = await work.lookup.application(application_id, Permission.CREATE_INSTANCE)
     request = await _with_revision(work.connection, application, read_launch_request(body))
     environment = await _environment(work.lookup, application, request.environment_id)
-    version = await checked_version(work.connection, application, request.version)
+    version = await validate_version(work.connection, application, request.version)
     manifest = await work.ctx.app.manifests.get(work.connection, application.id, version)
-    view = view_of(environment)
+    view = environment_view(environment)
     root = _root(application, request, version, manifest)
     # Shared instances are asked for by name only, so most launches need not know them.
     shared = await shared_instances(work.connection, environment.id) if request.submodules else {}
     planner = TreePlanner(work, environment, shared)
-    await planner.plant(root, read_submodules(request.submodules))
-    unmet = await lead_to_services(work.ctx.app, work.connection, environment, root)
+    await planner.plan_tree(root, read_submodules(request.submodules))
+    unmet = await bind_services(work.ctx.app, work.connection, environment, root)
     for node in root.walk():
-        refuse_what_cannot_run(node, view, work.ctx.app.runnable_types, unmet)
+        validate_runnable(node, view, work.ctx.app.runnable_types, unmet)
     return PlannedLaunch(application, environment, request, root, view)
 
 
@@ -269,7 +269,7 @@ def _root(application: Application, request: LaunchRequest, version: int, manife
 async def shared_instances(connection: Connection, environment_id: str) -> dict[str, str]:
     """Return the running instances of the environment's catalogs by the revision that they stand for (language §8)."""
     shared: dict[str, str] = {}
-    for catalog in await instances.shared_catalogs(connection, environment_id=environment_id):
+    for catalog in await instances.list_shared_catalogs(connection, environment_id=environment_id):
         for revision_id, instance_id in (msgspec.json.decode(catalog.parameters).get(CATALOG) or {}).items():
             shared.setdefault(revision_id, instance_id)
     return shared
@@ -279,7 +279,9 @@ async def _with_revision(connection: Connection, application: Application, reque
     """Fill what the request leaves open from its revision. Raises BadRequest for one that is not the application's."""
     if request.revision_id is None:
         return request
-    revision = await applications.one(connection, revision_id=request.revision_id, application_id=application.id)
+    revision = await applications.get_revision(
+        connection, revision_id=request.revision_id, application_id=application.id
+    )
     if revision is None:
         raise BadRequest(
             f"The application has no revision {request.revision_id[:40]!r}; GET …/revisions lists those that it has.",
@@ -316,11 +318,11 @@ async def _environment(lookup: Lookup, application: Application, environment_id:
     return environment
 
 
-async def checked_version(connection: Connection, application: Application, version: int | None) -> int:
+async def validate_version(connection: Connection, application: Application, version: int | None) -> int:
     """Return a manifest version of the application, by default the newest. Raises BadRequest for another number."""
     if version is None or version == application.latest_version:
         return application.latest_version
-    known = 0 < version < 2**31 and await applications.exists(
+    known = 0 < version < 2**31 and await applications.manifest_exists(
         connection, application_id=application.id, version=version
     )
     if not known:
@@ -331,9 +333,7 @@ async def checked_version(connection: Connection, application: Application, vers
     return version
 
 
-def refuse_what_cannot_run(
-    node: LaunchNode, view: EnvironmentView, runnable: Collection[str], unmet: UnmetServices
-) -> None:
+def validate_runnable(node: LaunchNode, view: EnvironmentView, runnable: Collection[str], unmet: UnmetServices) -> None:
     """Raise BadRequest with every reason why a node of a launch cannot run in the environment, or its parameters."""
     configure(node.manifest, node.parameters)
     where = f"Submodule {'.'.join(node.path)}: " if node.path else ""

@@ -116,7 +116,7 @@ class RevisionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     environment_id: str | UnsetType | None = UNSET
     submodules: dict[str, Any] | None = None
 
-    def gives_parts(self) -> bool:
+    def has_settings(self) -> bool:
         """Tell whether it names any of the parts that an instance would bring."""
         parts = (self.version, self.parameters, self.submodules)
         return any(part is not None for part in parts) or self.environment_id is not UNSET
@@ -132,35 +132,35 @@ def with_revision(request: LaunchRequest, revision: Revision) -> LaunchRequest:
         version=revision.version if request.version is None else request.version,
         environment_id=revision.environment_id if request.environment_id is None else request.environment_id,
         parameters={**msgspec.json.decode(revision.parameters), **request.parameters},
-        submodules=merged_submodules(msgspec.json.decode(revision.submodules), request.submodules),
+        submodules=merge_submodules(msgspec.json.decode(revision.submodules), request.submodules),
     )
 
 
-def merged_submodules(kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def merge_submodules(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a revision says of submodules, with what a request gives for them over it, one by one."""
-    merged = dict(kept)
+    merged = dict(stored)
     for name, value in given.items():
         # What is no object is refused where submodules are read.
-        both = isinstance(value, Mapping) and name in kept
-        merged[name] = _merged_one(kept[name], value) if both else value
+        both = isinstance(value, Mapping) and name in stored
+        merged[name] = _merged_one(stored[name], value) if both else value
     return merged
 
 
-def _merged_one(kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    merged = {**kept, **{name: value for name, value in given.items() if value is not None}}
+def _merged_one(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**stored, **{name: value for name, value in given.items() if value is not None}}
     if given.get("revisionId") is not None and given.get("manifestVersion") is None:
         merged.pop("manifestVersion", None)  # it was meant for the other revision
-    for part, join in (("parameters", _joined), ("submodules", merged_submodules)):
-        if isinstance(kept.get(part), Mapping) and isinstance(given.get(part), Mapping):
-            merged[part] = join(kept[part], given[part])
+    for part, join in (("parameters", _joined), ("submodules", merge_submodules)):
+        if isinstance(stored.get(part), Mapping) and isinstance(given.get(part), Mapping):
+            merged[part] = join(stored[part], given[part])
     return merged
 
 
-def _joined(kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    return {**kept, **given}
+def _joined(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    return {**stored, **given}
 
 
-_FIELDS = ("revisionId", "manifestVersion", "parameters", "submodules")
+_SUBMODULE_FIELDS = ("revisionId", "manifestVersion", "parameters", "submodules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,31 +211,33 @@ def for_components(
 
 def _read_one(value: Any, path: str) -> SubmoduleRequest:
     if not isinstance(value, Mapping):
-        raise _wrong(path, "an object")
+        raise _wrong_submodule_field(path, "an object")
     for name in value:
-        if name not in _FIELDS:
-            raise BadRequest(f"{path}/{name} is not known. A submodule has: {', '.join(_FIELDS)}.", code="InvalidField")
+        if name not in _SUBMODULE_FIELDS:
+            raise BadRequest(
+                f"{path}/{name} is not known. A submodule has: {', '.join(_SUBMODULE_FIELDS)}.", code="InvalidField"
+            )
     revision_id = value.get("revisionId")
     version = value.get("manifestVersion")
     parameters = value.get("parameters") or {}
     inner = value.get("submodules") or {}
     if revision_id is not None and not isinstance(revision_id, str):
-        raise _wrong(f"{path}/revisionId", "a string")
+        raise _wrong_submodule_field(f"{path}/revisionId", "a string")
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-        raise _wrong(f"{path}/manifestVersion", "a whole number")
+        raise _wrong_submodule_field(f"{path}/manifestVersion", "a whole number")
     if not isinstance(parameters, Mapping):
-        raise _wrong(f"{path}/parameters", "an object, name to value")
+        raise _wrong_submodule_field(f"{path}/parameters", "an object, name to value")
     if not isinstance(inner, Mapping):
-        raise _wrong(f"{path}/submodules", "an object, submodule id to its configuration")
+        raise _wrong_submodule_field(f"{path}/submodules", "an object, submodule id to its configuration")
     read_submodules(inner, f"{path}/submodules")
     return SubmoduleRequest(revision_id, version, parameters, inner)
 
 
-def _wrong(path: str, kind: str) -> BadRequest:
+def _wrong_submodule_field(path: str, kind: str) -> BadRequest:
     return BadRequest(f"{path} must be {kind}.", code="InvalidField")
 
 
-_CONFIGURATION_REQUEST_FIELDS = ("instanceName", "manifestVersion", "revisionId", "parameters", "submodules")
+_CONFIGURATION_FIELDS = ("instanceName", "manifestVersion", "revisionId", "parameters", "submodules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +254,9 @@ class ConfigurationRequest:
 def read_configuration_request(body: Mapping[str, Any]) -> ConfigurationRequest:
     """Return the request from its body; null counts as left out. Raises BadRequest naming the field."""
     for name in body:
-        if name not in _CONFIGURATION_REQUEST_FIELDS:
+        if name not in _CONFIGURATION_FIELDS:
             raise BadRequest(
-                f"{name[:100]} is not known. A configuration has: {', '.join(_CONFIGURATION_REQUEST_FIELDS)}.",
+                f"{name[:100]} is not known. A configuration has: {', '.join(_CONFIGURATION_FIELDS)}.",
                 code="InvalidField",
             )
     given = {name: value for name, value in body.items() if value is not None}
@@ -262,13 +264,13 @@ def read_configuration_request(body: Mapping[str, Any]) -> ConfigurationRequest:
     if isinstance(version, str) and version.isascii() and version.isdigit() and len(version) < 10:
         version = int(version)
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-        raise _configuration_request_wrong("manifestVersion", "a whole number")
+        raise _wrong_field("manifestVersion", "a whole number")
     for name in ("instanceName", "revisionId"):
         if not isinstance(given.get(name, ""), str):
-            raise _configuration_request_wrong(name, "a string")
+            raise _wrong_field(name, "a string")
     for name in ("parameters", "submodules"):
         if not isinstance(given.get(name, {}), Mapping):
-            raise _configuration_request_wrong(name, "an object")
+            raise _wrong_field(name, "an object")
     instance_name = given.get("instanceName", "").strip() or None
     if instance_name is not None and len(instance_name) > limits.NAME_CHARS:
         raise BadRequest(
@@ -284,5 +286,5 @@ def read_configuration_request(body: Mapping[str, Any]) -> ConfigurationRequest:
     )
 
 
-def _configuration_request_wrong(name: str, kind: str) -> BadRequest:
+def _wrong_field(name: str, kind: str) -> BadRequest:
     return BadRequest(f"{name} must be {kind}.", code="InvalidField")

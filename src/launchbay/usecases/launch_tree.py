@@ -28,11 +28,11 @@ from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceRecord, LinkedRow
 from launchbay.usecases.context import Work
-from launchbay.usecases.launch_request import SubmoduleRequest, for_components, merged_submodules, read_submodules
+from launchbay.usecases.launch_request import SubmoduleRequest, for_components, merge_submodules, read_submodules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Former:
+class FormerLaunch:
     """What an instance that stays is like before a reconfiguration."""
 
     version: int
@@ -58,7 +58,7 @@ class LaunchNode:
     parameters: Mapping[str, Any]
     manifest: CompiledManifest
     path: tuple[str, ...] = ()
-    former: Former | None = None  # of an instance that is there already and stays
+    former: FormerLaunch | None = None  # of an instance that is there already and stays
     links: dict[str, Link] = field(default_factory=dict)
     children: "dict[str, LaunchNode]" = field(default_factory=dict)
 
@@ -78,11 +78,11 @@ class TreePlanner:
         self._shared = shared
         self._count = 0
 
-    async def plant(self, node: LaunchNode, requests: Mapping[str, SubmoduleRequest]) -> None:
+    async def plan_tree(self, node: LaunchNode, requests: Mapping[str, SubmoduleRequest]) -> None:
         """Add to a node the links and nodes of its submodules, at every level. Raises BadRequest, NotAllowed."""
-        await self._plant(node, requests, {node.application_id})
+        await self._plan_node(node, requests, {node.application_id})
 
-    async def _plant(self, node: LaunchNode, requests: Mapping[str, SubmoduleRequest], above: set[str]) -> None:
+    async def _plan_node(self, node: LaunchNode, requests: Mapping[str, SubmoduleRequest], above: set[str]) -> None:
         configuration = configure(node.manifest, node.parameters)
         asked = for_components(node.manifest, requests, "/".join(("submodules", *node.path)))
         for path, component in node.manifest.components.items():
@@ -94,15 +94,15 @@ class TreePlanner:
                 continue
             configured = configuration.get(path, {})
             stays = None if node.former is None else node.former.link(path)
-            if stays is not None and request.revision_id is None and await self._stays_shared(node, path, configured):
+            if stays is not None and request.revision_id is None and await self._remains_shared(node, path, configured):
                 node.links[path] = stays
                 continue
             child, inside = await self._child(node, component, configured, request, above)
             node.children[path] = child
             node.links[path] = Link(child.instance_id, LinkKind.OWN)
-            await self._plant(child, inside, above | {child.application_id})
+            await self._plan_node(child, inside, above | {child.application_id})
 
-    async def _stays_shared(self, node: LaunchNode, path: str, configured: Mapping[str, Any]) -> bool:
+    async def _remains_shared(self, node: LaunchNode, path: str, configured: Mapping[str, Any]) -> bool:
         """Tell whether a component goes on with its shared instance: another locator replaces that as well (§7)."""
         row = None if node.former is None else node.former.links.get(path)
         if row is None or row.kind != LinkKind.SHARED:
@@ -136,7 +136,7 @@ class TreePlanner:
             revision = await self._revision(request.revision_id, application.id, where)
             version = revision.version
             inherited = msgspec.json.decode(revision.parameters, type=dict[str, Any])
-            inside = merged_submodules(msgspec.json.decode(revision.submodules), inside)
+            inside = merge_submodules(msgspec.json.decode(revision.submodules), inside)
         if request.manifest_version is not None:
             version = await self._known_version(application, request.manifest_version, where)
         manifest = await self._work.ctx.app.manifests.get(self._work.connection, application.id, version)
@@ -149,7 +149,7 @@ class TreePlanner:
         try:
             configure(manifest, parameters)
         except BadRequest as error:
-            raise BadRequest(*(f"Submodule {where}: {text}" for text in error.sentences), code=error.code) from error
+            raise BadRequest(*(f"Submodule {where}: {text}" for text in error.messages), code=error.code) from error
         row = None if present is None or node.former is None else node.former.links[component.path]
         child = LaunchNode(
             instance_id=new_id() if row is None else row.target_id,
@@ -166,7 +166,7 @@ class TreePlanner:
 
     async def _known_version(self, application: Application, version: int, where: str) -> int:
         """Return the version. Raises BadRequest when the application has none of this number."""
-        known = 0 < version <= application.latest_version and await applications.exists(
+        known = 0 < version <= application.latest_version and await applications.manifest_exists(
             self._work.connection, application_id=application.id, version=version
         )
         if not known:
@@ -176,7 +176,7 @@ class TreePlanner:
             )
         return version
 
-    async def _present(self, node: LaunchNode, path: str, application_id: str) -> Former | None:
+    async def _present(self, node: LaunchNode, path: str, application_id: str) -> FormerLaunch | None:
         """Return what the submodule's instance is like now, when it stays: it is its own, lives, and is the same."""
         row = None if node.former is None else node.former.links.get(path)
         if row is None or row.kind != LinkKind.OWN or row.application_id != application_id:
@@ -221,7 +221,7 @@ class TreePlanner:
         locator = configured.get(LOCATOR)
         if not isinstance(locator, str) or not locator:
             raise BadRequest(f"The submodule {where} has no {LOCATOR}; name an application.", code="UnknownSubmodule")
-        found = await applications.find(
+        found = await applications.resolve_locator(
             self._work.connection, organization_id=self._environment.organization_id, locator=locator
         )
         if found is None:
@@ -246,10 +246,10 @@ class TreePlanner:
 
 async def former_of(
     connection: Connection, instance_id: str, version: int, revision_id: str | None, parameters: str
-) -> Former:
+) -> FormerLaunch:
     """Return what an instance is like before a reconfiguration."""
-    rows = await instances.linked(connection, instance_id=instance_id)
-    return Former(
+    rows = await instances.list_linked(connection, instance_id=instance_id)
+    return FormerLaunch(
         version=version,
         revision_id=revision_id,
         parameters=msgspec.json.decode(parameters),

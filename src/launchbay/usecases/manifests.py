@@ -9,13 +9,13 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, ManifestSourceLocked
 from launchbay.model.findings import Finding
-from launchbay.planning import unhurried
+from launchbay.planning import off_loop_if_large
 from launchbay.store import applications
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, ChangeableRow, VersionRow
 from launchbay.store.database import Connection
-from launchbay.usecases.context import Context, Desk, Work
-from launchbay.usecases.sealing import opened_source, sealed_source, shown_source
+from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.sealing import open_source_url, redact_source_url, seal_source_url
 
 _ACCEPT = "application/x-yaml, application/yaml;q=0.9, text/yaml;q=0.9, text/plain;q=0.8, */*;q=0.1"
 
@@ -47,7 +47,7 @@ async def validate_manifest(ctx: Context, text: str) -> list[Finding]:
     """Return all findings of a manifest text, errors and warnings."""
     async with ctx.read() as work:
         await work.lookup.caller()
-    return await unhurried(ctx.app.check, text)
+    return await off_loop_if_large(ctx.app.check, text)
 
 
 async def read_manifest(ctx: Context, application_id: str, version: int | None) -> str:
@@ -57,7 +57,7 @@ async def read_manifest(ctx: Context, application_id: str, version: int | None) 
         wanted = application.latest_version if version is None else version
         content = None
         if 0 < wanted <= application.latest_version:
-            content = await applications.content(work.connection, application_id=application.id, version=wanted)
+            content = await applications.get_manifest(work.connection, application_id=application.id, version=wanted)
     if content is None:
         raise BadRequest(
             f"The application has no manifest version {wanted}; the newest is {application.latest_version}.",
@@ -70,7 +70,7 @@ async def list_manifests(ctx: Context, application_id: str) -> list[VersionRow]:
     """Return the manifest versions of an application, the newest first."""
     async with ctx.read() as work:
         application = await work.lookup.application(application_id, Permission.READ)
-        return await applications.of_application(work.connection, application_id=application.id)
+        return await applications.list_manifests_by_application(work.connection, application_id=application.id)
 
 
 async def set_manifest_source(ctx: Context, application_id: str, url: str) -> int:
@@ -86,7 +86,7 @@ async def set_manifest_source(ctx: Context, application_id: str, url: str) -> in
         # Loading may have taken a minute: who may do this, and whether it is there, is asked again.
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         row = await _lock(work.connection, application)
-        shown, sealed = shown_source(url), sealed_source(ctx.app.secret_key, application.id, url)
+        shown, sealed = redact_source_url(url), seal_source_url(ctx.app.secret_key, application.id, url)
         await store.set_source(work.connection, application_id=application.id, source_url=shown, sealed_source=sealed)
         return await _append(work, application, row._replace(source_url=shown), text, "set_manifest_source")
 
@@ -99,27 +99,31 @@ async def refresh_manifest(ctx: Context, application_id: str) -> Refreshed:
     """
     async with ctx.read() as work:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
-        sealed = await store.source(work.connection, application_id=application.id)
+        sealed = await store.get_source(work.connection, application_id=application.id)
     if sealed is None:
         raise BadRequest(
             "The manifest of this application is uploaded; there is no source to load it from.",
             "Set one with PUT …/manifestSource.",
             code="NoManifestSource",
         )
-    text = await _load(ctx.app, application.organization_id, opened_source(ctx.app.secret_key, application.id, sealed))
+    text = await _load(
+        ctx.app, application.organization_id, open_source_url(ctx.app.secret_key, application.id, sealed)
+    )
     async with ctx.begin() as work:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         row = await _lock(work.connection, application)
         if row.sealed_source != sealed:
             raise Conflict("The manifest's source was changed at the same moment; refresh again.")
-        newest = await applications.content(work.connection, application_id=application.id, version=row.latest_version)
+        newest = await applications.get_manifest(
+            work.connection, application_id=application.id, version=row.latest_version
+        )
         if newest == text:
             return Refreshed(row.latest_version, changed=False)
         version = await _append(work, application, row, text, "refresh_manifest")
         return Refreshed(version, changed=True)
 
 
-async def _load(app: Desk, organization_id: str, url: str) -> str:
+async def _load(app: AppContext, organization_id: str, url: str) -> str:
     """Return the checked manifest at a URL."""
     try:
         has_credentials = bool(httpx.URL(url).userinfo)
@@ -131,7 +135,7 @@ async def _load(app: Desk, organization_id: str, url: str) -> str:
             "Use an address that needs none.",
             code="CredentialsInUrl",
         )
-    answer = await app.outgoing.within(organization_id).request(
+    answer = await app.egress.for_environment(organization_id).request(
         "GET",
         url,
         headers={"accept": _ACCEPT},
@@ -150,9 +154,9 @@ async def _load(app: Desk, organization_id: str, url: str) -> str:
     return text
 
 
-async def check_manifest(app: Desk, text: str) -> None:
+async def check_manifest(app: AppContext, text: str) -> None:
     """Raise InvalidManifest for a text that cannot be launched."""
-    errors = [finding for finding in await unhurried(app.check, text) if finding.severity == "error"]
+    errors = [finding for finding in await off_loop_if_large(app.check, text) if finding.severity == "error"]
     if errors:
         raise InvalidManifest([finding.to_document() for finding in errors])
 
@@ -174,7 +178,7 @@ async def _append(
     """Store the newest version and return its number; the caller holds the application's row."""
     version = row.latest_version + 1
     await store.set_version(work.connection, application_id=application.id, version=version)
-    await applications.manifests_insert(
+    await applications.insert_manifest(
         work.connection, application_id=application.id, version=version, content=text, author_id=work.ctx.actor.user_id
     )
     await work.audit(

@@ -23,11 +23,11 @@ from launchbay.store.database import Connection, Database
 from launchbay.store.machines import HostKeyRow
 from launchbay.store.organizations import Organization
 from launchbay.store.users import RoleKind
-from launchbay.usecases.context import Context, checked_name
+from launchbay.usecases.context import Context, validate_name
 from launchbay.usecases.permissions import manages_every_user, permitted_anywhere
 
 
-async def audit_entries(
+async def read_audit_entries(
     ctx: Context,
     organization_id: str,
     *,
@@ -46,7 +46,7 @@ async def audit_entries(
         by_id = about is not None and is_id(about)
         if about is not None and not by_id and not about.startswith("/"):
             raise BadRequest("object: give an id, or a path such as /applications/{id}.", code="WrongField")
-        statement = store.of_object if by_id else store.of_organization
+        statement = store.list_by_object if by_id else store.list_by_organization
         async with aclosing(
             statement.chunks(
                 work.connection, organization_id=organization_id, after=after, actor=by, object=about, limit=limit
@@ -68,7 +68,7 @@ class FirstAdministrator:
     is_generated: bool
 
 
-async def first_start(
+async def initialize(
     database: Database, passwords: Passwords, *, organization: str, email: str, password: str
 ) -> FirstAdministrator | None:
     """Create the organization and its administrator on an empty database; None when there is an organization already.
@@ -84,11 +84,11 @@ async def first_start(
             return None
         user_id = new_id()
         await users.insert(connection, id=user_id, email=email, name="Administrator", password_hash=password_hash)
-        await first_start_create_organization(connection, organization, user_id)
+        await create_first_organization(connection, organization, user_id)
     return FirstAdministrator(email, password, generated)
 
 
-async def first_start_create_organization(connection: Connection, name: str, administrator_id: str) -> str:
+async def create_first_organization(connection: Connection, name: str, administrator_id: str) -> str:
     """Create an organization with its default environment and services, its roles and its first administrator."""
     organization_id = await create_empty_organization(connection, name, administrator_id)
     environment_id = new_id()
@@ -96,7 +96,7 @@ async def first_start_create_organization(connection: Connection, name: str, adm
         connection, environment_id=environment_id, organization_id=organization_id, name="default", is_default=True
     )
     await _add_services(connection, organization_id, environment_id)
-    await users.roles_insert(
+    await users.insert_role(
         connection,
         id=new_id(),
         organization_id=organization_id,
@@ -112,7 +112,7 @@ async def create_empty_organization(connection: Connection, name: str, administr
     organization_id, role_id = new_id(), new_id()
     await organizations.insert(connection, organization_id=organization_id, name=name)
     await services.insert_zone(connection, zone_id=new_id(), organization_id=organization_id, name="Default")
-    await users.roles_insert(
+    await users.insert_role(
         connection,
         id=role_id,
         organization_id=organization_id,
@@ -121,13 +121,13 @@ async def create_empty_organization(connection: Connection, name: str, administr
         permissions=ADMINISTRATOR_TEXT,
     )
     await users.join_organization(connection, organization_id=organization_id, user_id=administrator_id)
-    await users.assign(connection, role_ids=[role_id], user_id=administrator_id)
+    await users.assign_role(connection, role_ids=[role_id], user_id=administrator_id)
     return organization_id
 
 
 async def _add_services(connection: Connection, organization_id: str, environment_id: str) -> None:
     """Give the default environment the two services that need no setting up."""
-    [zone] = await services.zones(connection, organization_id=organization_id)
+    [zone] = await services.list_zones(connection, organization_id=organization_id)
     for name, type_id in (
         ("Default workflow service", WorkflowService.id),
         ("Default credentials service", SecureStore.id),
@@ -142,14 +142,14 @@ async def _add_services(connection: Connection, organization_id: str, environmen
             type_id=type_id,
             parameters="{}",
         )
-        await services.offer(connection, environment_id=environment_id, service_id=service_id)
+        await services.insert_offer(connection, environment_id=environment_id, service_id=service_id)
 
 
 async def list_organizations(ctx: Context) -> list[NamedRow]:
     """Return the organizations that the caller belongs to, by name."""
     async with ctx.read() as work:
         caller = await work.lookup.caller()
-        return await store_organizations.of_user(work.connection, user_id=caller.id)
+        return await store_organizations.list_by_user(work.connection, user_id=caller.id)
 
 
 async def read_organization(ctx: Context, organization_id: str) -> Organization:
@@ -168,8 +168,8 @@ async def create_organization(ctx: Context, name: str) -> str:
     async with ctx.begin() as work:
         caller = await work.lookup.caller()
         await require_creation(work.connection, work.lookup)
-        name = checked_name(name)
-        organization_id = await first_start_create_organization(work.connection, name, caller.id)
+        name = validate_name(name)
+        organization_id = await create_first_organization(work.connection, name, caller.id)
         await work.audit(
             "create_organization",
             f"/organizations/{organization_id}",
@@ -185,7 +185,7 @@ async def rename_organization(ctx: Context, organization_id: str, name: str) -> 
         organization = await work.lookup.organization(
             organization_id, Permission.MANAGE_USERS, permissions.user(new_id())
         )
-        name = checked_name(name)
+        name = validate_name(name)
         await store_organizations.rename(work.connection, organization_id=organization.id, name=name)
         await work.audit(
             "rename_organization",
@@ -220,17 +220,17 @@ async def list_host_keys(ctx: Context, organization_id: str) -> list[HostKeyRow]
     """Return the pinned keys of an organization, by host."""
     async with ctx.read() as work:
         await work.lookup.organization(organization_id, *_every_environment())
-        return await store_machines.of_organization(work.connection, organization_id=organization_id)
+        return await store_machines.list_host_keys_by_organization(work.connection, organization_id=organization_id)
 
 
 async def forget_host_key(ctx: Context, organization_id: str, host: str) -> None:
     """Forget the key of a host, so that the one it shows next is pinned. Raises NotFound."""
     async with ctx.begin() as work:
         await work.lookup.organization(organization_id, *_every_environment())
-        key = await store_machines.get(work.connection, organization_id=organization_id, host=host)
+        key = await store_machines.get_host_key(work.connection, organization_id=organization_id, host=host)
         if key is None:
             raise NotFound(f"No key is pinned for {host[:80]!r}.", "Look the host up in the list of the organization.")
-        await store_machines.forget(work.connection, organization_id=organization_id, host=host)
+        await store_machines.delete_host_key(work.connection, organization_id=organization_id, host=host)
         await work.audit(
             "forget_host_key",
             f"/hostKeys/{host}",

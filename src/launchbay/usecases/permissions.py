@@ -144,7 +144,7 @@ async def permitted(ctx: Context, organization_id: str) -> Permitted:
 async def permitted_anywhere(connection: Connection, lookup: Lookup) -> list[Permitted]:
     """Return what the caller may do in each of their organizations."""
     caller = await lookup.caller()
-    rows = await store_organizations.of_user(connection, user_id=caller.id)
+    rows = await store_organizations.list_by_user(connection, user_id=caller.id)
     for row in rows:
         await lookup.organization(row.id)
     return [Permitted(lookup, row.id) for row in rows]

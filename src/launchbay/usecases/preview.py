@@ -22,17 +22,17 @@ from launchbay.model.instance import (
     Link,
     LinkKind,
     Scale,
+    effective_scale,
     read_former_configuration,
     read_link,
     scales_in,
-    settled,
 )
 from launchbay.model.job import workflow_path
-from launchbay.model.redaction import Masking
+from launchbay.model.redaction import Redactor
 from launchbay.planning import DESTROY, LAUNCH
 from launchbay.store import instances
 from launchbay.store.database import Connection
-from launchbay.usecases.context import Context, Desk
+from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.launch import plan_launch_tree
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.reconfigure import plan_configuration
@@ -76,7 +76,7 @@ async def preview_launch(ctx: Context, application_id: str, body: Mapping[str, A
         try:
             planned = await plan_launch_tree(work, application_id, body)
         except BadRequest as error:
-            return Preview(errors=list(error.sentences))
+            return Preview(errors=list(error.messages))
         return await _preview(ctx.app, work.connection, planned.root)
 
 
@@ -86,11 +86,11 @@ async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[st
         try:
             planned = await plan_configuration(work, instance_id, body)
         except BadRequest as error:
-            return Preview(errors=list(error.sentences))
+            return Preview(errors=list(error.messages))
         return await _preview(ctx.app, work.connection, planned.root)
 
 
-async def _preview(app: Desk, connection: Connection, root: LaunchNode) -> Preview:
+async def _preview(app: AppContext, connection: Connection, root: LaunchNode) -> Preview:
     components: list[PreviewedComponent] = []
     workflows: list[str] = []
     warnings: list[str] = []
@@ -98,20 +98,20 @@ async def _preview(app: Desk, connection: Connection, root: LaunchNode) -> Previ
         before, launched, scales = await _before(app, connection, node)
         after = _configured(node.manifest, node.parameters, node.links, scales)
         changes = restarting(difference(before, after), launched.__contains__)
-        masking = Masking([node.parameters, *(() if node.former is None else (node.former.parameters,))])
-        components += [_component(node, change, masking) for change in changes]
+        redactor = Redactor([node.parameters, *(() if node.former is None else (node.former.parameters,))])
+        components += [_component(node, change, redactor) for change in changes]
         workflows += _workflows(node, before, after, changes)
         for change in changes:
             if change.change is Change.STOPS:
                 below, runs = await _below(app, connection, before.links.get(change.path), (*node.path, change.path))
                 components += below
                 workflows += runs
-        warnings += [_told(node, finding.message) for finding in node.manifest.warnings]
+        warnings += [_message_for(node, finding.message) for finding in node.manifest.warnings]
     return Preview(components=components, workflows=workflows, warnings=list(dict.fromkeys(warnings)))
 
 
 async def _before(
-    app: Desk, connection: Connection, node: LaunchNode
+    app: AppContext, connection: Connection, node: LaunchNode
 ) -> tuple[Configured, set[str], Mapping[str, Scale]]:
     """Return the node's instance as it is, which components are up, and how far its Scalers are.
 
@@ -120,7 +120,7 @@ async def _before(
     former = node.former
     if former is None:
         return Configured(NOTHING_COMPILED, {}), set(), {}
-    standing = await instances.standing(connection, instance_id=node.instance_id)
+    standing = await instances.get_status(connection, instance_id=node.instance_id)
     state = "{}" if standing is None else standing.state
     launched = {path for path, part in msgspec.json.decode(state, type=dict[str, _Part]).items() if part.launched}
     version, parameters = former.version, former.parameters
@@ -135,27 +135,29 @@ async def _before(
 
 
 async def _below(
-    app: Desk, connection: Connection, link: Link | None, way: tuple[str, ...]
+    app: AppContext, connection: Connection, link: Link | None, module_path: tuple[str, ...]
 ) -> tuple[list[PreviewedComponent], list[str]]:
     """Return the components, and the workflows, that go with a component: those of its own child, at every level."""
     components: list[PreviewedComponent] = []
     workflows: list[str] = []
     if link is None or link.kind is not LinkKind.OWN:
         return components, workflows
-    standing = await instances.standing(connection, instance_id=link.instance_id)
+    standing = await instances.get_status(connection, instance_id=link.instance_id)
     if standing is None or standing.status == InstanceStatus.DESTROYED:
         return components, workflows
     compiled = await app.manifests.get(connection, standing.application_id, standing.version)
-    rows = await instances.linked(connection, instance_id=link.instance_id)
+    rows = await instances.list_linked(connection, instance_id=link.instance_id)
     links = {row.component: read_link(row.target_id, row.kind, row.binding) for row in rows}
     manifest = _configured(
         compiled, msgspec.json.decode(standing.parameters), links, scales_in(standing.state)
     ).manifest
     for path in reversed(manifest.order):
-        components.append(PreviewedComponent(path=".".join((*way, path)), change=Change.STOPS.value, parameters=[]))
+        components.append(
+            PreviewedComponent(path=".".join((*module_path, path)), change=Change.STOPS.value, parameters=[])
+        )
         if DESTROY in manifest.components[path].workflows:
-            workflows.append(".".join((*way, workflow_path(path, DESTROY))))
-        inside, runs = await _below(app, connection, links.get(path), (*way, path))
+            workflows.append(".".join((*module_path, workflow_path(path, DESTROY))))
+        inside, runs = await _below(app, connection, links.get(path), (*module_path, path))
         components += inside
         workflows += runs
     return components, workflows
@@ -167,7 +169,7 @@ def _configured(
     """Return one side of the comparison, with the members of its Scalers."""
     configuration = configure(manifest, parameters)
     quantities = {
-        path: settled(scales.get(path), configured_quantity(configuration.get(path, {}))).quantity
+        path: effective_scale(scales.get(path), configured_quantity(configuration.get(path, {}))).quantity
         for path in scalers(manifest)
     }
     return Configured(
@@ -178,12 +180,12 @@ def _configured(
     )
 
 
-def _component(node: LaunchNode, change: ComponentChange, masking: Masking) -> PreviewedComponent:
+def _component(node: LaunchNode, change: ComponentChange, redactor: Redactor) -> PreviewedComponent:
     parameters = [
         ParameterChange(
             name=pin.pin,
-            before=masking.named(pin.pin, pin.before),
-            after=masking.named(pin.pin, pin.after),
+            before=redactor.named(pin.pin, pin.before),
+            after=redactor.named(pin.pin, pin.after),
             reset=pin.reset,
         )
         for pin in change.pins
@@ -205,5 +207,5 @@ def _workflows(node: LaunchNode, before: Configured, after: Configured, changes:
     return [".".join((*node.path, workflow_path(component, workflow))) for component, workflow in runs]
 
 
-def _told(node: LaunchNode, message: str) -> str:
+def _message_for(node: LaunchNode, message: str) -> str:
     return f"Submodule {'.'.join(node.path)}: {message}" if node.path else message

@@ -14,15 +14,15 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind
-from launchbay.planning import accept, may_accept, plan_reconfigure, view_of
+from launchbay.planning import accept, environment_view, may_accept, plan_reconfigure
 from launchbay.store import applications, environments, instances
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
-from launchbay.usecases.launch import lead_to_services, refuse_what_cannot_run, shared_instances
+from launchbay.usecases.launch import bind_services, shared_instances, validate_runnable
 from launchbay.usecases.launch_request import (
     ConfigurationRequest,
-    merged_submodules,
+    merge_submodules,
     read_configuration_request,
     read_submodules,
 )
@@ -60,7 +60,7 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
         plan = plan_reconfigure(record.status)
         if record.status is InstanceStatus.DESTROYED:
             raise BadRequest("The instance is destroyed; it cannot be reconfigured.", code="InstanceDestroyed")
-        await ctx.app.backlog.refuse_beyond(work.connection, record.organization_id)
+        await ctx.app.queue_quota.check_quota(work.connection, record.organization_id)
         busy = record.job_id is not None or not may_accept(plan)
         if busy or await accept(work.connection, record.id, ctx.actor.user_id, plan, root.manifest) is None:
             raise Conflict("A workflow is running on the instance; try again when it has ended.", code="InstanceBusy")
@@ -91,7 +91,7 @@ async def plan_configuration(work: Work, instance_id: str, body: Mapping[str, An
     target = await _target(work.connection, record, request)
     manifest = await work.ctx.app.manifests.get(work.connection, record.application_id, target.version)
     environment = await work.lookup.environment(record.environment_id, None)
-    view = view_of(environment)
+    view = environment_view(environment)
     root = LaunchNode(
         instance_id=record.id,
         application_id=record.application_id,
@@ -103,11 +103,11 @@ async def plan_configuration(work: Work, instance_id: str, body: Mapping[str, An
         former=await former_of(work.connection, record.id, record.version, record.revision_id, record.parameters),
     )
     planner = TreePlanner(work, environment, await shared_instances(work.connection, environment.id))
-    await planner.plant(root, read_submodules(target.submodules))
-    unmet = await lead_to_services(work.ctx.app, work.connection, environment, root)
-    await _refuse_circles(work.connection, record.organization_id, root)
+    await planner.plan_tree(root, read_submodules(target.submodules))
+    unmet = await bind_services(work.ctx.app, work.connection, environment, root)
+    await _refuse_cycles(work.connection, record.organization_id, root)
     for node in root.walk():
-        refuse_what_cannot_run(node, view, work.ctx.app.runnable_types, unmet)
+        validate_runnable(node, view, work.ctx.app.runnable_types, unmet)
     return PlannedConfiguration(record, root, view)
 
 
@@ -115,7 +115,7 @@ async def _target(connection: Connection, record: InstanceRecord, request: Confi
     """Return what the request leads to (reference §4, configuration). What it gives wins over its revision."""
     target = _Target(record.version, record.revision_id, request.parameters, request.submodules)
     if request.revision_id is not None:
-        revision = await applications.one(
+        revision = await applications.get_revision(
             connection, revision_id=request.revision_id, application_id=record.application_id
         )
         if revision is None:
@@ -127,11 +127,11 @@ async def _target(connection: Connection, record: InstanceRecord, request: Confi
             revision.version,
             revision.id,
             {**msgspec.json.decode(revision.parameters), **request.parameters},
-            merged_submodules(msgspec.json.decode(revision.submodules), request.submodules),
+            merge_submodules(msgspec.json.decode(revision.submodules), request.submodules),
         )
     if request.manifest_version is not None:
         version = request.manifest_version
-        known = 0 < version < 2**31 and await applications.exists(
+        known = 0 < version < 2**31 and await applications.manifest_exists(
             connection, application_id=record.application_id, version=version
         )
         if not known:
@@ -140,7 +140,7 @@ async def _target(connection: Connection, record: InstanceRecord, request: Confi
     return target
 
 
-async def _refuse_circles(connection: Connection, organization_id: str, root: LaunchNode) -> None:
+async def _refuse_cycles(connection: Connection, organization_id: str, root: LaunchNode) -> None:
     """Raise BadRequest for a shared instance that stands on one that would stand on it.
 
     Over whatever others that be: their jobs would wait for each other.
@@ -156,7 +156,7 @@ async def _refuse_circles(connection: Connection, organization_id: str, root: La
             continue
         around = [by_path[node.path[:length]] for length in range(len(node.path) + 1)]
         await environments.lock_links(connection, organization_id=organization_id)
-        standing = {row.id for row in await environments.standing_on(connection, instance_ids=around)}
+        standing = {row.id for row in await environments.list_dependent_instances(connection, instance_ids=around)}
         for component, instance_id in new.items():
             if instance_id in standing:
                 where = ".".join((*node.path, component))

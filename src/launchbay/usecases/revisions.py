@@ -16,9 +16,9 @@ from launchbay.ids import NamedRow, new_id
 from launchbay.manifest.configuration import configure
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, Revision
-from launchbay.store.database import refuse_duplicate, refuse_vanished
-from launchbay.usecases.context import Context, Desk, Work, checked_name, named_in_body
-from launchbay.usecases.launch import checked_version
+from launchbay.store.database import foreign_key_violation_as, unique_violation_as
+from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, validate_name
+from launchbay.usecases.launch import validate_version
 from launchbay.usecases.launch_request import RevisionRequest, read_submodules
 from launchbay.usecases.submodule_shapes import submodules_of
 
@@ -29,7 +29,7 @@ async def list_revisions(ctx: Context, application_id: str) -> list[NamedRow]:
     """Return the named revisions of an application, by name."""
     async with ctx.read() as work:
         application = await work.lookup.application(application_id, Permission.READ)
-        return await store.revisions_of_application(work.connection, application_id=application.id)
+        return await store.list_revisions_by_application(work.connection, application_id=application.id)
 
 
 async def read_revision(ctx: Context, revision_id: str) -> Revision:
@@ -48,12 +48,12 @@ async def create_revision(ctx: Context, application_id: str, request: RevisionRe
     async with ctx.begin() as work:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         assert request.name is not None, "the body of a creation has one"
-        name = checked_name(request.name)
+        name = validate_name(request.name)
         if request.instance_id is None and request.version is None:
             raise BadRequest("Give instanceId, or version with what goes with it.", code="NoRevisionContent")
         content = await _content(work, application, request, None)
-        with refuse_duplicate(*_taken(name)), refuse_vanished(_VANISHED):
-            await store.revisions_insert(
+        with unique_violation_as(*_taken(name)), foreign_key_violation_as(_VANISHED):
+            await store.insert_revision(
                 work.connection, revision_id=revision_id, application_id=application.id, name=name, **content
             )
         after = _shown(ctx.app, {"revision": revision_id, "name": name, **content})
@@ -65,15 +65,15 @@ async def change_revision(ctx: Context, revision_id: str, request: RevisionReque
     """Change what the request names and leave the rest as it is. Raises BadRequest as `create_revision` does."""
     async with ctx.begin() as work:
         found = await work.lookup.revision(revision_id, Permission.EDIT_APPLICATION)
-        await store.revisions_lock(work.connection, revision_id=found.id)
-        old = await store.one(work.connection, revision_id=found.id, application_id=found.application_id)
+        await store.lock_revision(work.connection, revision_id=found.id)
+        old = await store.get_revision(work.connection, revision_id=found.id, application_id=found.application_id)
         if old is None:
             raise Conflict("The revision was deleted at the same moment.")
-        name = old.name if request.name is None else checked_name(request.name)
+        name = old.name if request.name is None else validate_name(request.name)
         application = await work.lookup.application(old.application_id, Permission.EDIT_APPLICATION)
         content = await _content(work, application, request, old)
-        with refuse_duplicate(*_taken(name)), refuse_vanished(_VANISHED):
-            await store.update(work.connection, revision_id=old.id, name=name, **content)
+        with unique_violation_as(*_taken(name)), foreign_key_violation_as(_VANISHED):
+            await store.update_revision(work.connection, revision_id=old.id, name=name, **content)
         before = _shown(ctx.app, {"revision": old.id, "name": old.name, **_columns(old)})
         after = _shown(ctx.app, {"revision": old.id, "name": name, **content})
         await _record(work, "change_revision", application, before, after)
@@ -84,7 +84,7 @@ async def delete_revision(ctx: Context, revision_id: str) -> None:
     async with ctx.begin() as work:
         revision = await work.lookup.revision(revision_id, Permission.EDIT_APPLICATION)
         application = await work.lookup.application(revision.application_id, Permission.EDIT_APPLICATION)
-        await store.revisions_delete(work.connection, revision_id=revision.id)
+        await store.delete_revision(work.connection, revision_id=revision.id)
         before = _shown(ctx.app, {"revision": revision.id, "name": revision.name, **_columns(revision)})
         await _record(work, "delete_revision", application, before)
 
@@ -97,14 +97,14 @@ async def _content(
 ) -> dict[str, Any]:
     """Return the columns of a revision that are not its name."""
     if request.instance_id is not None:
-        if request.gives_parts():
+        if request.has_settings():
             raise BadRequest(
                 "Give either instanceId, or version, parameters, environmentId and submodules; an instance brings all "
                 "of them.",
                 code="ConflictingFields",
             )
         return await _of_instance(work, application, request.instance_id)
-    version = await checked_version(work.connection, application, _chosen(request.version, old and old.version))
+    version = await validate_version(work.connection, application, _chosen(request.version, old and old.version))
     parameters = _chosen(request.parameters, old and msgspec.json.decode(old.parameters)) or {}
     submodules = _chosen(request.submodules, old and msgspec.json.decode(old.submodules)) or {}
     manifest = await work.ctx.app.manifests.get(work.connection, application.id, version)
@@ -120,13 +120,13 @@ async def _content(
 
 
 async def _of_instance(work: Work, application: Application, instance_id: str) -> dict[str, Any]:
-    with named_in_body("instanceId"):
+    with as_invalid_id("instanceId"):
         instance = await work.lookup.instance(instance_id, Permission.READ)
     if instance.application_id != application.id:
         raise BadRequest("The instance is one of another application; choose one of this.", code="ForeignInstance")
     launched_from = None
     if instance.revision_id is not None:
-        launched_from = await store.one(
+        launched_from = await store.get_revision(
             work.connection, revision_id=instance.revision_id, application_id=application.id
         )
     kept = {} if launched_from is None else msgspec.json.decode(launched_from.submodules)
@@ -145,7 +145,7 @@ async def _environment_id(
         return old
     if wanted is None:
         return None
-    with named_in_body("environmentId"):
+    with as_invalid_id("environmentId"):
         environment = await lookup.environment(wanted, Permission.READ)
     if environment.organization_id != application.organization_id:
         raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
@@ -156,7 +156,7 @@ def _columns(revision: Revision) -> dict[str, Any]:
     return {name: getattr(revision, name) for name in ("version", "parameters", "environment_id", "submodules")}
 
 
-def _shown(app: Desk, columns: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(app: AppContext, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the audit log may show: parameters may be secrets, those of submodules too."""
     shown = dict(columns)
     shown["parameters"] = app.audit.fingerprints(msgspec.json.decode(columns["parameters"]))

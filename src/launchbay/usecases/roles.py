@@ -13,17 +13,17 @@ from launchbay.errors import BadRequest, NotAllowed
 from launchbay.ids import new_id
 from launchbay.store import users
 from launchbay.store import users as store
-from launchbay.store.database import Connection, refuse_duplicate
+from launchbay.store.database import Connection, unique_violation_as
 from launchbay.store.users import Role, RoleKind, leaves_no_administrator
-from launchbay.usecases.context import Context, checked_name
+from launchbay.usecases.context import Context, validate_name
 
 
-async def keep_an_administrator(connection: Connection, organization_id: str, user_id: str) -> None:
+async def require_another_administrator(connection: Connection, organization_id: str, user_id: str) -> None:
     """Refuse what would take the last administrator away. Raises BadRequest.
 
     The caller holds the organization's row locked, so that two requests cannot each take one of two.
     """
-    rows = await users.administrators(connection, organization_id=organization_id)
+    rows = await users.list_administrators(connection, organization_id=organization_id)
     if leaves_no_administrator([row.user_id for row in rows], user_id):
         raise BadRequest(
             "This is the last administrator of the organization.",
@@ -39,7 +39,7 @@ async def list_roles(ctx: Context, organization_id: str) -> list[Role]:
     """Return the roles of an organization that the caller may read."""
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
-        rows = await store.roles_of_organization(work.connection, organization_id=organization.id)
+        rows = await store.list_roles_by_organization(work.connection, organization_id=organization.id)
     return [row for row in rows if work.lookup.allows(organization.id, Permission.READ, auth_permissions.role(row.id))]
 
 
@@ -56,10 +56,10 @@ async def create_role(ctx: Context, organization_id: str, name: str, permissions
         organization = await work.lookup.organization(
             organization_id, Permission.MANAGE_ROLES, auth_permissions.role(role_id)
         )
-        name = checked_name(name)
+        name = validate_name(name)
         read_role_text(permissions)
-        with refuse_duplicate(*_taken(name)):
-            await store.roles_insert(
+        with unique_violation_as(*_taken(name)):
+            await store.insert_role(
                 work.connection,
                 id=role_id,
                 organization_id=organization.id,
@@ -82,10 +82,10 @@ async def update_role(ctx: Context, role_id: str, name: str, permissions: str) -
         role = await _for_change(work.connection, work.lookup, role_id)
         if not role.can_edit:
             raise _built_in(role)
-        name = checked_name(name)
+        name = validate_name(name)
         read_role_text(permissions)
-        with refuse_duplicate(*_taken(name)):
-            await store.update(work.connection, id=role.id, name=name, permissions=permissions)
+        with unique_violation_as(*_taken(name)):
+            await store.update_role(work.connection, id=role.id, name=name, permissions=permissions)
         await work.audit(
             "update_role",
             auth_permissions.role(role.id),
@@ -101,7 +101,7 @@ async def delete_role(ctx: Context, role_id: str) -> None:
         role = await _for_change(work.connection, work.lookup, role_id)
         if not role.can_delete:
             raise _built_in(role)
-        await store.roles_delete(work.connection, id=role.id)
+        await store.delete_role(work.connection, id=role.id)
         await work.audit(
             "delete_role",
             auth_permissions.role(role.id),
@@ -116,7 +116,7 @@ async def assign_roles(ctx: Context, organization_id: str, user_id: str, names: 
         before = await _held_by(work.connection, work.lookup, organization_id, user_id)
         wanted = await roles_named(work.connection, organization_id, names)
         require_assignment(work.lookup, organization_id, user_id, wanted)
-        await store.assign(work.connection, user_id=user_id, role_ids=[role.id for role in wanted])
+        await store.assign_role(work.connection, user_id=user_id, role_ids=[role.id for role in wanted])
         await work.audit(
             "assign_roles",
             auth_permissions.user(user_id),
@@ -136,8 +136,8 @@ async def revoke_roles(ctx: Context, organization_id: str, user_id: str, names: 
         unwanted = await roles_named(work.connection, organization_id, names)
         require_assignment(work.lookup, organization_id, user_id, unwanted)
         if any(role.kind is RoleKind.ADMINISTRATOR for role in unwanted):
-            await keep_an_administrator(work.connection, organization_id, user_id)
-        await store.roles_revoke(work.connection, user_id=user_id, role_ids=[role.id for role in unwanted])
+            await require_another_administrator(work.connection, organization_id, user_id)
+        await store.revoke_role(work.connection, user_id=user_id, role_ids=[role.id for role in unwanted])
         await work.audit(
             "revoke_roles",
             auth_permissions.user(user_id),
@@ -152,7 +152,9 @@ async def roles_named(connection: Connection, organization_id: str, names: Itera
     wanted = set(names)
     if not wanted:
         return []
-    known = {role.name: role for role in await store.roles_of_organization(connection, organization_id=organization_id)}
+    known = {
+        role.name: role for role in await store.list_roles_by_organization(connection, organization_id=organization_id)
+    }
     unknown = sorted(wanted - known.keys())
     if unknown:
         shown = ", ".join(repr(name[:100]) for name in unknown[:_UNKNOWN_SHOWN])
@@ -181,7 +183,7 @@ async def _held_by(connection: Connection, lookup: Lookup, organization_id: str,
     await lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)
     await store.lock_organization(connection, organization_id=organization_id)
     await lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)  # as it is now, after waiting
-    member = await users.member(connection, organization_id=organization_id, user_id=user_id)
+    member = await users.get_in_organization(connection, organization_id=organization_id, user_id=user_id)
     assert member is not None, "nobody leaves while the organization is locked"
     return member.roles
 

@@ -12,16 +12,16 @@ from functools import partial
 import httpx
 import msgspec
 
-from launchbay.auth.secret_key import SealBroken, SecretKey, TextSeal
+from launchbay.auth.secret_key import SecretKey, TextSeal, UnsealFailed
 from launchbay.auth.tokens import session_key_purpose
-from launchbay.egress.http import shown_url
+from launchbay.egress.http import redacted_url
 from launchbay.model import redaction
 from launchbay.model.instance import Binding
-from launchbay.service_types.secrets import kept_purpose, parameter_purpose, sign_in_purpose
+from launchbay.service_types.secrets import parameter_purpose, sign_in_purpose, stored_secret_purpose
 from launchbay.store import applications, keys, webhooks
 from launchbay.store import keys as store
 from launchbay.store.database import Database
-from launchbay.store.instances import kept_document_purpose
+from launchbay.store.instances import document_purpose
 from launchbay.store.keys import SealedColumn, TextColumn, TextRow
 from launchbay.store.webhooks import secret_purpose, url_purpose
 from launchbay.usecases.idempotency import answer_purpose
@@ -31,34 +31,34 @@ from launchbay.usecases.idempotency import answer_purpose
 # The whole address is sealed in the database; beside it stands what of it is shown.
 
 
-def shown_webhook(url: str) -> str:
+def redact_webhook_url(url: str) -> str:
     """Return a webhook's URL as it may be shown: its host."""
     parsed = httpx.URL(url)
     origin = str(parsed.copy_with(userinfo=b"", raw_path=b"/", fragment=None))
     return origin if parsed.raw_path in (b"", b"/") else f"{origin}…"
 
 
-def shown_source(url: str) -> str:
+def redact_source_url(url: str) -> str:
     """Return where a manifest comes from, without the query, which may hold a token."""
-    return shown_url(httpx.URL(url))
+    return redacted_url(httpx.URL(url))
 
 
-def sealed_source(key: SecretKey, application_id: str, url: str) -> bytes:
+def seal_source_url(key: SecretKey, application_id: str, url: str) -> bytes:
     """Return the sealed form of the URL of an application's manifest."""
     return key.seal(url.encode(), source_purpose(application_id))
 
 
-def opened_source(key: SecretKey, application_id: str, sealed: bytes) -> str:
+def open_source_url(key: SecretKey, application_id: str, sealed: bytes) -> str:
     """Return the URL of an application's manifest. Raises SealBroken with another key than it had."""
     return key.open(sealed, source_purpose(application_id)).decode()
 
 
-def sealed_webhook(key: SecretKey, webhook_id: str, url: str) -> bytes:
+def seal_webhook_url(key: SecretKey, webhook_id: str, url: str) -> bytes:
     """Return the sealed form of a webhook's URL."""
     return key.seal(url.encode(), url_purpose(webhook_id))
 
 
-def opened_webhook(key: SecretKey, webhook_id: str, sealed: bytes) -> str:
+def open_webhook_url(key: SecretKey, webhook_id: str, sealed: bytes) -> str:
     """Return a webhook's URL. Raises SealBroken with another key than it had."""
     return key.open(sealed, url_purpose(webhook_id)).decode()
 
@@ -66,12 +66,12 @@ def opened_webhook(key: SecretKey, webhook_id: str, sealed: bytes) -> str:
 async def seal_addresses(database: Database, key: SecretKey) -> None:
     """Seal the addresses that a version before migration 0013 left in the clear; each start may find some."""
     async with database.transaction() as connection:
-        for row in await webhooks.unsealed(connection):
-            sealed = sealed_webhook(key, row.id, row.url)
-            await webhooks.seal(connection, webhook_id=row.id, url=shown_webhook(row.url), sealed_url=sealed)
-        for source in await applications.unsealed(connection):
-            sealed = sealed_source(key, source.id, source.url)
-            shown = shown_source(source.url)
+        for row in await webhooks.list_unsealed(connection):
+            sealed = seal_webhook_url(key, row.id, row.url)
+            await webhooks.seal(connection, webhook_id=row.id, url=redact_webhook_url(row.url), sealed_url=sealed)
+        for source in await applications.list_unsealed_sources(connection):
+            sealed = seal_source_url(key, source.id, source.url)
+            shown = redact_source_url(source.url)
             await applications.set_source(connection, application_id=source.id, source_url=shown, sealed_source=sealed)
 
 
@@ -84,13 +84,13 @@ PAGE = 200
 # By column, what the bytes at an id and part are sealed for.
 SEALED: Mapping[SealedColumn, Callable[[str, str], str]] = {
     store.parameters: parameter_purpose,
-    store.vault: kept_purpose,
+    store.vault: stored_secret_purpose,
     store.webhook_secrets: lambda webhook_id, _: secret_purpose(webhook_id),
     store.webhook_urls: lambda webhook_id, _: url_purpose(webhook_id),
     store.sources: lambda application_id, _: source_purpose(application_id),
     store.session_keys: lambda key_id, _: session_key_purpose(key_id),
     store.answers: answer_purpose,
-    store.kept_documents: lambda document_id, _: kept_document_purpose(document_id),
+    store.step_documents: lambda document_id, _: document_purpose(document_id),
     store.sign_ins: lambda account_id, _: sign_in_purpose(account_id),
 }
 
@@ -120,12 +120,12 @@ async def _reseal_column(
     after = ("", "")
     while True:
         async with database.transaction() as connection:
-            rows = await column.rows(connection, id=after[0], part=after[1], mark=key.mark, count=PAGE)
+            rows = await column.rows(connection, id=after[0], part=after[1], mark=key.current_prefix, count=PAGE)
             for row in rows:
                 sealed = _new_seal(key, row.sealed, purpose(row.id, row.part))
                 if sealed is None and column is store.session_keys:
                     # Nobody can use it, and servers would refuse to start: they make another one, and people sign in.
-                    await keys.delete(connection, ids=[row.id])
+                    await keys.delete_session_key(connection, ids=[row.id])
                     continue
                 if sealed is None:
                     done.broken[column.name] += 1
@@ -157,7 +157,7 @@ async def _reseal_texts(
 def _new_seal(key: SecretKey, sealed: bytes, purpose: str) -> bytes | None:
     try:
         return key.seal(key.open(bytes(sealed), purpose), purpose)
-    except SealBroken:
+    except UnsealFailed:
         return None
 
 
@@ -182,4 +182,4 @@ def _new_text(key: SecretKey, done: Resealed, name: str, row: TextRow) -> str:
         done.broken[name] += opened is None
         return token if opened is None else seal.token(*opened)
 
-    return redaction.replaced(row.text, renewed)
+    return redaction.replace_tokens(row.text, renewed)

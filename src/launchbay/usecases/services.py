@@ -8,19 +8,19 @@ from typing import Any
 import msgspec
 
 from launchbay.auth import permissions
-from launchbay.auth.audit import Document, entered_once
+from launchbay.auth.audit import Document, record_once
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import NamedRow, new_id
 from launchbay.limits import COMMAND_REPORTS
 from launchbay.service_types.contract import (
-    MASK,
+    REDACTED,
     ParameterScope,
     ServiceCall,
     ServiceParameters,
     ServiceType,
     changed_parameters,
-    checked_arguments,
+    validate_arguments,
 )
 from launchbay.service_types.secrets import (
     SECRET_NAME,
@@ -30,7 +30,7 @@ from launchbay.service_types.secrets import (
     open_secrets,
     open_stored,
     reference,
-    resolved,
+    resolve_references,
     seal_parameters,
 )
 from launchbay.store import machines, services
@@ -38,21 +38,21 @@ from launchbay.store import services as store
 from launchbay.store.database import Connection
 from launchbay.store.environments import OfferedService
 from launchbay.store.services import Service
-from launchbay.usecases.context import Context, Desk, Work, checked_name
+from launchbay.usecases.context import AppContext, Context, Work, validate_name
 
 NO_PARAMETERS = ServiceParameters()
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ParameterUpdate:
     """A change of a service's parameters. The caller's lookup decides which vaults they may name."""
 
     work: Work
     organization_id: str
     kind: ServiceType
 
-    async def checked(self, given: Mapping[str, Any], old: ServiceParameters = NO_PARAMETERS) -> ServiceParameters:
+    async def validate(self, given: Mapping[str, Any], old: ServiceParameters = NO_PARAMETERS) -> ServiceParameters:
         """Return the parameters as they are to be stored; `old` are those that are stored now.
 
         Raises FieldErrors with everything that is wrong, by parameter, and NotAllowed for a vault that is not the
@@ -80,7 +80,7 @@ class Change:
                 problems[name] = ["Only a secret parameter may stand for a secret of a vault; give this one a value."]
                 continue
             secret, wanted = str(value[SECRET_NAME]), value.get(VAULT)
-            vaults = await services.vaults_with(
+            vaults = await services.list_vaults_with(
                 self.work.connection, organization_id=self.organization_id, name=secret, vault_id=wanted and str(wanted)
             )
             if not vaults:
@@ -100,16 +100,16 @@ class Change:
         problems: dict[str, list[str]] = {}
         for name, value in references.items():
             try:
-                values |= await resolved(self.work.ctx.app.secret_key, self.work.connection, {name: value})
+                values |= await resolve_references(self.work.ctx.app.secret_key, self.work.connection, {name: value})
             except Conflict as gone:
-                problems[name] = list(gone.sentences)
+                problems[name] = list(gone.messages)
         if problems:
             raise FieldErrors(problems)
         return values
 
 
 def _stays(given: Mapping[str, Any], name: str) -> bool:
-    return bool(given.get(name, MASK) == MASK)
+    return bool(given.get(name, REDACTED) == REDACTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ async def list_services(ctx: Context, organization_id: str) -> list[OfferedServi
     """Return the services of an organization that the caller may read, by name."""
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
-        rows = await store.of_organization(work.connection, organization_id=organization.id)
+        rows = await store.list_by_organization(work.connection, organization_id=organization.id)
     return [row for row in rows if work.lookup.allows(organization.id, Permission.READ, permissions.service(row.id))]
 
 
@@ -136,7 +136,7 @@ async def list_zones(ctx: Context, organization_id: str) -> list[NamedRow]:
     """Return the zones of an organization, by name."""
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
-        return await store.zones(work.connection, organization_id=organization.id)
+        return await store.list_zones(work.connection, organization_id=organization.id)
 
 
 async def list_service_types(ctx: Context, organization_id: str) -> list[ServiceType]:
@@ -164,17 +164,17 @@ async def create_service(
         organization = await work.lookup.organization(
             organization_id, Permission.CREATE_SERVICE, permissions.service(service_id)
         )
-        name = checked_name(name)
+        name = validate_name(name)
         kind = ctx.app.service_types.find(type_id)
         if kind is None:
             known = ", ".join(known.id for known in ctx.app.service_types.all())
             raise BadRequest(f"There is no service type {type_id[:80]!r}. Types: {known}.", code="UnknownServiceType")
         zone_id = await _zone(work.connection, organization.id, zone_id)
         try:
-            checked = await _change(work, organization.id, kind).checked(parameters)
+            checked = await _change(work, organization.id, kind).validate(parameters)
         except FieldErrors as error:
             # Only update and command answer by field (reference §7).
-            raise BadRequest(*error.sentences, code="InvalidParameters") from error
+            raise BadRequest(*error.messages, code="InvalidParameters") from error
         await store.insert(
             work.connection,
             service_id=service_id,
@@ -194,7 +194,7 @@ async def read_service(ctx: Context, service_id: str) -> ServiceView:
     """Return a service with its secret parameters masked."""
     async with ctx.read() as work:
         service = await work.lookup.service(service_id, Permission.READ)
-        names = [row.name for row in await store.secrets(work.connection, service_id=service.id)]
+        names = [row.name for row in await store.list_secrets(work.connection, service_id=service.id)]
         return await _view(
             ctx.app, work.connection, service, service.name, msgspec.json.decode(service.parameters), names
         )
@@ -218,9 +218,9 @@ async def update_service(
         problems: dict[str, Sequence[str]] = {}
         new_name, new = row.name, old
         try:
-            new_name = row.name if name is None else checked_name(name)
+            new_name = row.name if name is None else validate_name(name)
         except BadRequest as error:
-            problems["name"] = error.sentences
+            problems["name"] = error.messages
         try:
             new = await _changed(work, service, old, parameters) if parameters else old
         except FieldErrors as error:
@@ -229,7 +229,7 @@ async def update_service(
             raise FieldErrors(problems)
         await store.update(work.connection, service_id=service.id, name=new_name, parameters=_text(new.open))
         changed = {key: value for key, value in new.secret.items() if key not in old.secret or old.secret[key] != value}
-        await store.delete_secrets_but(work.connection, service_id=service.id, names=list(new.secret))
+        await store.delete_secrets_except(work.connection, service_id=service.id, names=list(new.secret))
         await seal_parameters(ctx.app.secret_key, work.connection, service.id, changed)
         before = {"name": row.name, "parameters": ctx.app.audit.fingerprints(old.everything())}
         after = {"name": new_name, "parameters": ctx.app.audit.fingerprints(new.everything())}
@@ -244,7 +244,7 @@ async def delete_service(ctx: Context, service_id: str) -> None:
     """
     async with ctx.begin() as work:
         service = await work.lookup.service(service_id, Permission.EDIT_SERVICE)
-        users = await machines.users_of_account(work.connection, account_id=service.id)
+        users = await machines.list_users_of_account(work.connection, account_id=service.id)
         if users:
             named = ", ".join(repr(user.name) for user in users)
             raise BadRequest(
@@ -276,7 +276,7 @@ async def record(
 
 
 async def _zone(connection: Connection, organization_id: str, wanted: str | None) -> str:
-    zones = await store.zones(connection, organization_id=organization_id)
+    zones = await store.list_zones(connection, organization_id=organization_id)
     found = zones[:1] if wanted is None else [zone for zone in zones if zone.id == wanted]
     if not found:
         known = ", ".join(f"{zone.id} ({zone.name})" for zone in zones)
@@ -285,7 +285,7 @@ async def _zone(connection: Connection, organization_id: str, wanted: str | None
 
 
 async def _view(
-    app: Desk,
+    app: AppContext,
     connection: Connection,
     service: Service,
     name: str,
@@ -293,14 +293,14 @@ async def _view(
     secret_names: list[str],
 ) -> ServiceView:
     kind = app.service_types.find(service.type_id)
-    zone_name = await store.zone_name(connection, zone_id=service.zone_id)
+    zone_name = await store.get_zone_name(connection, zone_id=service.zone_id)
     return ServiceView(
         record=service,
         name=name,
         type_name=service.type_id if kind is None else kind.name,
         zone_name=zone_name or "",
         interfaces=[] if kind is None else list(kind.interfaces),
-        parameters={**open_parameters, **dict.fromkeys(secret_names, MASK)},
+        parameters={**open_parameters, **dict.fromkeys(secret_names, REDACTED)},
     )
 
 
@@ -317,11 +317,11 @@ async def _changed(
             "Install the package that brings it.",
             code="UnknownServiceType",
         )
-    return await _change(work, service.organization_id, kind).checked(given, old)
+    return await _change(work, service.organization_id, kind).validate(given, old)
 
 
-def _change(work: Work, organization_id: str, kind: ServiceType) -> Change:
-    return Change(work=work, organization_id=organization_id, kind=kind)
+def _change(work: Work, organization_id: str, kind: ServiceType) -> ParameterUpdate:
+    return ParameterUpdate(work=work, organization_id=organization_id, kind=kind)
 
 
 def _text(value: Any) -> str:
@@ -352,7 +352,7 @@ async def run_command(
             raise FieldErrors(
                 {_COMMAND_FIELD: [f"This service has no command {command_name[:80]!r}. Commands: {known}."]}
             )
-        checked = checked_arguments(command, arguments)
+        checked = validate_arguments(command, arguments)
         secrets = await open_secrets(ctx.app.secret_key, work.connection, service.id)
     database = ctx.app.database
     entry = _entry(ctx, service, command_name, checked)
@@ -362,7 +362,7 @@ async def run_command(
         organization_id=service.organization_id,
         parameters={**msgspec.json.decode(service.parameters), **secrets},
         arguments=checked,
-        transaction=entered_once(database, entry) if command.changes else database.transaction,
+        transaction=record_once(database, entry) if command.changes else database.transaction,
         report=reports.append,
         seal=ServiceSeal(ctx.app.secret_key, service.id),
     )

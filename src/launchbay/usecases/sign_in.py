@@ -15,12 +15,20 @@ from launchbay.ids import is_id, new_id
 from launchbay.limits import INVITATION_LIFETIME_DAYS, NAME_CHARS
 from launchbay.store import users
 from launchbay.store import users as store
-from launchbay.store.database import Connection, refuse_duplicate
+from launchbay.store.database import Connection, unique_violation_as
 from launchbay.store.users import ConsoleSessionRow, User
-from launchbay.usecases.context import Context, Desk
+from launchbay.usecases.context import AppContext, Context
 
 _RANDOM_BYTES = 32
 _LONGEST = 100  # characters of what can be a token at all
+
+
+@dataclass(frozen=True, slots=True)
+class SignInLink:
+    """Another way to sign in than the local password, shown as a link; `path` starts it."""
+
+    name: str
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +42,33 @@ class Invitation:
 async def invite(connection: Connection, user_id: str) -> Invitation:
     """Make an invitation for a new account, in the transaction that makes the account."""
     token = secrets.token_urlsafe(_RANDOM_BYTES)
-    expires_at = await store.invitations_insert(
-        connection, user_id=user_id, token_hash=_hash(token), lifetime_s=INVITATION_LIFETIME_DAYS * 24 * 3600
+    expires_at = await store.insert_invitation(
+        connection,
+        user_id=user_id,
+        token_hash=_hash_invitation_token(token),
+        lifetime_s=INVITATION_LIFETIME_DAYS * 24 * 3600,
     )
     assert expires_at is not None, "an insert answers its row"
     return Invitation(token, expires_at)
 
 
-async def read_invitation(app: Desk, token: str) -> User:
+async def read_invitation(app: AppContext, token: str) -> User:
     """Return whom a link invites. Raises NotFound when it was used, has expired, or never was."""
     if len(token) > _LONGEST:
         raise _invalid()
     async with app.database.connection() as connection:
-        user = await store.invitations_find(connection, token_hash=_hash(token))
+        user = await store.get_invitation(connection, token_hash=_hash_invitation_token(token))
     if user is None:
         raise _invalid()
     return user
 
 
-async def accept_invitation(app: Desk, token: str, password: str, address: str) -> User:
+async def accept_invitation(app: AppContext, token: str, password: str, address: str) -> User:
     """Set the first password and end the link. Raises NotFound as `read_invitation`, BadRequest for the password."""
     await read_invitation(app, token)  # nobody makes us hash without a link
     password_hash = await app.passwords.hash(password)
     async with app.database.transaction() as connection:
-        user = await store.use(connection, token_hash=_hash(token))
+        user = await store.redeem_invitation(connection, token_hash=_hash_invitation_token(token))
         if user is None:
             raise _invalid()
         await users.set_password(connection, id=user.id, password_hash=password_hash)
@@ -79,13 +90,13 @@ def _invalid() -> NotFound:
     )
 
 
-def _hash(token: str) -> bytes:
+def _hash_invitation_token(token: str) -> bytes:
     """Return what is stored; a plain hash is enough for a token of 256 random bits."""
     return sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class AccountPolicy:
     """Who may come in: e-mail domains (any, if there are none), and what people get who have no account yet.
 
     Without `new_user_roles` nobody is let in who has none; with them an account is made in `organization`, by its name.
@@ -101,35 +112,39 @@ class OpenIdSignIn:
     """The provider, and whom of those that it knows we let in."""
 
     provider: OpenIdProvider
-    admission: Admission
+    account_policy: AccountPolicy
 
 
-async def sign_in(app: Desk, admission: Admission, identity: Identity, address: str) -> Actor:
+async def sign_in_with_identity(
+    app: AppContext, account_policy: AccountPolicy, identity: Identity, address: str
+) -> Actor:
     """Return the caller who has signed in at the provider, with the account of theirs.
 
     That is the account that the identity was linked with, else the one with its verified e-mail address, which is
     linked now, else a new one, if those are made. Raises NotAllowed for who may not come in, NotAuthenticated for a
     disabled account.
     """
-    _check_domain(admission.domains, identity.email)
+    _check_domain(account_policy.domains, identity.email)
     async with app.database.transaction() as connection:
-        user = await store.find(connection, issuer=identity.issuer, subject=identity.subject)
+        user = await store.get_by_identity(connection, issuer=identity.issuer, subject=identity.subject)
         if user is None:
-            user = await _linked(app, connection, admission, identity, address)
+            user = await _linked(app, connection, account_policy, identity, address)
         if not user.enabled:
             raise NotAuthenticated("This account is disabled.", "Ask an administrator.", code="SignInFailed")
     return _actor(user, address)
 
 
-async def _linked(app: Desk, connection: Connection, admission: Admission, identity: Identity, address: str) -> User:
+async def _linked(
+    app: AppContext, connection: Connection, account_policy: AccountPolicy, identity: Identity, address: str
+) -> User:
     if not identity.email:
         raise NotAllowed(
             "The identity provider has not verified an e-mail address of yours.", "Verify it there, and sign in again."
         )
-    user = await users.by_email(connection, email=identity.email)
+    user = await users.get_by_email(connection, email=identity.email)
     if user is None:
-        user = await _new_user(app, connection, admission, identity, address)
-    linked = await store.link(connection, issuer=identity.issuer, subject=identity.subject, user_id=user.id)
+        user = await _new_user(app, connection, account_policy, identity, address)
+    linked = await store.insert_identity(connection, issuer=identity.issuer, subject=identity.subject, user_id=user.id)
     if linked is None:
         raise NotAllowed(
             f"The account {user.email} belongs to somebody else at the identity provider.", "Ask an administrator."
@@ -144,22 +159,24 @@ async def _linked(app: Desk, connection: Connection, admission: Admission, ident
     return user
 
 
-async def _new_user(app: Desk, connection: Connection, admission: Admission, identity: Identity, address: str) -> User:
-    if not admission.new_user_roles:
+async def _new_user(
+    app: AppContext, connection: Connection, account_policy: AccountPolicy, identity: Identity, address: str
+) -> User:
+    if not account_policy.new_user_roles:
         raise NotAllowed(f"There is no account for {identity.email} here.", "Ask an administrator to add you.")
-    organization_id = await store.organization_named(connection, name=admission.organization)
-    role_ids = await _role_ids(connection, organization_id, admission.new_user_roles)
+    organization_id = await store.get_organization_by_name(connection, name=account_policy.organization)
+    role_ids = await _role_ids(connection, organization_id, account_policy.new_user_roles)
     if organization_id is None or role_ids is None:
         raise Conflict(
             "New accounts are to be made in an organization, or with a role, that does not exist.",
             "Ask the operator to look at the settings oidc_organization and oidc_new_user_roles.",
         )
     user_id, name = new_id(), (identity.name or identity.email)[:NAME_CHARS]
-    with refuse_duplicate("The account was made at the same moment. Sign in again.", "Taken"):
+    with unique_violation_as("The account was made at the same moment. Sign in again.", "Taken"):
         await users.insert(connection, id=user_id, email=identity.email, name=name, password_hash=None)
     await users.join_organization(connection, organization_id=organization_id, user_id=user_id)
-    await users.assign(connection, user_id=user_id, role_ids=role_ids)
-    user = await users.by_id(connection, id=user_id)
+    await users.assign_role(connection, user_id=user_id, role_ids=role_ids)
+    user = await users.get(connection, id=user_id)
     assert user is not None, "it was inserted in this transaction"
     await app.audit.record(
         connection,
@@ -167,7 +184,7 @@ async def _new_user(app: Desk, connection: Connection, admission: Admission, ide
         "create_user",
         str(permissions.user(user_id)),
         organization_id=organization_id,
-        after={"email": user.email, "name": name, "isNewAccount": True, "roles": list(admission.new_user_roles)},
+        after={"email": user.email, "name": name, "isNewAccount": True, "roles": list(account_policy.new_user_roles)},
     )
     return user
 
@@ -176,7 +193,7 @@ async def _role_ids(connection: Connection, organization_id: str | None, names: 
     """Return the ids of the roles, None when one is missing."""
     if organization_id is None:
         return None
-    rows = await store.roles_named(connection, organization_id=organization_id, names=list(names))
+    rows = await store.list_roles_by_name(connection, organization_id=organization_id, names=list(names))
     return [row.id for row in rows] if len(rows) == len(set(names)) else None
 
 
@@ -202,12 +219,12 @@ async def open_session(ctx: Context) -> Session:
     token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
     async with ctx.begin() as work:
         caller = await work.lookup.caller()
-        await store.forget_ended(work.connection, user_id=caller.id)
-        await store.console_sessions_insert(
+        await store.delete_expired_sessions(work.connection, user_id=caller.id)
+        await store.insert_session(
             work.connection,
             id=new_id(),
             user_id=caller.id,
-            token_hash=_sessions_hash(token),
+            token_hash=_hash_session_token(token),
             address=ctx.actor.address,
             lifetime_s=ctx.app.session_lifetime_s,
         )
@@ -215,7 +232,7 @@ async def open_session(ctx: Context) -> Session:
     return Session(token, ctx.app.session_lifetime_s)
 
 
-async def caller_of_session(app: Desk, token: str, address: str) -> Actor:
+async def authenticate_session(app: AppContext, token: str, address: str) -> Actor:
     """Return who is behind a session. Raises NotAuthenticated for one that has ended, or never was.
 
     Whether the account is enabled is for the lookup to see.
@@ -223,7 +240,7 @@ async def caller_of_session(app: Desk, token: str, address: str) -> Actor:
     user = None
     if token.startswith(_PREFIX) and len(token) <= _LONGEST and token.isascii():
         async with app.database.connection() as connection:
-            user = await store.user_of(connection, token_hash=_sessions_hash(token))
+            user = await store.get_by_session(connection, token_hash=_hash_session_token(token))
     if user is None:
         raise NotAuthenticated("The session has ended.", "Sign in again.")
     return Actor(user.id, user.email, user.name, address, Method.CONSOLE)
@@ -232,7 +249,7 @@ async def caller_of_session(app: Desk, token: str, address: str) -> Actor:
 async def close_session(ctx: Context, token: str) -> None:
     """End the session, wherever its token has got to."""
     async with ctx.begin() as work:
-        if await store.end_by_token(work.connection, token_hash=_sessions_hash(token)):
+        if await store.delete_session_by_token(work.connection, token_hash=_hash_session_token(token)):
             await work.audit_own("close_session", permissions.user(ctx.actor.user_id))
 
 
@@ -240,18 +257,20 @@ async def list_sessions(ctx: Context, token: str) -> list[ConsoleSessionRow]:
     """Return the caller's sessions, the newest first; the one with this token is marked."""
     async with ctx.read() as work:
         caller = await work.lookup.caller()
-        return await store.of_user(work.connection, user_id=caller.id, token_hash=_sessions_hash(token))
+        return await store.list_sessions_by_user(
+            work.connection, user_id=caller.id, token_hash=_hash_session_token(token)
+        )
 
 
 async def close_other_session(ctx: Context, session_id: str) -> None:
     """End a session of the caller's, in another browser for example. Raises NotFound."""
     async with ctx.begin() as work:
         caller = await work.lookup.caller()
-        if not is_id(session_id) or not await store.end_by_id(work.connection, id=session_id, user_id=caller.id):
+        if not is_id(session_id) or not await store.delete_session(work.connection, id=session_id, user_id=caller.id):
             raise NotFound("You have no such session; it may have ended.", "Look at the list of your sessions.")
         await work.audit_own("close_session", permissions.user(caller.id))
 
 
-def _sessions_hash(token: str) -> bytes:
+def _hash_session_token(token: str) -> bytes:
     """Return what is stored; a plain hash is enough for a token of 256 random bits."""
     return sha256(token.encode("utf-8", "replace")).digest()

@@ -23,14 +23,14 @@ from launchbay.store import applications, instances
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.context import Context, Desk, Work
+from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.launch import shared_instances
 from launchbay.usecases.launch_request import SubmoduleRequest
 
 _ABSENT = object()
 
 
-async def submodules_of(app: Desk, connection: Connection, instance: InstanceRecord) -> dict[str, Any]:
+async def submodules_of(app: AppContext, connection: Connection, instance: InstanceRecord) -> dict[str, Any]:
     """Return the `submodules` of a launch that makes those of the instance again, at every level (reference §4).
 
     Each has its revision, version and the parameters that do not come from the module around it. A shared one has the
@@ -44,7 +44,7 @@ async def submodules_of(app: Desk, connection: Connection, instance: InstanceRec
 
 
 async def _inside(
-    app: Desk,
+    app: AppContext,
     connection: Connection,
     instance_id: str,
     manifest: CompiledManifest,
@@ -53,7 +53,7 @@ async def _inside(
 ) -> dict[str, Any]:
     configured = configure(manifest, parameters)
     found: dict[str, Any] = {}
-    for row in await instances.linked(connection, instance_id=instance_id):
+    for row in await instances.list_linked(connection, instance_id=instance_id):
         if row.kind == LinkKind.SHARED and row.target_id in revisions:
             found[row.component] = {"revisionId": revisions[row.target_id]}
         if row.kind != LinkKind.OWN or row.application_id is None or row.version is None:
@@ -71,8 +71,8 @@ async def _inside(
     return found
 
 
-Way = tuple[str, ...]  # from the root, component by component
-Asked = Callable[[Way], SubmoduleRequest]
+ModulePath = tuple[str, ...]  # from the root, component by component
+SubmoduleChoices = Callable[[ModulePath], SubmoduleRequest]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +83,9 @@ class SubmoduleShape:
     instead; `outside` has the values that the outer module or the revision brings, by the submodule's own names.
     """
 
-    way: Way
+    path: ModulePath
     locator: str
-    asked: SubmoduleRequest
+    choice: SubmoduleRequest
     application: Application | None = None
     problem: str = ""
     revisions: list[NamedRow] = field(default_factory=list)
@@ -104,7 +104,7 @@ async def submodule_shapes(
     manifest: CompiledManifest,
     parameters: Mapping[str, Any],
     environment_id: str | None,
-    asked: Asked,
+    choices: SubmoduleChoices,
 ) -> list[SubmoduleShape]:
     """Return the submodules of an application launched with these parameters, each with those inside of it."""
     if not any(component.type == SUBMODULE for component in manifest.components.values()):
@@ -114,7 +114,7 @@ async def submodule_shapes(
         if environment_id is None:
             environment_id = (await work.lookup.default_environment(application.organization_id)).id
         shared = await shared_instances(work.connection, environment_id)
-        looker = _Looker(work, application.organization_id, shared, asked)
+        looker = _ShapeBuilder(work, application.organization_id, shared, choices)
         return await looker.inside(manifest, parameters, (), frozenset({application.id}))
 
 
@@ -128,7 +128,7 @@ async def present_submodules(ctx: Context, instance_id: str) -> Mapping[str, Any
         return await submodules_of(ctx.app, work.connection, record)
 
 
-class _Looker:
+class _ShapeBuilder:
     """Looks from one submodule into the next, a bounded number of them."""
 
     def __init__(
@@ -136,51 +136,58 @@ class _Looker:
         work: Work,
         organization_id: str,
         shared: Mapping[str, str],
-        asked: Asked,
+        choices: SubmoduleChoices,
     ) -> None:
         self._work = work
         self._organization_id = organization_id
         self._shared = shared
-        self._asked = asked
+        self._choices = choices
         self._count = 0
 
     async def inside(
-        self, manifest: CompiledManifest, parameters: Mapping[str, Any], way: Way, above: frozenset[str]
+        self, manifest: CompiledManifest, parameters: Mapping[str, Any], module_path: ModulePath, above: frozenset[str]
     ) -> list[SubmoduleShape]:
         configured = _configured(manifest, parameters)
         found: list[SubmoduleShape] = []
         for path, component in manifest.components.items():
             if component.type == SUBMODULE:
                 self._count += 1
-                found.append(await self._one(manifest, configured.get(path, {}), path, (*way, path), above))
+                found.append(await self._one(manifest, configured.get(path, {}), path, (*module_path, path), above))
         return found
 
     async def _one(
-        self, outer: CompiledManifest, configured: Mapping[str, Any], path: str, way: Way, above: frozenset[str]
+        self,
+        outer: CompiledManifest,
+        configured: Mapping[str, Any],
+        path: str,
+        module_path: ModulePath,
+        above: frozenset[str],
     ) -> SubmoduleShape:
         locator = configured.get(LOCATOR)
-        shape = SubmoduleShape(way=way, locator=locator if isinstance(locator, str) else "", asked=self._asked(way))
+        shape = SubmoduleShape(
+            path=module_path, locator=locator if isinstance(locator, str) else "", choice=self._choices(module_path)
+        )
         try:
             application = await self._application(shape, above)
-            return await self._looked_into(shape, outer, configured, path, application, above)
+            return await self._with_contents(shape, outer, configured, path, application, above)
         except (BadRequest, InvalidManifest, NotAllowed, NotFound) as error:
-            return replace(shape, problem=error.sentences[0])
+            return replace(shape, problem=error.messages[0])
 
     async def _application(self, shape: SubmoduleShape, above: frozenset[str]) -> Application:
         if self._count > CONSOLE_SUBMODULES:
             raise BadRequest(f"A form shows {CONSOLE_SUBMODULES} submodules; give what others take through the API.")
         if not shape.locator:
             raise BadRequest("Which application it is depends on a parameter that has no value yet.")
-        found = await applications.find(
+        found = await applications.resolve_locator(
             self._work.connection, organization_id=self._organization_id, locator=shape.locator
         )
         if found is None:
             raise BadRequest(f"The organization has no application of the id or name {shape.locator[:200]!r}.")
-        if found in above or len(shape.way) > SUBMODULE_LEVELS:
+        if found in above or len(shape.path) > SUBMODULE_LEVELS:
             raise BadRequest("It contains itself; a launch would never end.")
         return await self._work.lookup.application(found, Permission.READ)
 
-    async def _looked_into(
+    async def _with_contents(
         self,
         shape: SubmoduleShape,
         outer: CompiledManifest,
@@ -189,14 +196,16 @@ class _Looker:
         application: Application,
         above: frozenset[str],
     ) -> SubmoduleShape:
-        known = await applications.revisions_of_application(self._work.connection, application_id=application.id)
+        known = await applications.list_revisions_by_application(self._work.connection, application_id=application.id)
         versions = [
             row.version
-            for row in await applications.of_application(self._work.connection, application_id=application.id)
+            for row in await applications.list_manifests_by_application(
+                self._work.connection, application_id=application.id
+            )
         ]
-        asked, inherited, version = await self._chosen(shape.asked, application, known, versions)
+        asked, inherited, version = await self._chosen(shape.choice, application, known, versions)
         shape = replace(
-            shape, application=application, revisions=known, versions=versions, asked=asked, version=version
+            shape, application=application, revisions=known, versions=versions, choice=asked, version=version
         )
         if asked.revision_id is not None and asked.revision_id in self._shared:
             return replace(shape, shared_id=self._shared[asked.revision_id])
@@ -210,23 +219,23 @@ class _Looker:
         from_outer = {inner_name(manifest, key): value for key, value in configured.items() if key != LOCATOR}
         outside = {name: value for name, value in {**inherited, **from_outer}.items() if name in manifest.parameters}
         given = {name: value for name, value in asked.parameters.items() if name in manifest.parameters}
-        inside = await self.inside(manifest, {**outside, **given}, shape.way, above | {application.id})
+        inside = await self.inside(manifest, {**outside, **given}, shape.path, above | {application.id})
         return replace(shape, manifest=manifest, mapped=mapped, outside=outside, inside=inside)
 
     async def _chosen(
-        self, asked: SubmoduleRequest, application: Application, known: list[NamedRow], versions: list[int]
+        self, choice: SubmoduleRequest, application: Application, known: list[NamedRow], versions: list[int]
     ) -> tuple[SubmoduleRequest, Mapping[str, Any], int]:
         """Return what is asked as far as the application has it, what its revision brings, and the version."""
         inherited: Mapping[str, Any] = {}
         version = application.latest_version
-        if asked.revision_id is not None and asked.revision_id not in {row.id for row in known}:
-            asked = replace(asked, revision_id=None)  # of the application that it was before
-        if asked.revision_id is not None:
-            revision = await self._work.lookup.revision(asked.revision_id, Permission.READ)
+        if choice.revision_id is not None and choice.revision_id not in {row.id for row in known}:
+            choice = replace(choice, revision_id=None)  # of the application that it was before
+        if choice.revision_id is not None:
+            revision = await self._work.lookup.revision(choice.revision_id, Permission.READ)
             inherited, version = msgspec.json.decode(revision.parameters), revision.version
-        if asked.manifest_version not in versions:
-            asked = replace(asked, manifest_version=None)
-        return asked, inherited, asked.manifest_version or version
+        if choice.manifest_version not in versions:
+            choice = replace(choice, manifest_version=None)
+        return choice, inherited, choice.manifest_version or version
 
 
 def _configured(manifest: CompiledManifest, parameters: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

@@ -15,25 +15,25 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.ids import new_id
 from launchbay.store import users
-from launchbay.store.database import Connection, refuse_duplicate
-from launchbay.store.users import AccountRow, MemberRow
-from launchbay.usecases.context import Context, checked_name
-from launchbay.usecases.roles import keep_an_administrator, require_assignment, roles_named
+from launchbay.store.database import Connection, unique_violation_as
+from launchbay.store.users import AccountRow, OrganizationUserRow
+from launchbay.usecases.context import Context, validate_name
+from launchbay.usecases.roles import require_another_administrator, require_assignment, roles_named
 from launchbay.usecases.sign_in import Invitation, invite
 
 # A colon would end the address in Basic credentials.
 _EMAIL = re.compile(r"[^@\s:\x00-\x1f\x7f]+@[^@\s:\x00-\x1f\x7f]+")
 
 
-class MemberView(NamedTuple):
+class UserView(NamedTuple):
     """A member, and what the caller may do to them."""
 
-    row: MemberRow
+    row: OrganizationUserRow
     can_evict: bool
     can_manage_roles: bool
 
 
-class AccountView(NamedTuple):
+class UserAccountView(NamedTuple):
     """A member in full, and what the caller may do to them."""
 
     row: AccountRow
@@ -41,22 +41,22 @@ class AccountView(NamedTuple):
     can_manage_roles: bool
 
 
-class NewMember(NamedTuple):
+class CreatedUser(NamedTuple):
     """Who was added; `invitation` is for a new account without a password."""
 
     id: str
     invitation: Invitation | None
 
 
-async def list_users(ctx: Context, organization_id: str) -> list[MemberView]:
+async def list_users(ctx: Context, organization_id: str) -> list[UserView]:
     """Return the users of an organization whom the caller may read."""
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
-        rows = await users.of_organization(work.connection, organization_id=organization.id)
+        rows = await users.list_by_organization(work.connection, organization_id=organization.id)
         administrators = await _administrators(work.connection, organization.id)
     grants = work.lookup.grants(organization.id)
     return [
-        MemberView(
+        UserView(
             row,
             gate.can_evict(grants, row.id, administrators),
             gate.can_manage_roles(grants, row.id),
@@ -66,16 +66,16 @@ async def list_users(ctx: Context, organization_id: str) -> list[MemberView]:
     ]
 
 
-async def read_user(ctx: Context, organization_id: str, user_id: str) -> AccountView:
+async def read_user(ctx: Context, organization_id: str, user_id: str) -> UserAccountView:
     """Return one user of an organization."""
     async with ctx.read() as work:
         await work.lookup.member(organization_id, user_id, Permission.READ)
-        row = await users.member(work.connection, organization_id=organization_id, user_id=user_id)
+        row = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
         if row is None:
             raise NotFound(f"The user {user_id} has just left the organization.")
         administrators = await _administrators(work.connection, organization_id)
     grants = work.lookup.grants(organization_id)
-    return AccountView(row, gate.can_evict(grants, row.id, administrators), gate.can_manage_roles(grants, row.id))
+    return UserAccountView(row, gate.can_evict(grants, row.id, administrators), gate.can_manage_roles(grants, row.id))
 
 
 async def create_user(
@@ -86,7 +86,7 @@ async def create_user(
     name: str,
     password: str | None,
     role_names: Sequence[str],
-) -> NewMember:
+) -> CreatedUser:
     """Add a user to an organization: a new account, or the existing one with this e-mail address.
 
     A new account without a password gets an invitation. Raises BadRequest for what is wrong with the fields, for roles
@@ -95,26 +95,28 @@ async def create_user(
     user_id = new_id()
     async with ctx.read() as work:
         await _for_new_user(work.lookup, organization_id, user_id)
-    email, name = _checked_email(email), checked_name(name)
+    email, name = _validate_email(email), validate_name(name)
     password_hash = None if password is None else await ctx.app.passwords.hash(password)
     async with ctx.begin() as work:
         await _for_new_user(work.lookup, organization_id, user_id)
         await users.lock_organization(work.connection, organization_id=organization_id)
         wanted = await roles_named(work.connection, organization_id, role_names)
-        existing = await users.by_email(work.connection, email=email)
+        existing = await users.get_by_email(work.connection, email=email)
         invitation = None
         if existing is not None:
             user_id = existing.id
             work.lookup.require(organization_id, Permission.MANAGE_USERS, permissions.user(user_id))
             await _add_existing(work.connection, organization_id, user_id, email, has_password=password is not None)
         else:
-            with refuse_duplicate(f"The account {email} was made at the same moment. Send the request again.", "Taken"):
+            with unique_violation_as(
+                f"The account {email} was made at the same moment. Send the request again.", "Taken"
+            ):
                 await users.insert(work.connection, id=user_id, email=email, name=name, password_hash=password_hash)
             await users.join_organization(work.connection, organization_id=organization_id, user_id=user_id)
             if password_hash is None:
                 invitation = await invite(work.connection, user_id)
         require_assignment(work.lookup, organization_id, user_id, wanted)
-        await users.assign(work.connection, user_id=user_id, role_ids=[role.id for role in wanted])
+        await users.assign_role(work.connection, user_id=user_id, role_ids=[role.id for role in wanted])
         await work.audit(
             "create_user",
             permissions.user(user_id),
@@ -128,7 +130,7 @@ async def create_user(
                 "roles": [role.name for role in wanted],
             },
         )
-    return NewMember(user_id, invitation)
+    return CreatedUser(user_id, invitation)
 
 
 async def update_user(ctx: Context, organization_id: str, user_id: str, *, enabled: bool) -> None:
@@ -139,17 +141,17 @@ async def update_user(ctx: Context, organization_id: str, user_id: str, *, enabl
     """
     async with ctx.begin() as work:
         await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
-        everywhere = await users.organizations(work.connection, user_id=user_id) or []
+        everywhere = await users.list_organization_ids(work.connection, user_id=user_id) or []
         for touched_id in everywhere:
             await users.lock_organization(work.connection, organization_id=touched_id)
         await users.lock(work.connection, user_id=user_id)
-        if await users.organizations(work.connection, user_id=user_id) != everywhere:
+        if await users.list_organization_ids(work.connection, user_id=user_id) != everywhere:
             raise Conflict("The user joined or left an organization at the same moment; try again.")
         user = await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
         for touched_id in everywhere:
             await _for_whole_account(work.lookup, touched_id, user_id)
             if not enabled:
-                await keep_an_administrator(work.connection, touched_id, user_id)
+                await require_another_administrator(work.connection, touched_id, user_id)
         await users.set_enabled(work.connection, id=user_id, enabled=enabled)
         for touched_id in everywhere:
             await work.audit(
@@ -159,7 +161,7 @@ async def update_user(ctx: Context, organization_id: str, user_id: str, *, enabl
                 before={"enabled": user.enabled},
                 after={"enabled": enabled},
             )
-    ctx.app.sign_in.forget(user_id)
+    ctx.app.sign_in.invalidate(user_id)
 
 
 async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
@@ -174,11 +176,11 @@ async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
         user = await work.lookup.member(
             organization_id, user_id, Permission.MANAGE_USERS
         )  # as it is now, after waiting
-        await keep_an_administrator(work.connection, organization_id, user_id)
-        member = await users.member(work.connection, organization_id=organization_id, user_id=user_id)
+        await require_another_administrator(work.connection, organization_id, user_id)
+        member = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
         assert member is not None, "nobody leaves while the organization is locked"
         await users.leave_organization(work.connection, organization_id=organization_id, user_id=user_id)
-        belongs_elsewhere = await users.organizations(work.connection, user_id=user_id) is not None
+        belongs_elsewhere = await users.list_organization_ids(work.connection, user_id=user_id) is not None
         if not belongs_elsewhere:
             # Nobody could ever manage it again, and whoever is invited under this address later is somebody new.
             await users.delete(work.connection, user_id=user_id)
@@ -190,7 +192,7 @@ async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
             after=None if not belongs_elsewhere else {"email": user.email, "roles": []},
         )
     if not belongs_elsewhere:
-        ctx.app.sign_in.forget(user_id)
+        ctx.app.sign_in.invalidate(user_id)
 
 
 async def _for_new_user(lookup: Lookup, organization_id: str, user_id: str) -> None:
@@ -221,10 +223,10 @@ async def _add_existing(
 
 
 async def _administrators(connection: Connection, organization_id: str) -> list[str]:
-    return [row.user_id for row in await users.administrators(connection, organization_id=organization_id)]
+    return [row.user_id for row in await users.list_administrators(connection, organization_id=organization_id)]
 
 
-def _checked_email(email: str) -> str:
+def _validate_email(email: str) -> str:
     email = email.strip()
     if len(email) > limits.EMAIL_CHARS or _EMAIL.fullmatch(email) is None:
         raise BadRequest(

@@ -9,22 +9,22 @@ import httpx
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
-from launchbay.auth.secret_key import SealBroken
+from launchbay.auth.secret_key import UnsealFailed
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
 from launchbay.store import webhooks as store
-from launchbay.store.webhooks import DeliveryRow, WebhookRow, checked_events, secret_purpose
-from launchbay.usecases.context import Context, Desk, Work
-from launchbay.usecases.sealing import opened_webhook, sealed_webhook, shown_webhook
+from launchbay.store.webhooks import DeliveryRow, WebhookRow, secret_purpose, validate_events
+from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.sealing import open_webhook_url, redact_webhook_url, seal_webhook_url
 
-_SWITCHED_OFF = "The webhook was switched off."
+_DISABLED_BY_USER = "The webhook was switched off."
 
 
 async def list_webhooks(ctx: Context, organization_id: str) -> list[WebhookRow]:
     """Return the webhooks of an organization, the oldest first."""
     async with ctx.read() as work:
         await work.lookup.organization(organization_id, *_everything())
-        return await store.of_organization(work.connection, organization_id=organization_id)
+        return await store.list_by_organization(work.connection, organization_id=organization_id)
 
 
 async def create_webhook(
@@ -36,7 +36,7 @@ async def create_webhook(
     """
     async with ctx.begin() as work:
         await work.lookup.organization(organization_id, *_everything())
-        url, wanted = _checked_url(url), _wanted(events)
+        url, wanted = _validate_url(url), _wanted(events)
         made = None if secret is not None else secrets.token_urlsafe(32)
         webhook_id = new_id()
         await store.lock_organization(work.connection, organization_id=organization_id)
@@ -44,8 +44,8 @@ async def create_webhook(
             work.connection,
             webhook_id=webhook_id,
             organization_id=organization_id,
-            url=shown_webhook(url),
-            sealed_url=sealed_webhook(ctx.app.secret_key, webhook_id, url),
+            url=redact_webhook_url(url),
+            sealed_url=seal_webhook_url(ctx.app.secret_key, webhook_id, url),
             events=wanted,
             secret=_sealed(ctx.app, webhook_id, secret or made or ""),
             most=limits.WEBHOOKS_PER_ORGANIZATION,
@@ -70,19 +70,19 @@ async def update_webhook(
     """Change what is given of a webhook; switched off it drops what is on its way. Raises as the creation does."""
     async with ctx.begin() as work:
         row = await _found(work, webhook_id)
-        new_url = None if url is None else _checked_url(url)
+        new_url = None if url is None else _validate_url(url)
         wanted = None if events is None else _wanted(events)
         await store.update(
             work.connection,
             webhook_id=row.id,
-            url=None if new_url is None else shown_webhook(new_url),
-            sealed_url=None if new_url is None else sealed_webhook(ctx.app.secret_key, row.id, new_url),
+            url=None if new_url is None else redact_webhook_url(new_url),
+            sealed_url=None if new_url is None else seal_webhook_url(ctx.app.secret_key, row.id, new_url),
             events=wanted,
             secret=None if secret is None else _sealed(ctx.app, row.id, secret),
             enabled=enabled,
         )
         if enabled is False:
-            await store.drop_pending(work.connection, webhook_id=row.id, reason=_SWITCHED_OFF)
+            await store.delete_pending(work.connection, webhook_id=row.id, reason=_DISABLED_BY_USER)
         after: dict[str, Any] = {} if new_url is None else _shown_of_url(ctx.app, new_url)
         changed = {"events": wanted, "enabled": enabled, "secret": secret and ctx.app.audit.fingerprint(secret)}
         after.update({name: value for name, value in changed.items() if value is not None})
@@ -103,7 +103,7 @@ async def list_deliveries(ctx: Context, webhook_id: str, *, after: str | None, c
     """Return what was sent and is on its way to a webhook, the newest first."""
     async with ctx.read() as work:
         row = await _found(work, webhook_id)
-        return await store.log(work.connection, webhook_id=row.id, after=after, count=count)
+        return await store.list_deliveries(work.connection, webhook_id=row.id, after=after, count=count)
 
 
 def _everything() -> tuple[Permission, Resource]:
@@ -112,7 +112,7 @@ def _everything() -> tuple[Permission, Resource]:
 
 
 async def _found(work: Work, webhook_id: str) -> WebhookRow:
-    row = await store.one(work.connection, webhook_id=webhook_id)
+    row = await store.get(work.connection, webhook_id=webhook_id)
     if row is None:
         await work.lookup.caller()  # whose account has ended must hear that first
         raise NotFound(f"There is no webhook {webhook_id!r}.", "Look the id up in the list of the organization.")
@@ -120,7 +120,7 @@ async def _found(work: Work, webhook_id: str) -> WebhookRow:
     return row
 
 
-def _checked_url(text: str) -> str:
+def _validate_url(text: str) -> str:
     """Return a URL that can be called; whether its address may be is known when it is resolved."""
     text = text.strip()
     try:
@@ -142,31 +142,31 @@ def _checked_url(text: str) -> str:
 
 def _wanted(events: Sequence[str]) -> list[str]:
     try:
-        return checked_events(events)
+        return validate_events(events)
     except ValueError as error:
         raise BadRequest(f"events: {error}.", code="UnknownEvent") from None
 
 
-def _sealed(app: Desk, webhook_id: str, secret: str) -> bytes:
+def _sealed(app: AppContext, webhook_id: str, secret: str) -> bytes:
     data = secret.encode("utf-8", "surrogatepass")
-    if not limits.WEBHOOK_SECRET_LEAST_BYTES <= len(data) <= limits.WEBHOOK_SECRET_BYTES:
+    if not limits.WEBHOOK_SECRET_MIN_BYTES <= len(data) <= limits.WEBHOOK_SECRET_BYTES:
         raise BadRequest(
-            f"secret must have {limits.WEBHOOK_SECRET_LEAST_BYTES} to {limits.WEBHOOK_SECRET_BYTES} bytes; left out, "
+            f"secret must have {limits.WEBHOOK_SECRET_MIN_BYTES} to {limits.WEBHOOK_SECRET_BYTES} bytes; left out, "
             "one is made and returned.",
             code="InvalidSecret",
         )
     return app.secret_key.seal(data, secret_purpose(webhook_id))
 
 
-def _shown_of_url(app: Desk, url: str) -> dict[str, Any]:
+def _shown_of_url(app: AppContext, url: str) -> dict[str, Any]:
     """Return what the audit log keeps of a URL."""
-    return {"url": shown_webhook(url), "fingerprint": app.audit.fingerprint(url)}
+    return {"url": redact_webhook_url(url), "fingerprint": app.audit.fingerprint(url)}
 
 
-def _shown_of_row(app: Desk, row: WebhookRow) -> dict[str, Any]:
+def _shown_of_row(app: AppContext, row: WebhookRow) -> dict[str, Any]:
     try:
-        return _shown_of_url(app, opened_webhook(app.secret_key, row.id, row.sealed_url))
-    except SealBroken:  # with the key it is lost, and can still be replaced or deleted
+        return _shown_of_url(app, open_webhook_url(app.secret_key, row.id, row.sealed_url))
+    except UnsealFailed:  # with the key it is lost, and can still be replaced or deleted
         return {"url": row.url}
 
 

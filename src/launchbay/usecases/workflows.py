@@ -19,7 +19,7 @@ from launchbay.planning import DESTROY, accept, may_accept, plan_run
 from launchbay.store import schedules as store
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import ScheduleRow
-from launchbay.usecases.context import Context, Desk, Work
+from launchbay.usecases.context import AppContext, Context, Work
 
 _DIGITS = re.compile(r"[0-9]{1,15}")
 
@@ -42,7 +42,7 @@ async def schedule_workflow(
     """Schedule a workflow after `interval` milliseconds and return the schedule's id; None when 0 ran it at once."""
     async with ctx.begin() as work:
         record = await _for_running(work.lookup, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
-        interval_ms = checked_interval(interval)
+        interval_ms = validate_interval(interval)
         if interval_ms == 0:
             await _run(work, record, workflow, parameters)
             after = _given(ctx.app, parameters, interval_ms)
@@ -80,12 +80,12 @@ async def reschedule_workflow(
     """
     async with ctx.begin() as work:
         # The permission is for the workflow, whose name an id has yet to tell; nothing of it is said before `lookup`.
-        pending = await store.of_instance(work.connection, instance_id=instance_id)
+        pending = await store.list_by_instance(work.connection, instance_id=instance_id)
         fitting = _fitting(pending, schedule)
         workflow = fitting[0].workflow if fitting else schedule
         record = await _for_running(work.lookup, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
         found = _only(fitting, schedule)
-        interval_ms = checked_interval(interval)
+        interval_ms = validate_interval(interval)
         before = {"schedule": found.id, "dueAt": to_ms(found.due_at)}
         if interval_ms == 0:
             await store.cancel(work.connection, schedule_id=found.id)
@@ -111,10 +111,10 @@ async def list_schedules(ctx: Context, instance_id: str) -> list[ScheduleRow]:
     """Return the pending schedules of an instance, the next one first."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        return await store.of_instance(work.connection, instance_id=record.id)
+        return await store.list_by_instance(work.connection, instance_id=record.id)
 
 
-def checked_interval(interval: Any) -> int:
+def validate_interval(interval: Any) -> int:
     """Return an interval in ms, given as a number or as digits. Raises BadRequest (api-decisions, "States")."""
     if isinstance(interval, str) and _DIGITS.fullmatch(interval):
         interval = int(interval)
@@ -157,7 +157,7 @@ async def _run(
     if record.job_id is not None or not may_accept(plan):
         raise _busy()
     if plan.kind != "destroy":  # which is what makes room
-        await work.ctx.app.backlog.refuse_beyond(work.connection, record.organization_id)
+        await work.ctx.app.queue_quota.check_quota(work.connection, record.organization_id)
     if await accept(work.connection, record.id, work.ctx.actor.user_id, plan, manifest) is None:
         raise _busy()
 
@@ -179,7 +179,7 @@ async def _record(
     )
 
 
-def _given(app: Desk, parameters: Mapping[str, Any] | None, interval_ms: int | None = None) -> Document:
+def _given(app: AppContext, parameters: Mapping[str, Any] | None, interval_ms: int | None = None) -> Document:
     """Return what the audit log shows of a request; a parameter may be a secret."""
     shown: dict[str, Any] = {} if interval_ms is None else {"intervalMs": interval_ms}
     if parameters is not None:

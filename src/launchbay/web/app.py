@@ -23,15 +23,24 @@ from launchbay.usecases.idempotency import Idempotency
 from launchbay.web import responses
 from launchbay.web.middleware import AccessLog, RequestId, SecurityHeaders, Tracing
 from launchbay.web.problems import log_failure, problem
-from launchbay.web.requests import JSON, Call, ClientGone, IncomingBody, Services, header_map, read_body, read_query
+from launchbay.web.requests import (
+    JSON,
+    ApiDeps,
+    BodyReader,
+    ClientDisconnect,
+    Request,
+    header_map,
+    read_body,
+    read_query,
+)
 from launchbay.web.responses import (
-    Answer,
-    EventStream,
+    BufferedResponse,
+    EventStreamResponse,
     Headers,
-    Html,
-    JsonList,
-    RawJson,
-    WholeAnswer,
+    HTMLResponse,
+    JSONStream,
+    RawJSONResponse,
+    Response,
     response_of,
     write_events,
 )
@@ -55,62 +64,64 @@ HEADER = "idempotency-key"
 _REPEATED = (("Idempotency-Replayed", "true"),)
 
 
-async def answer_once(idempotency: Idempotency, endpoint: Endpoint, call: Call[Any, Any]) -> RawJson:
+async def respond_once(idempotency: Idempotency, endpoint: Endpoint, call: Request[Any, Any]) -> RawJSONResponse:
     """Return the handler's answer, or the one that the same request under the same key got before."""
 
     async def work() -> bytes:
-        answer = response_of(await endpoint.handler(call))
-        assert not isinstance(answer, JsonList | EventStream), "a stream cannot be kept"
-        media_type, data = responses.whole(answer)
+        response = response_of(await endpoint.handler(call))
+        assert not isinstance(response, JSONStream | EventStreamResponse), "a stream cannot be kept"
+        media_type, data = responses.encode_buffered(response)
         assert media_type == JSON, f"{endpoint.operation_id} answers {media_type}"
-        assert not answer.headers, f"{endpoint.operation_id} answers headers, which are not kept"
+        assert not response.headers, f"{endpoint.operation_id} answers headers, which are not kept"
         return data
 
     # The body as it was understood: other white space, or another order of names, is still the same request.
     body = msgspec.json.encode(call.body, order="sorted")
     request = b"\0".join([endpoint.method.encode(), call.target.encode(), body])
     outcome = await idempotency.once(call.actor, call.headers[HEADER], request, work)
-    return RawJson(outcome.answer, _REPEATED if outcome.is_repeated else ())
+    return RawJSONResponse(outcome.answer, _REPEATED if outcome.is_repeated else ())
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class Mount:
     """Another application that answers some of the paths."""
 
     app: ASGIApp
-    answers: Callable[[str], bool]
+    matches: Callable[[str], bool]
 
 
 def create_app(
     endpoints: Iterable[Endpoint],
     authenticator: Authenticator,
-    services: Services,
+    services: ApiDeps,
     limits: RateLimits | None = None,
-    pages: Pages | None = None,
+    mount: Mount | None = None,
 ) -> ASGIApp:
     """Return the whole HTTP side: the table, and the pages of another application beside it, inside the middleware."""
-    frame: ASGIApp = Frame(endpoints, authenticator, services, limits)
-    return RequestId(Tracing(AccessLog(SecurityHeaders(frame if pages is None else Beside(frame, pages)))))
+    dispatcher: ASGIApp = Dispatcher(endpoints, authenticator, services, limits)
+    return RequestId(
+        Tracing(AccessLog(SecurityHeaders(dispatcher if mount is None else MountRouter(dispatcher, mount))))
+    )
 
 
-class Beside:
+class MountRouter:
     """Gives each request to the application that its path belongs to."""
 
-    def __init__(self, frame: ASGIApp, pages: Pages) -> None:
-        self._frame = frame
-        self._pages = pages
+    def __init__(self, dispatcher: ASGIApp, mount: Mount) -> None:
+        self._dispatcher = dispatcher
+        self._mount = mount
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request."""
-        is_page = scope["type"] == "http" and self._pages.answers(scope["path"])
-        await (self._pages.app if is_page else self._frame)(scope, receive, send)
+        is_page = scope["type"] == "http" and self._mount.matches(scope["path"])
+        await (self._mount.app if is_page else self._dispatcher)(scope, receive, send)
 
 
-class Frame:
+class Dispatcher:
     """Answers requests from the table."""
 
     def __init__(
-        self, endpoints: Iterable[Endpoint], authenticator: Authenticator, services: Services, limits: RateLimits | None
+        self, endpoints: Iterable[Endpoint], authenticator: Authenticator, services: ApiDeps, limits: RateLimits | None
     ) -> None:
         self._limits = limits
         self._router = Router(endpoints)
@@ -123,44 +134,44 @@ class Frame:
             return
         state = scope["state"]
         headers = header_map(scope["headers"])
-        incoming = IncomingBody(headers, receive)
+        body_reader = BodyReader(headers, receive)
         endpoint: Endpoint | None = None
         try:
             raw_path = scope.get("raw_path") or scope["path"].encode()
             if scope["method"] == "OPTIONS":
                 allow = ", ".join(self._router.allowed(raw_path))
-                await _send_whole(send, 200, JSON, b"{}", (("Allow", allow),))
+                await _send_buffered(send, 200, JSON, b"{}", (("Allow", allow),))
                 return
             endpoint, path = self._router.find(scope["method"], raw_path)
             state["operation"] = endpoint.operation_id
             if self._limits is not None and not endpoint.unlimited:
                 self._limits.count_address(_address(scope))
-            answer = await self._answer(scope, headers, incoming, endpoint, path)
-            await incoming.discard()
-            if isinstance(answer, EventStream):
+            response = await self._respond(scope, headers, body_reader, endpoint, path)
+            await body_reader.discard()
+            if isinstance(response, EventStreamResponse):
                 state["is_stream"] = True
                 still_allowed = partial(self._authenticator.authenticate, headers, _address(scope))
                 with metrics.event_streams.track_inprogress():
-                    await write_events(answer, scope["method"], receive, send, still_allowed)
+                    await write_events(response, scope["method"], receive, send, still_allowed)
             else:
-                await _write(answer, scope["method"], receive, send)
-        except ClientGone:
+                await _write(response, scope["method"], receive, send)
+        except ClientDisconnect:
             state["client_gone"] = True
         except Exception as error:  # noqa: BLE001 - the last place where an exception can become an answer
             if state.get("answer_started"):
                 # Nothing may be added that could make the answer look whole: the server closes the connection instead.
                 log_failure("answer was cut off", error, state["request_id"])
                 return
-            await _refuse(error, state, endpoint, incoming, send)
+            await _refuse(error, state, endpoint, body_reader, send)
 
-    async def _answer(
+    async def _respond(
         self,
         scope: Scope,
         headers: Mapping[str, str],
-        incoming: IncomingBody,
+        body_reader: BodyReader,
         endpoint: Endpoint,
         path: Mapping[str, str],
-    ) -> Answer:
+    ) -> Response:
         address = _address(scope)
         caller = None
         if not endpoint.public:
@@ -172,10 +183,10 @@ class Frame:
         query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
         body = None
         if endpoint.body is not None:
-            body = await read_body(endpoint.body, headers, incoming, field_errors=endpoint.field_errors)
+            body = await read_body(endpoint.body, headers, body_reader, field_errors=endpoint.field_errors)
         _check_ids(path)
         raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-        call: Call[Any, Any] = Call(
+        call: Request[Any, Any] = Request(
             caller=caller,
             path=path,
             query=query,
@@ -183,11 +194,11 @@ class Frame:
             headers=headers,
             address=address,
             request_id=scope["state"]["request_id"],
-            services=self._services,
+            deps=self._services,
             target=f"{raw_path}?{query_string.decode('latin-1')}" if query_string else raw_path,
         )
         if endpoint.idempotency_key and HEADER in headers:
-            return await answer_once(self._services.idempotency, endpoint, call)
+            return await respond_once(self._services.idempotency, endpoint, call)
         return response_of(await endpoint.handler(call))
 
 
@@ -197,13 +208,13 @@ def _address(scope: Scope) -> str:
 
 
 async def _refuse(
-    error: Exception, state: Mapping[str, Any], endpoint: Endpoint | None, incoming: IncomingBody, send: Send
+    error: Exception, state: Mapping[str, Any], endpoint: Endpoint | None, body_reader: BodyReader, send: Send
 ) -> None:
     metrics.refusals.labels(getattr(error, "code", LaunchbayError.code)).inc()
     refused = problem(error, state["request_id"], field_errors=endpoint is not None and endpoint.field_errors)
-    with contextlib.suppress(ClientGone):
-        await incoming.discard()
-        await _send_whole(send, refused.status, None, refused.body, refused.headers)
+    with contextlib.suppress(ClientDisconnect):
+        await body_reader.discard()
+        await _send_buffered(send, refused.status, None, refused.body, refused.headers)
 
 
 def _check_ids(path: Mapping[str, str]) -> None:
@@ -212,42 +223,44 @@ def _check_ids(path: Mapping[str, str]) -> None:
             raise NotFound(f"No object has the id {text[:60]!r}; an id is 24 hexadecimal digits, in lower case.")
 
 
-async def _write(answer: WholeAnswer | JsonList, method: str, receive: Receive, send: Send) -> None:
-    if not isinstance(answer, JsonList):
-        media_type, data = responses.whole(answer)
-        status = answer.status if isinstance(answer, Html) else 200
-        await _send_whole(send, status, media_type, data, answer.headers)
+async def _write(response: BufferedResponse | JSONStream, method: str, receive: Receive, send: Send) -> None:
+    if not isinstance(response, JSONStream):
+        media_type, data = responses.encode_buffered(response)
+        status = response.status if isinstance(response, HTMLResponse) else 200
+        await _send_buffered(send, status, media_type, data, response.headers)
         return
-    chunks = aiter(answer.chunks)
+    chunks = aiter(response.chunks)
     try:
         if method == "HEAD":
             # The look-up behind the list is made with its first chunk, and it may refuse.
             await _next_filled(chunks)
-            await send({"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, answer.headers)})
+            await send(
+                {"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, response.headers)}
+            )
             await send({"type": "http.response.body", "body": b""})
         else:
-            await _write_list(chunks, answer.headers, receive, send)
+            await _write_stream(chunks, response.headers, receive, send)
     finally:
         # The iterator may hold a database cursor; it is given back now, not when the collector comes by.
         if hasattr(chunks, "aclose"):
             await chunks.aclose()
 
 
-async def _write_list(chunks: AsyncIterator[bytes], headers: Headers, receive: Receive, send: Send) -> None:
+async def _write_stream(chunks: AsyncIterator[bytes], headers: Headers, receive: Receive, send: Send) -> None:
     """Send a list: at once when it is one chunk, else as a stream that stops when the client goes away."""
     first = await _next_filled(chunks)
     second = await _next_filled(chunks) if first else b""
     if not second:
-        await _send_whole(send, 200, JSON, b"[" + first + b"]", headers)
+        await _send_buffered(send, 200, JSON, b"[" + first + b"]", headers)
         return
-    gone = asyncio.create_task(_until_gone(receive))
+    gone = asyncio.create_task(_until_disconnect(receive))
     try:
         await send({"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, headers)})
         await send({"type": "http.response.body", "body": b"[" + first, "more_body": True})
         chunk = second
         while chunk:
             if gone.done():
-                raise ClientGone
+                raise ClientDisconnect
             await send({"type": "http.response.body", "body": b"," + chunk, "more_body": True})
             chunk = await _next_filled(chunks)
         await send({"type": "http.response.body", "body": b"]"})
@@ -263,12 +276,12 @@ async def _next_filled(chunks: AsyncIterator[bytes]) -> bytes:
     return b""
 
 
-async def _until_gone(receive: Receive) -> None:
+async def _until_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _send_whole(send: Send, status: int, media_type: str | None, data: bytes, headers: Headers) -> None:
+async def _send_buffered(send: Send, status: int, media_type: str | None, data: bytes, headers: Headers) -> None:
     await send({"type": "http.response.start", "status": status, "headers": _encoded(media_type, len(data), headers)})
     await send({"type": "http.response.body", "body": data})
 

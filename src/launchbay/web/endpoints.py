@@ -26,7 +26,7 @@ from launchbay.web.api import (
 from launchbay.web.openapi import description_rows
 from launchbay.web.routing import Endpoint
 
-_FAMILIES: tuple[Iterable[Endpoint], ...] = (
+_MODULES: tuple[Iterable[Endpoint], ...] = (
     # In the order of the documentation.
     organizations.routes,
     archives.routes,
@@ -58,9 +58,9 @@ _FAMILIES: tuple[Iterable[Endpoint], ...] = (
 
 
 def _table() -> tuple[Endpoint, ...]:
-    rows = tuple(row for family in _FAMILIES for row in family)
+    rows = tuple(row for family in _MODULES for row in family)
     return rows + description_rows(rows)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = _table()
-WATCHING: tuple[Endpoint, ...] = (*health.routes, *health.metrics_routes)  # all that a worker answers
+MONITORING: tuple[Endpoint, ...] = (*health.routes, *health.metrics_routes)  # all that a worker answers

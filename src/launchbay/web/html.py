@@ -11,11 +11,11 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from launchbay.auth.cookies import require_own_form
+from launchbay.auth.cookies import require_same_origin_form
 from launchbay.errors import LaunchbayError, TooManyRequests, Unavailable
 from launchbay.web.problems import status_of
-from launchbay.web.requests import Call
-from launchbay.web.responses import Headers, Html
+from launchbay.web.requests import Request
+from launchbay.web.responses import Headers, HTMLResponse
 
 _STYLE = (resources.files("launchbay.web") / "pages" / "style.css").read_text("utf-8")
 _STYLE_HASH = b64encode(sha256(_STYLE.encode()).digest()).decode()
@@ -37,11 +37,11 @@ _templates = jinja2.Environment(
 )
 
 
-def page(template: str, problem: LaunchbayError | None = None, **values: Any) -> Html:
+def page(template: str, problem: LaunchbayError | None = None, **values: Any) -> HTMLResponse:
     """Return a page; one that shows a problem has the status that an API call would have."""
-    problems = () if problem is None else problem.sentences
+    problems = () if problem is None else problem.messages
     text = _templates.get_template(template).render(style=Markup(_STYLE), problems=problems, **values)  # noqa: S704 - our own file
-    return Html(text, 200 if problem is None else status_of(problem), (*_HEADERS, *_problem_headers(problem)))
+    return HTMLResponse(text, 200 if problem is None else status_of(problem), (*_HEADERS, *_problem_headers(problem)))
 
 
 def _problem_headers(problem: LaunchbayError | None) -> Headers:
@@ -58,6 +58,6 @@ def _problem_headers(problem: LaunchbayError | None) -> Headers:
 # No cookie and no hidden field is needed there: these forms carry a password or a secret link themselves.
 
 
-def require_same_origin(call: Call[Any, Any]) -> None:
+def require_same_origin(request: Request[Any, Any]) -> None:
     """Refuse a form that another site sent. Raises NotAllowed."""
-    require_own_form(call.headers, call.services.base_url)
+    require_same_origin_form(request.headers, request.deps.base_url)

@@ -20,33 +20,33 @@ _SEARCHED_CHARS = 64 * KIB
 _TOKEN = re.compile(r'("(?:[^"\\]++|\\.)*+")(\s*+:)?|[{}\[\]]|[-+.\w]++', re.DOTALL)
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Line and column, both from 1."""
 
     line: int
     column: int
 
 
-def place_of_offset(text: str, offset: int) -> Place:
+def position_of_offset(text: str, offset: int) -> Position:
     """Return line and column of a character offset."""
-    return Place(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
+    return Position(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 
-def place_of_number(text: str, digits: str) -> Place | None:
+def position_of_number(text: str, digits: str) -> Position | None:
     """Return where a number of this spelling stands first, or None when that is far down a long text."""
-    return next((place_of_offset(text, token.start()) for token in _tokens(text) if token.group() == digits), None)
+    return next((position_of_offset(text, token.start()) for token in _tokens(text) if token.group() == digits), None)
 
 
-def place_of_string(text: str, is_wanted: Callable[[str], bool]) -> Place | None:
+def position_of_string(text: str, is_wanted: Callable[[str], bool]) -> Position | None:
     """Return where the first key or string stands that is wanted, or None when that is far down a long text."""
     for token in _tokens(text):
         string = token.group(1)
         if string is not None and is_wanted(json.loads(string)):
-            return place_of_offset(text, token.start())
+            return position_of_offset(text, token.start())
     return None
 
 
-def place_of_duplicate(text: str) -> Place | None:
+def position_of_duplicate(text: str) -> Position | None:
     """Return where the first key stands that its object has already, or None when that is far down a long text."""
     objects: list[set[str]] = []
     for token in _tokens(text):
@@ -56,7 +56,7 @@ def place_of_duplicate(text: str) -> Place | None:
         elif colon is not None and objects:
             key = json.loads(string)
             if key in objects[-1]:
-                return place_of_offset(text, token.start())
+                return position_of_offset(text, token.start())
             objects[-1].add(key)
     return None
 
@@ -98,14 +98,14 @@ def read_json(data: bytes) -> Any:
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise _malformed(f"The body is not valid JSON: {error.msg}", place_of_offset(text, error.pos)) from None
+        raise _malformed(f"The body is not valid JSON: {error.msg}", position_of_offset(text, error.pos)) from None
     except _Duplicate as error:
         sentence = f"The key {json.dumps(error.key)} stands twice in one JSON object; keep one of them"
-        raise _malformed(sentence, place_of_duplicate(text)) from None
+        raise _malformed(sentence, position_of_duplicate(text)) from None
     except _Number as error:
         digits = str(error)
         sentence = f"The JSON number {_shortened(digits)} is outside of what can be kept; use at most 64 bits"
-        raise _malformed(sentence, place_of_number(text, digits)) from None
+        raise _malformed(sentence, position_of_number(text, digits)) from None
     if "\\u" in text and _SUSPICIOUS_ESCAPE.search(text) is not None:
         _check_strings(value, text)
     return value
@@ -174,10 +174,10 @@ def _check_strings(value: Any, text: str) -> None:
         elif isinstance(item, str):
             if _holds_nul(item):
                 sentence = "A JSON string holds a NUL character; leave it out"
-                raise _malformed(sentence, place_of_string(text, _holds_nul))
+                raise _malformed(sentence, position_of_string(text, _holds_nul))
             if _holds_surrogate(item):
                 sentence = "A JSON string holds half of a surrogate pair; send whole characters"
-                raise _malformed(sentence, place_of_string(text, _holds_surrogate))
+                raise _malformed(sentence, position_of_string(text, _holds_surrogate))
 
 
 def _holds_nul(text: str) -> bool:
@@ -188,8 +188,8 @@ def _holds_surrogate(text: str) -> bool:
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 
-def _malformed(sentence: str, place: Place | None) -> MalformedBody:
-    return MalformedBody(f"{sentence} (line {place.line}, column {place.column})." if place else f"{sentence}.")
+def _malformed(message: str, position: Position | None) -> MalformedBody:
+    return MalformedBody(f"{message} (line {position.line}, column {position.column})." if position else f"{message}.")
 
 
 def _shortened(digits: str) -> str:

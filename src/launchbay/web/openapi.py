@@ -10,8 +10,8 @@ import msgspec
 from launchbay import __version__
 from launchbay.web.html import page
 from launchbay.web.problems import ErrorBody
-from launchbay.web.requests import JSON, YAML, Call, JsonBody, YamlBody
-from launchbay.web.responses import EVENTS, HTML, Answer, Html, RawJson
+from launchbay.web.requests import JSON, YAML, JsonBody, Request, YamlBody
+from launchbay.web.responses import EVENTS, HTML, HTMLResponse, RawJSONResponse, Response
 from launchbay.web.routing import Endpoint, Returns, is_id_parameter
 
 # The API browser at `/docs`: the OpenAPI document as a page, without scripts and without anything from elsewhere.
@@ -19,7 +19,7 @@ from launchbay.web.routing import Endpoint, Returns, is_id_parameter
 # Why it is not one of the script-driven browsers is in docs/decisions/0031-api-browser-without-scripts.md.
 
 
-def api_page(described: dict[str, Any]) -> Html:
+def api_page(described: dict[str, Any]) -> HTMLResponse:
     """Return the page for an OpenAPI document."""
     families: dict[str, list[dict[str, Any]]] = {}
     for path, methods in described["paths"].items():
@@ -211,7 +211,7 @@ def _operation(endpoint: Endpoint, schemas: _Schemas) -> Schema:
         operation["description"] = f"Needs: {endpoint.permission}"
     if endpoint.public:
         operation["security"] = []
-    if endpoint.addition:
+    if endpoint.extension:
         operation["x-addition"] = True
     parameters = _parameters(endpoint, schemas)
     if parameters:
@@ -317,13 +317,13 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
         return msgspec.json.encode(described_now())
 
     @cache
-    def shown() -> Html:
+    def shown() -> HTMLResponse:
         return api_page(described_now())
 
-    async def openapi(_: Call[None, None]) -> Answer:
-        return RawJson(encoded())
+    async def openapi(_: Request[None, None]) -> Response:
+        return RawJSONResponse(encoded())
 
-    async def browse(_: Call[None, None]) -> Answer:
+    async def browse(_: Request[None, None]) -> Response:
         return shown()
 
     rows = (
@@ -336,7 +336,7 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
             tags=("Description",),
             public=True,
             returns=Returns("The document.", type=dict[str, Any]),
-            addition=True,
+            extension=True,
         ),
         Endpoint(
             method="GET",
@@ -347,7 +347,7 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
             tags=("Description",),
             public=True,
             returns=Returns("The page.", media_type=HTML, type=str),
-            addition=True,
+            extension=True,
         ),
     )
     return rows

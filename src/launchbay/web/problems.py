@@ -28,7 +28,7 @@ STATUSES: Mapping[type[errors.LaunchbayError], int] = {
     # what to change.
     errors.ExpressionError: 400,
     errors.ActionFailed: 400,
-    errors.OutgoingFailed: 400,
+    errors.EgressFailed: 400,
     # Another process took over what this one was doing: the same request finds a healthy one soon.
     errors.Fenced: 503,
 }
@@ -93,15 +93,15 @@ def status_of(error: Exception) -> int:
     return 500
 
 
-def plain_problem(status: int, code: str, sentence: str, request_id: str) -> Problem:
+def plain_problem(status: int, code: str, message: str, request_id: str) -> Problem:
     """Return the answer for what is refused before there is a request: broken or slow HTTP."""
-    return Problem(status, msgspec.json.encode(ErrorBody([sentence], code, request_id)), (("Content-Type", JSON),))
+    return Problem(status, msgspec.json.encode(ErrorBody([message], code, request_id)), (("Content-Type", JSON),))
 
 
 def _body(error: errors.LaunchbayError, status: int, request_id: str, *, field_errors: bool) -> bytes:
     if isinstance(error, errors.FieldErrors):
         return msgspec.json.encode(error.fields)
-    sentences = list(error.sentences) or [f"{http.HTTPStatus(status).phrase}."]
+    sentences = list(error.messages) or [f"{http.HTTPStatus(status).phrase}."]
     if field_errors:
         return msgspec.json.encode({"errors": sentences})
     body = ErrorBody(sentences, error.code, request_id)

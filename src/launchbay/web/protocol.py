@@ -19,8 +19,6 @@ from uvicorn.server import ServerState
 
 from launchbay.ids import new_id
 from launchbay.limits import (
-    ANSWER_STALL_BYTES,
-    ANSWER_STALL_S,
     BODY_READ_S,
     HEADER_BYTES,
     HEADER_LINES,
@@ -29,6 +27,8 @@ from launchbay.limits import (
     LEFTOVER_BYTES,
     LINGER_S,
     PIPELINED_REQUESTS,
+    RESPONSE_STALL_BYTES,
+    RESPONSE_STALL_S,
 )
 from launchbay.telemetry import metrics
 from launchbay.web.problems import plain_problem
@@ -50,7 +50,7 @@ class _Reading(Enum):
 class _Refusal(NamedTuple):
     status: int
     code: str
-    sentence: str
+    message: str
 
 
 _TOO_LARGE = _Refusal(
@@ -271,7 +271,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             "connection refused", request_id=request_id, code=refusal.code, address=self.client and self.client[0]
         )
         metrics.refusals.labels(refusal.code).inc()
-        problem = plain_problem(refusal.status, refusal.code, refusal.sentence, request_id)
+        problem = plain_problem(refusal.status, refusal.code, refusal.message, request_id)
         lines = [
             *(name.encode() + b": " + value.encode() for name, value in problem.headers),
             b"content-length: %d" % len(problem.body),
@@ -323,10 +323,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _watch_writing(self) -> None:
         self._stop_stall_timer()
         waiting = self.transport.get_write_buffer_size()
-        self._stall_timer = self.loop.call_later(ANSWER_STALL_S, partial(self._writing_late, waiting))
+        self._stall_timer = self.loop.call_later(RESPONSE_STALL_S, partial(self._writing_late, waiting))
 
     def _writing_late(self, waiting_before: int) -> None:
-        if waiting_before - self.transport.get_write_buffer_size() < ANSWER_STALL_BYTES:
+        if waiting_before - self.transport.get_write_buffer_size() < RESPONSE_STALL_BYTES:
             self.transport.abort()
         else:
             self._watch_writing()

@@ -13,9 +13,9 @@ from starlette.types import Receive
 from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest, FieldErrors, MalformedBody, TooLarge
 from launchbay.limits import FORM_BYTES, JSON_BODY_BYTES, KIB, LEFTOVER_BYTES, MANIFEST_BYTES, QUERY_FIELDS
-from launchbay.usecases.context import Context, Desk
+from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.idempotency import Idempotency
-from launchbay.usecases.sign_in import OpenIdSignIn
+from launchbay.usecases.sign_in import OpenIdSignIn, SignInLink
 from launchbay.web.json_reader import read_json
 
 JSON = "application/json"
@@ -67,11 +67,11 @@ class FormBody:
     media_type: str = "application/x-www-form-urlencoded"
 
 
-class ClientGone(Exception):
+class ClientDisconnect(Exception):
     """The client closed the connection before its exchange was complete. Nobody is there to be answered; no error."""
 
 
-class IncomingBody:
+class BodyReader:
     """Reads the body once; what is left of it can be discarded."""
 
     __slots__ = ("_complete", "_headers", "_receive")
@@ -110,7 +110,7 @@ class IncomingBody:
     async def _next(self) -> bytes:
         message = await self._receive()
         if message["type"] == "http.disconnect":
-            raise ClientGone
+            raise ClientDisconnect
         self._complete = not message.get("more_body", False)
         data: bytes = message.get("body", b"")
         return data
@@ -130,13 +130,13 @@ _INLINE_BYTES = 64 * KIB
 
 
 async def read_body(
-    wanted: JsonBody | YamlBody | FormBody, headers: Mapping[str, str], incoming: IncomingBody, *, field_errors: bool
+    wanted: JsonBody | YamlBody | FormBody, headers: Mapping[str, str], body_reader: BodyReader, *, field_errors: bool
 ) -> Any:
     """Return the decoded body of a request.
 
     Raises MalformedBody, BadRequest, FieldErrors (with `field_errors`), TooLarge, ClientGone.
     """
-    data = await incoming.read(wanted.bytes_max)
+    data = await body_reader.read(wanted.bytes_max)
     if isinstance(wanted, YamlBody):
         _check_media_type(headers, wanted.media_type)
         return _yaml_text(data)
@@ -276,26 +276,18 @@ def _kind(wanted: Any) -> str:
     return "array" if getattr(wanted, "__origin__", wanted) is list else "object"
 
 
-@dataclass(frozen=True, slots=True)
-class SignInWay:
-    """Another way to prove who one is, as a link on the page for refresh tokens; `path` starts it."""
-
-    name: str
-    path: str
-
-
 @dataclass(frozen=True, kw_only=True)
-class Services:
+class ApiDeps:
     """The outside of a handler, given to it with every call."""
 
-    app: Desk  # for the use cases
+    app: AppContext  # for the use cases
     idempotency: Idempotency
     # Raises Unavailable, saying why, while this process cannot answer requests (database away).
     ready: Callable[[], Awaitable[None]]
     metrics: Callable[[], Awaitable[bytes]]  # this process's, in Prometheus' text format
     metrics_token: str  # "" shows them to everybody
     base_url: str  # where clients find this server, "" where that is the Host that they ask for
-    sign_in_ways: tuple[SignInWay, ...] = ()  # beside the local password
+    sign_in_links: tuple[SignInLink, ...] = ()  # beside the local password
     openid: OpenIdSignIn | None = None
 
 
@@ -303,7 +295,7 @@ BodyT = TypeVar("BodyT")
 QueryT = TypeVar("QueryT")
 
 
-class Call(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True, gc=False):
+class Request(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True, gc=False):
     """One request, checked and decoded: `Call[LaunchRequest, None]`, `Call[None, Paging]`.
 
     `body` is what the row's `body` says (None without one), `query` what its `query` says. Path parameters are
@@ -317,7 +309,7 @@ class Call(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True, gc
     headers: Mapping[str, str]
     address: str
     request_id: str
-    services: Services
+    deps: ApiDeps
     target: str  # the raw path with the raw query, for links back to this resource
 
     @property
@@ -329,4 +321,4 @@ class Call(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True, gc
     @property
     def ctx(self) -> Context:
         """What the use cases rest on: the application, and the authenticated caller."""
-        return Context(self.services.app, self.actor)
+        return Context(self.deps.app, self.actor)

@@ -15,7 +15,7 @@ from starlette.types import Receive, Send
 
 from launchbay.errors import LaunchbayError
 from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX
-from launchbay.web.requests import JSON, YAML, Call
+from launchbay.web.requests import JSON, YAML, Request
 
 HTML = "text/html; charset=utf-8"
 EVENTS = "text/event-stream"
@@ -23,21 +23,21 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 Headers = tuple[tuple[str, str], ...]
 
 
-class Json(msgspec.Struct, frozen=True):
+class JSONResponse(msgspec.Struct, frozen=True):
     """A value that msgspec can encode."""
 
     value: Any
     headers: Headers = ()
 
 
-class RawJson(msgspec.Struct, frozen=True):
+class RawJSONResponse(msgspec.Struct, frozen=True):
     """JSON text that is encoded already, such as a stored document."""
 
     data: bytes
     headers: Headers = ()
 
 
-class JsonList(msgspec.Struct, frozen=True):
+class JSONStream(msgspec.Struct, frozen=True):
     """A JSON array that is streamed, so that memory does not grow with it ("Wire" 9).
 
     Each chunk holds the encoded rows without the brackets, as `encode.rows` makes them. A failure after the first
@@ -48,20 +48,20 @@ class JsonList(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
-class EventStream(msgspec.Struct, frozen=True):
+class EventStreamResponse(msgspec.Struct, frozen=True):
     """Server-sent events, for as long as the client listens. Each chunk holds whole events (`web/responses.py`)."""
 
     chunks: AsyncGenerator[bytes, None]
 
 
-class Yaml(msgspec.Struct, frozen=True):
+class YAMLResponse(msgspec.Struct, frozen=True):
     """A YAML document."""
 
     text: str
     headers: Headers = ()
 
 
-class Html(msgspec.Struct, frozen=True):
+class HTMLResponse(msgspec.Struct, frozen=True):
     """A page; `web/html.py` makes them."""
 
     text: str
@@ -69,7 +69,7 @@ class Html(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
-class Text(msgspec.Struct, frozen=True):
+class PlainTextResponse(msgspec.Struct, frozen=True):
     """Text of a form that its media type names."""
 
     data: bytes
@@ -77,23 +77,23 @@ class Text(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
-class Empty(msgspec.Struct, frozen=True):
+class EmptyResponse(msgspec.Struct, frozen=True):
     """The empty JSON object, where the reference shows no response body ("Wire" 2)."""
 
     headers: Headers = ()
 
 
-WholeAnswer = Json | RawJson | Yaml | Html | Text | Empty
-Answer = WholeAnswer | JsonList | EventStream
+BufferedResponse = JSONResponse | RawJSONResponse | YAMLResponse | HTMLResponse | PlainTextResponse | EmptyResponse
+Response = BufferedResponse | JSONStream | EventStreamResponse
 
 _encoder = msgspec.json.Encoder()
 
 
-def response_of(returned: Any) -> Answer:
+def response_of(returned: Any) -> Response:
     """Return what a handler's result is sent as: a response as it is, nothing as `{}`, any other value as JSON."""
-    if isinstance(returned, Answer):
+    if isinstance(returned, Response):
         return returned
-    return Empty() if returned is None else Json(returned)
+    return EmptyResponse() if returned is None else JSONResponse(returned)
 
 
 class Paging(msgspec.Struct, frozen=True):
@@ -115,18 +115,18 @@ class Paging(msgspec.Struct, frozen=True):
     ) = None
 
 
-def whole(answer: WholeAnswer) -> tuple[str, bytes]:
+def encode_buffered(response: BufferedResponse) -> tuple[str, bytes]:
     """Return content type and bytes of an answer that is sent at once."""
-    if isinstance(answer, Json):
-        return JSON, _encoder.encode(answer.value)
-    if isinstance(answer, RawJson):
-        return JSON, answer.data
-    if isinstance(answer, Yaml):
-        return YAML, answer.text.encode()
-    if isinstance(answer, Html):
-        return HTML, answer.text.encode()
-    if isinstance(answer, Text):
-        return answer.media_type, answer.data
+    if isinstance(response, JSONResponse):
+        return JSON, _encoder.encode(response.value)
+    if isinstance(response, RawJSONResponse):
+        return JSON, response.data
+    if isinstance(response, YAMLResponse):
+        return YAML, response.text.encode()
+    if isinstance(response, HTMLResponse):
+        return HTML, response.text.encode()
+    if isinstance(response, PlainTextResponse):
+        return response.media_type, response.data
     return JSON, b"{}"
 
 
@@ -135,19 +135,19 @@ def rows(values: Sequence[Any]) -> bytes:
     return _encoder.encode(values)[1:-1]
 
 
-def page(call: Call[Any, Any], values: Sequence[Mapping[str, Any]], limit: int) -> Json:
+def page(request: Request[Any, Any], values: Sequence[Mapping[str, Any]], limit: int) -> JSONResponse:
     """Return one page, and the link to the next one when there is more.
 
     `values` are up to `limit` + 1 items in the order of their ids: the one too many only tells that more follow.
     """
     shown = values[:limit]
     more = len(values) > limit > 0
-    return Json(shown, next_link(call, shown[-1]["id"]) if more else ())
+    return JSONResponse(shown, next_link(request, shown[-1]["id"]) if more else ())
 
 
-def next_link(call: Call[Any, Any], after: str) -> Headers:
+def next_link(request: Request[Any, Any], after: str) -> Headers:
     """Return the `Link` header that leads to the items after the given id, with everything else of the query kept."""
-    path, _, query = call.target.partition("?")
+    path, _, query = request.target.partition("?")
     kept = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "after"]
     return (("Link", f'<{path}?{urlencode([*kept, ("after", after)])}>; rel="next"'),)
 
@@ -174,15 +174,19 @@ def beginning() -> bytes:
 
 
 async def write_events(
-    answer: EventStream, method: str, receive: Receive, send: Send, still_allowed: Callable[[], Awaitable[object]]
+    response: EventStreamResponse,
+    method: str,
+    receive: Receive,
+    send: Send,
+    still_allowed: Callable[[], Awaitable[object]],
 ) -> None:
     """Write a stream until it ends, its client goes away, or its caller's credentials do.
 
     The first chunk is waited for before anything is sent: what refuses it is an answer. Later failures end the stream
     in good form: the client connects again, and hears then what is the matter.
     """
-    chunks = aiter(answer.chunks)
-    gone = asyncio.create_task(_until_gone(receive))
+    chunks = aiter(response.chunks)
+    gone = asyncio.create_task(_until_disconnect(receive))
     try:
         first = await anext(chunks, b"")
         await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
@@ -191,13 +195,13 @@ async def write_events(
         await send({"type": "http.response.body", "body": b""})
     finally:
         gone.cancel()
-        await answer.chunks.aclose()
+        await response.chunks.aclose()
 
 
 async def _write_body(
     first: bytes,
     chunks: AsyncIterator[bytes],
-    gone: "asyncio.Task[None]",
+    disconnected: "asyncio.Task[None]",
     send: Send,
     still_allowed: Callable[[], Awaitable[object]],
 ) -> None:
@@ -206,8 +210,8 @@ async def _write_body(
     while True:
         coming = asyncio.ensure_future(anext(chunks, None))
         try:
-            await asyncio.wait({coming, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if gone.done():
+            await asyncio.wait({coming, disconnected}, return_when=asyncio.FIRST_COMPLETED)
+            if disconnected.done():
                 return
             if time.monotonic() >= allowed_until_s:
                 await still_allowed()
@@ -226,7 +230,7 @@ async def _write_body(
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
 
-async def _until_gone(receive: Receive) -> None:
+async def _until_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -235,15 +239,15 @@ class _Item(Protocol):
     id: str
 
 
-def listed(call: Call[Any, Paging], items: Sequence[_Item]) -> Json:
+def list_response(request: Request[Any, Paging], items: Sequence[_Item]) -> JSONResponse:
     """Return the items as they come; with `limit` or `after` in the query, by their ids, from there and so many."""
-    query = call.query
+    query = request.query
     if query.limit is None and query.after is None:
-        return Json(items)
+        return JSONResponse(items)
     after = query.after or ""
     following = sorted((item for item in items if item.id > after), key=lambda item: item.id)
     shown = following[: query.limit]
-    return Json(shown, next_link(call, shown[-1].id) if len(shown) < len(following) else ())
+    return JSONResponse(shown, next_link(request, shown[-1].id) if len(shown) < len(following) else ())
 
 
 class Named(msgspec.Struct):
@@ -273,10 +277,10 @@ class ServiceItem(msgspec.Struct):
     typeId: str
 
 
-def absolute(call: Call[Any, Any], path: str) -> str:
+def absolute_url(request: Request[Any, Any], path: str) -> str:
     """Return the whole address of a path: below the base address that is set, else the host that the caller asked for.
 
     The answer goes to the same caller, so a made-up Host fools nobody else.
     """
-    base = call.services.base_url.rstrip("/") or f"http://{call.headers.get('host', 'localhost')}"
+    base = request.deps.base_url.rstrip("/") or f"http://{request.headers.get('host', 'localhost')}"
     return base + path

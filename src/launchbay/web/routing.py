@@ -13,16 +13,16 @@ import msgspec
 from launchbay.errors import NotFound
 from launchbay.limits import PATH_SEGMENT_CHARS
 from launchbay.web.problems import MethodNotAllowed
-from launchbay.web.requests import JSON, Call, FormBody, JsonBody, YamlBody
-from launchbay.web.responses import Answer
+from launchbay.web.requests import JSON, FormBody, JsonBody, Request, YamlBody
+from launchbay.web.responses import Response
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
-Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
+Handler = Callable[[Request[Any, Any]], Awaitable[Any]]
 HandlerT = TypeVar("HandlerT", bound=Handler)
 _OPERATION_ID = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+|/\{[a-zA-Z]+\})+")
 _OWN_STATUSES = {400, 401, 403, 404, 409, 413, 429}  # the frame adds 200, 500, 503 and what follows from the row
-_ENDPOINT_PARAMETER = re.compile(r"\{([a-zA-Z]+)\}")
+_PARAMETER_NAME = re.compile(r"\{([a-zA-Z]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Endpoint:
     body: JsonBody | YamlBody | FormBody | None = None
     returns: Returns = Returns()
     statuses: tuple[int, ...] = ()  # beyond those that the frame gives by itself (see `all_statuses`)
-    addition: bool = False  # not in the reference
+    extension: bool = False  # not in the reference
     idempotency_key: bool = False  # accepts Idempotency-Key ("Wire" 8)
     field_errors: bool = False  # errors are an object of field name → messages (reference §7)
     unlimited: bool = False  # no rate limits: for those who watch over the service
@@ -73,7 +73,7 @@ class Endpoint:
 
     def parameters(self) -> tuple[str, ...]:
         """Return the names of the path parameters, in order."""
-        return tuple(_ENDPOINT_PARAMETER.findall(self.path))
+        return tuple(_PARAMETER_NAME.findall(self.path))
 
     def types(self) -> tuple[Any, ...]:
         """Return the types that the row speaks of, for the documentation."""
@@ -105,7 +105,7 @@ class Options(TypedDict, total=False):
     body: JsonBody | YamlBody | FormBody
     returns: Returns
     statuses: tuple[int, ...]
-    addition: bool
+    extension: bool
     idempotency_key: bool
     field_errors: bool
     unlimited: bool
@@ -160,7 +160,7 @@ class Routes:
                 body = JsonBody(body_type)
             elif isinstance(body, JsonBody | FormBody):
                 body = replace(body, type=body_type)
-            if returned not in (NoneType, Answer) and returned not in get_args(Answer):
+            if returned not in (NoneType, Response) and returned not in get_args(Response):
                 returns = replace(returns, type=returned)
             self._endpoints.append(
                 Endpoint(
@@ -185,7 +185,7 @@ def is_id_parameter(name: str) -> bool:
     return name == "id" or name.endswith("Id")
 
 
-_PARAMETER = re.compile(r"\{[^}]*\}")
+_PARAMETER_SEGMENT = re.compile(r"\{[^}]*\}")
 
 
 class _Node:
@@ -210,7 +210,7 @@ class Router:
         spellings: dict[str, str] = {}
         for endpoint in endpoints:
             # OpenAPI knows a path by its spelling: the same path must not name its parameters in two ways.
-            spelling = spellings.setdefault(_PARAMETER.sub("{}", endpoint.path), endpoint.path)
+            spelling = spellings.setdefault(_PARAMETER_SEGMENT.sub("{}", endpoint.path), endpoint.path)
             assert spelling == endpoint.path, f"{endpoint.path} is {spelling} with other names; use the same"
             assert endpoint.operation_id not in operation_ids, f"{endpoint.operation_id} stands twice in the table"
             operation_ids.add(endpoint.operation_id)

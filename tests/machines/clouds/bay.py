@@ -6,17 +6,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from launchbay.app.machines import CheckedReach
+from launchbay.app.machines import CheckedResolver
 from launchbay.egress.addresses import Allowlist
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from launchbay.machines.clouds.account import CloudAccount, Place
 from launchbay.machines.clouds.driver import Node
 from launchbay.machines.clouds.provider import CloudCalls, CloudMachines
-from launchbay.machines.contract import INSTALLATION, Errand, Parts, Pooled
+from launchbay.machines.contract import INSTALLATION, PooledHost, ProviderContext, ProviderDeps
 from launchbay.model.machine import MachineSpec
 from tests.machines.clouds.moto import IMAGE, SIZE
-from tests.machines.errands import Log, errand
+from tests.machines.errands import Log, context
 
 REGION = "us-west-2"
 UNWATCHED: Mapping[str, Any] = {"machines.wait-for-ssh": False}
@@ -35,19 +35,19 @@ class MemoryBook:
     async def installation(self) -> str:
         return self.id
 
-    async def of_environment(self, errand: Errand) -> Sequence[CloudAccount]:
+    async def list_by_environment(self, context: ProviderContext) -> Sequence[CloudAccount]:
         return self.accounts
 
-    async def given(self, errand: Errand, account: CloudAccount) -> CloudAccount:
+    async def save_given(self, context: ProviderContext, account: CloudAccount) -> CloudAccount:
         return self.brought.setdefault(account.identity, replace(account, id=f"given-{account.identity}"))
 
-    async def find(self, account_id: str) -> CloudAccount | None:
+    async def get(self, account_id: str) -> CloudAccount | None:
         known = {account.id: account for account in (*self.accounts, *self.brought.values())}
         return known.get(account_id)
 
-    async def note(self, errand: Errand, account_id: str, region: str) -> None:
-        place = Place(account_id, region, errand.organization_id, errand.environment_id)
-        self.noted.append((errand.instance_id, place))
+    async def record_place(self, context: ProviderContext, account_id: str, region: str) -> None:
+        place = Place(account_id, region, context.organization_id, context.environment_id)
+        self.noted.append((context.instance_id, place))
 
     async def places(self, instance_id: str | None = None) -> Sequence[Place]:
         found = [place for instance, place in self.noted if instance_id in (None, instance)]
@@ -61,12 +61,12 @@ class Keys:
     private: str = ""
     public: str = PUBLIC_KEY
 
-    async def private_key(self, errand: Errand, name: str) -> str:
+    async def private_key(self, context: ProviderContext, name: str) -> str:
         if not self.private:
             raise ActionFailed("the test has no private key.", retryable=False)
         return self.private
 
-    async def public_key(self, errand: Errand, name: str) -> str:
+    async def public_key(self, context: ProviderContext, name: str) -> str:
         return self.public
 
 
@@ -80,14 +80,14 @@ class Bay:
     calls: CloudCalls
     log: Log = field(default_factory=Log)
 
-    def errand(self, **more: Any) -> Errand:
-        return errand(self.log, **{"policies": UNWATCHED, "action": "provisionVms", **more})
+    def context(self, **more: Any) -> ProviderContext:
+        return context(self.log, **{"policies": UNWATCHED, "action": "provisionVms", **more})
 
     async def standing(self, installation: str = "installation-1") -> list[Node]:
         return await self.marked({INSTALLATION: installation})
 
     async def marked(self, marks: Mapping[str, str]) -> list[Node]:
-        found = await self.calls.ask(self.errand(), self.account, REGION, lambda cloud: cloud.marked(marks))
+        found = await self.calls.call(self.context(), self.account, REGION, lambda cloud: cloud.find_tagged(marks))
         return sorted(found, key=lambda node: node.id)
 
 
@@ -106,45 +106,45 @@ def account(url: str, **more: Any) -> CloudAccount:
 
 def bay(url: str, directory: Path, *, allow: str = "127.0.0.1", keys: Keys | None = None, **more: Any) -> Bay:
     allowlist = Allowlist.parse(allow)
-    reach = CheckedReach(allowlist)
+    reach = CheckedResolver(allowlist)
     own = account(url, **more)
     book = MemoryBook([own])
     calls = CloudCalls(reach)
-    parts = Parts(
-        keys=keys or Keys(), host_keys=Pins(), pools=NoPools(), reach=reach, outgoing=_outgoing(), directory=directory
+    parts = ProviderDeps(
+        keys=keys or Keys(), host_keys=Pins(), pools=NoPools(), resolver=reach, egress=_outgoing(), directory=directory
     )
     return Bay(CloudMachines(parts, book, calls), book, own, calls)
 
 
 @cache
-def _outgoing() -> OutgoingHttp:
+def _outgoing() -> EgressClient:
     """One for all tests: reading the trusted authorities takes long."""
-    return OutgoingHttp(Allowlist())
+    return EgressClient(Allowlist())
 
 
 class NoPools:
     """An environment without a pool."""
 
-    async def take(self, errand: Errand, count: int) -> Mapping[str, Pooled]:
+    async def acquire(self, context: ProviderContext, count: int) -> Mapping[str, PooledHost]:
         raise ActionFailed("there is no pool.")
 
-    async def give_back(self, errand: Errand, machine_id: str) -> None:
+    async def release(self, context: ProviderContext, machine_id: str) -> None:
         pass
 
-    async def taken(self, errand: Errand) -> Mapping[str, Pooled]:
+    async def acquired(self, context: ProviderContext) -> Mapping[str, PooledHost]:
         return {}
 
 
 class Pins:
     """Keeps no host keys: nothing here signs in."""
 
-    async def pinned(self, errand: Errand, host: str) -> str | None:
+    async def pinned(self, context: ProviderContext, host: str) -> str | None:
         return None
 
-    async def pin(self, errand: Errand, host: str, key: str) -> str:
+    async def pin(self, context: ProviderContext, host: str, key: str) -> str:
         return key
 
-    async def forget(self, errand: Errand, host: str) -> None:
+    async def forget(self, context: ProviderContext, host: str) -> None:
         pass
 
 

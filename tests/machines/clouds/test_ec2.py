@@ -80,7 +80,7 @@ def saying(content: bytes, status: int = 200, **headers: str) -> Answer:
 def test_the_checked_address_is_dialled_whatever_the_name_leads_to() -> None:
     """`cloud.invalid` has no address at all: only the one that was checked can have been dialled."""
     with endpoint(saying(NOTHING)) as (cloud, asked):
-        assert cloud.marked(MARKS) == []
+        assert cloud.find_tagged(MARKS) == []
         assert [host.partition(":")[0] for host in asked] == ["cloud.invalid"]
 
 
@@ -91,7 +91,7 @@ def test_a_redirect_is_not_followed(status: int) -> None:
         endpoint(saying(b"", status, Location="http://127.0.0.1:1/")) as (cloud, asked),
         pytest.raises(CloudFailed),
     ):
-        cloud.marked(MARKS)
+        cloud.find_tagged(MARKS)
     assert len(asked) == 1
     assert elsewhere == []
 
@@ -100,13 +100,13 @@ def test_proxies_of_this_machine_do_not_count(monkeypatch: pytest.MonkeyPatch) -
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     with endpoint(saying(NOTHING)) as (cloud, _):
-        assert cloud.marked(MARKS) == []
+        assert cloud.find_tagged(MARKS) == []
 
 
 def test_an_answer_that_is_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CLOUD_ANSWER_BYTES", 100_000)
     with endpoint(saying(b" " * 200_000)) as (cloud, _), pytest.raises(CloudFailed, match="more than 100000 bytes"):
-        cloud.marked(MARKS)
+        cloud.find_tagged(MARKS)
 
 
 def test_an_answer_that_drips_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,26 +123,26 @@ def test_an_answer_that_drips_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> N
             return
 
     with endpoint(drip) as (cloud, _), pytest.raises(CloudFailed, match=r"takes more than 0\.3 s"):
-        cloud.marked(MARKS)
+        cloud.find_tagged(MARKS)
     over.set()
 
 
 @pytest.mark.parametrize("content", [b"", b"not XML", b"<a/>", LAUGHS, b"\xff\xfe\x00"])
 def test_an_answer_that_is_no_answer_is_told(content: bytes) -> None:
     with endpoint(saying(content)) as (cloud, _), suppress(CloudFailed):
-        assert cloud.marked(MARKS) == []
+        assert cloud.find_tagged(MARKS) == []
 
 
 def test_a_refusal_without_a_body_is_told() -> None:
     with endpoint(saying(b"", 503)) as (cloud, _), pytest.raises(CloudFailed) as failed:
-        cloud.marked(MARKS)
+        cloud.find_tagged(MARKS)
     assert failed.value.retryable
 
 
 def test_nobody_at_the_endpoint_is_told_without_the_credentials() -> None:
     cloud = Ec2(account(""), REGION, Endpoint("http", "cloud.invalid", 1, "/", ("127.0.0.1",)))
     with pytest.raises(CloudFailed, match="did not answer") as failed:
-        cloud.marked(MARKS)
+        cloud.find_tagged(MARKS)
     assert "AKIAIOSFODNN7EXAMPLE" not in str(failed.value)
     assert "Signature" not in str(failed.value)
 
@@ -155,14 +155,14 @@ def test_the_path_of_an_endpoint_is_asked() -> None:
         saying(NOTHING)(handler)
 
     with endpoint(answer, path="/services/Cloud") as (cloud, _):
-        assert cloud.marked(MARKS) == []
+        assert cloud.find_tagged(MARKS) == []
     assert paths == ["/services/Cloud"]
 
 
 def test_a_certificate_that_nobody_vouches_for_is_not_trusted(tmp_path: Path) -> None:
     with endpoint(saying(NOTHING), certificate=self_signed(tmp_path)) as (cloud, asked):
         with pytest.raises(CloudFailed, match="certificate verify failed"):
-            cloud.marked(MARKS)
+            cloud.find_tagged(MARKS)
         assert asked == []
 
 
@@ -177,5 +177,5 @@ def test_answers_are_read_in_every_version_of_the_namespace(namespace: str) -> N
         "</instancesSet></item></reservationSet></DescribeInstancesResponse>"
     )
     with endpoint(saying(content.encode())) as (cloud, _):
-        [node] = cloud.marked(MARKS)
-    assert (node.id, node.private_ip, node.marks) == ("i-1", "10.0.0.9", None)
+        [node] = cloud.find_tagged(MARKS)
+    assert (node.id, node.private_ip, node.tags) == ("i-1", "10.0.0.9", None)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.clouds.order import Disk, Order, asked_account, read_order
+from launchbay.machines.clouds.order import Disk, Order, read_account_request, read_order
 from tests.machines.clouds.bay import account, spec
 
 ACCOUNT = account("https://ec2.example", regions=())
@@ -28,7 +28,7 @@ def test_the_parameters_of_a_public_manifest_are_read() -> None:
     assert found.security_groups == ("default",)
     assert found.name_of("db", 3, "i", "c") == "petclinic-3"
     assert found.unknown == ()
-    assert asked_account(spec(settings=settings)).fits(ACCOUNT)
+    assert read_account_request(spec(settings=settings)).matches(ACCOUNT)
 
 
 def test_disks_and_user_data_are_read() -> None:
@@ -122,6 +122,6 @@ def test_a_parameter_of_another_cloud_is_left_and_told() -> None:
 )
 def test_half_of_an_account_is_refused_without_telling_it(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ActionFailed) as refused:
-        asked_account(spec(settings=settings))
+        read_account_request(spec(settings=settings))
     assert said in str(refused.value)
     assert "s3cret" not in str(refused.value)

@@ -1,12 +1,12 @@
 """The credentials of a cloud account are tried at a real endpoint."""
 
-from launchbay.app.machines import CheckedReach
+from launchbay.app.machines import CheckedResolver
 from launchbay.egress.addresses import Allowlist
-from launchbay.engine.machine_ledger import CloudProbe
+from launchbay.engine.machine_ledger import PostgresAccountProbe
 
 
 async def test_an_account_works_in_the_regions_that_let_it_in(moto_url: str) -> None:
-    probe = CloudProbe(CheckedReach(Allowlist.parse("127.0.0.1")))
+    probe = PostgresAccountProbe(CheckedResolver(Allowlist.parse("127.0.0.1")))
     parameters = {
         "configuration.provider": "ec2",
         "configuration.identity": "AKIAIOSFODNN7EXAMPLE",
@@ -15,7 +15,7 @@ async def test_an_account_works_in_the_regions_that_let_it_in(moto_url: str) -> 
     }
     assert list(probe.regions(parameters)) == ["us-east-1"]
     assert await probe.problem("", parameters, "us-east-1") is None
-    closed = CloudProbe(CheckedReach(Allowlist()))
+    closed = PostgresAccountProbe(CheckedResolver(Allowlist()))
     assert "loopback" in str(await closed.problem("", parameters, "us-east-1"))
     elsewhere = parameters | {"configuration.endpoint-url": "http://127.0.0.1:9/"}
     told = str(await probe.problem("", elsewhere, "us-east-1"))

@@ -29,7 +29,7 @@ async def test_a_machine_is_made_when_it_lets_us_in_and_does_what_it_is_told(
     lab = bay(gate.url, tmp_path, allow="127.0.0.0/8", keys=Keys(hosts.private_key, hosts.public_key))
     policies = {"machines.address": "private", "machines.ssh-port": hosts[0].port, "machines.start-timeout": 60}
     settings = {"subnetId": loopback_subnet(gate.upstream, REGION, NETWORK)}
-    asked = lab.errand(policies=policies)
+    asked = lab.context(policies=policies)
     machines = await lab.provider.provision(asked, "web", [1, 2], spec(login=LOGIN, settings=settings))
     assert {machine.host for machine in machines} == {f"127.0.{NETWORK}.{FIRST}", f"127.0.{NETWORK}.{FIRST + 1}"}
     result = await lab.provider.run(asked, machines[0], RemoteCommand(line="echo $((6 * 7))"))
@@ -46,5 +46,5 @@ async def test_a_machine_that_shows_no_ssh_server_in_time_is_taken_down(
     policies = {"machines.address": "private", "machines.ssh-port": 1, "machines.start-timeout": 1}
     settings = {"subnetId": loopback_subnet(gate.upstream, REGION, NETWORK)}
     with pytest.raises(ActionFailed, match="cannot be reached"):
-        await lab.provider.provision(lab.errand(policies=policies), "web", [1], spec(login=LOGIN, settings=settings))
+        await lab.provider.provision(lab.context(policies=policies), "web", [1], spec(login=LOGIN, settings=settings))
     assert await lab.standing() == []

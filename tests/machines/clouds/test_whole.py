@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from launchbay.auth.secret_key import SecretKey
-from launchbay.engine.machine_ledger import PostgresCloudBook
+from launchbay.engine.machine_ledger import PostgresMachineLedger
 from launchbay.machines.clouds.driver import Cloud
 from launchbay.machines.clouds.order import Order
-from launchbay.machines.contract import Marks
+from launchbay.machines.contract import Tags
 from tests.api.running import Api, accepted, refused, running_api
 from tests.databases import Databases
 from tests.machines.clouds.bay import REGION, Bay, bay
 from tests.machines.clouds.gate import Gate
 from tests.machines.clouds.moto import IMAGE, SIZE, loopback_subnet
 from tests.machines.clouds.organizations import MANIFEST, cloud_environment
-from tests.machines.errands import errand
+from tests.machines.errands import context
 from tests.machines.hosts import Hosts, needs_sshd
 
 NETWORK = 78
@@ -81,7 +81,7 @@ async def test_a_manifest_launches_grows_shrinks_and_is_destroyed(api: Api, gate
     assert document["returnValues"]["result.hosts"] == grown[:1]
     assert len(await lab.standing(own)) == 1
 
-    [place] = await PostgresCloudBook(api.database, SecretKey(b"k" * 32)).places(instance)
+    [place] = await PostgresMachineLedger(api.database, SecretKey(b"k" * 32)).places(instance)
     sentences = refused(await api.delete(f"services/{place.account_id}"), 400, "ServiceInUse")
     assert document["name"] in sentences
 
@@ -116,9 +116,9 @@ async def test_the_sweep_takes_down_what_belongs_to_nobody_and_nothing_else(
         ("another-installation", "5f00000000000000000000bb"),
     ]
     for number, (whose, of_instance) in enumerate(planted):
-        asked = errand(organization_id=api.organization, instance_id=of_instance, tag=f"planted-{number}")
-        marks = Marks.of(whose, asked, "web", number)
-        await lab.calls.ask(lab.errand(), lab.account, REGION, planting(marks))
+        asked = context(organization_id=api.organization, instance_id=of_instance, tag=f"planted-{number}")
+        marks = Tags.of(whose, asked, "web", number)
+        await lab.calls.call(lab.context(), lab.account, REGION, planting(marks))
     async with asyncio.timeout(60):
         while {node.id for node in await lab.standing(own)} != kept:
             await asyncio.sleep(0.1)
@@ -133,8 +133,8 @@ async def test_the_sweep_takes_down_what_belongs_to_nobody_and_nothing_else(
     await api.run(instance, "destroy")
 
 
-def planting(marks: Marks) -> Callable[[Cloud], object]:
+def planting(marks: Tags) -> Callable[[Cloud], object]:
     def plant(cloud: Cloud) -> object:
-        return cloud.make(Order(image=IMAGE, size=SIZE, region=REGION), "planted", marks, marks.tag, "")
+        return cloud.create_node(Order(image=IMAGE, size=SIZE, region=REGION), "planted", marks, marks.tag, "")
 
     return plant

@@ -8,7 +8,7 @@ import pytest
 
 from launchbay.machines.containers.engine_api import ContainerShell, EngineApi
 from launchbay.machines.contract import INSTANCE
-from launchbay.machines.remote_commands import Kept
+from launchbay.machines.remote_commands import OutputBuffer
 from tests.api.running import accepted
 from tests.machines.containers.podman import IMAGE, Podman
 from tests.machines.remote import PATIENCE_S, calling, server_directory, serving
@@ -95,6 +95,6 @@ async def told_to_go(engine: EngineApi, container: str) -> bool:
 
 async def said(engine: EngineApi, container: str, line: str) -> bool:
     try:
-        return await ContainerShell(engine, container, container).script(line, Kept(0), Kept(0)) == 0
+        return await ContainerShell(engine, container, container).script(line, OutputBuffer(0), OutputBuffer(0)) == 0
     except Exception:  # one that does not run yet
         return False

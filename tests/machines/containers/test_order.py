@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.containers.order import Allowed, ContainerOrder, read_container_order
-from launchbay.machines.contract import Marks
+from launchbay.machines.containers.order import ContainerLimits, ContainerOrder, read_container_order
+from launchbay.machines.contract import Tags
 from launchbay.model.machine import MachineSpec
-from tests.machines.errands import errand
+from tests.machines.errands import context
 
-ALLOWED = Allowed(memory_mb=512, cpus=2.0, networks=("bridge", "apps"))
-MARKS = Marks.of("here", errand(), "web", 1)
+ALLOWED = ContainerLimits(memory_mb=512, cpus=2.0, networks=("bridge", "apps"))
+MARKS = Tags.of("here", context(), "web", 1)
 
 
 def order(**more: Any) -> ContainerOrder:

@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 
 from launchbay.egress.addresses import Allowlist
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from launchbay.limits import MACHINE_FILE_BYTES
 from launchbay.machines.containers.engine_api import EngineApi
-from launchbay.machines.containers.order import Allowed
+from launchbay.machines.containers.order import ContainerLimits
 from launchbay.machines.containers.provider import ContainerMachines
-from launchbay.machines.contract import Errand
+from launchbay.machines.contract import ProviderContext
 from launchbay.model.machine import Machine, MachineSpec, RemoteCommand
 from tests.machines.containers.podman import IMAGE, NoPodman, Podman
-from tests.machines.errands import Log, errand
+from tests.machines.errands import Log, context
 
-ALLOWED = Allowed(memory_mb=256, cpus=1.0, networks=("none", "host", "bridge"), files=1024, processes=4096)
+ALLOWED = ContainerLimits(memory_mb=256, cpus=1.0, networks=("none", "host", "bridge"), files=1024, processes=4096)
 SPEC = MachineSpec(image=IMAGE)
-OUTGOING = OutgoingHttp(Allowlist())
+OUTGOING = EgressClient(Allowlist())
 
 
 class Here:
@@ -43,8 +43,8 @@ async def machine(provider: ContainerMachines) -> Machine:
     return made
 
 
-def asked(**more: Any) -> Errand:
-    return errand(Log(), **{"job_id": "5f0000000000000000000007", **more})
+def asked(**more: Any) -> ProviderContext:
+    return context(Log(), **{"job_id": "5f0000000000000000000007", **more})
 
 
 async def standing(engine: EngineApi) -> int:
@@ -55,12 +55,12 @@ async def test_containers_are_made_with_labels_and_run(provider: ContainerMachin
     machines = await provider.provision(asked(), "web", [3, 4], SPEC)
     assert [machine.number for machine in machines] == [3, 4]
     assert len({machine.host for machine in machines}) == 2
-    found = [each async for each in provider.found(asked())]
-    assert {(each.marks.number, each.marks.role, each.marks.tag) for each in found} == {
+    found = [each async for each in provider.list_tagged(asked())]
+    assert {(each.tags.number, each.tags.role, each.tags.tag) for each in found} == {
         (3, "web", "t"),
         (4, "web", "t"),
     }
-    assert all(each.made_at is not None for each in found)
+    assert all(each.created_at is not None for each in found)
     assert await hosts_of(provider, machines) == ["web-3", "web-4"]
 
 
@@ -116,8 +116,8 @@ async def test_strays_are_those_of_the_instance_and_installation(
     other = ContainerMachines(engine, Here("installation-2"), ALLOWED, OUTGOING)
     await other.provision(asked(), "web", [1], SPEC)
     await provider.provision(asked(instance_id="5f00000000000000000000ff", tag="u"), "web", [1], SPEC)
-    assert [each.id for each in await provider.strays(asked())] == [machine.id]
-    assert len([each async for each in provider.found(asked())]) == 2
+    assert [each.id for each in await provider.orphans(asked())] == [machine.id]
+    assert len([each async for each in provider.list_tagged(asked())]) == 2
 
 
 async def test_a_command_gives_its_output_line_by_line_and_its_exit_code(
@@ -238,7 +238,7 @@ async def test_an_organization_adopts_its_own_containers_only(provider: Containe
 
 
 async def test_an_environment_that_the_operator_did_not_allow_makes_none(engine: EngineApi) -> None:
-    closed = ContainerMachines(engine, Here(), ALLOWED, OUTGOING, may_use=lambda errand: False)
+    closed = ContainerMachines(engine, Here(), ALLOWED, OUTGOING, may_use=lambda context: False)
     with pytest.raises(ActionFailed, match="does not let this environment make containers"):
         await closed.provision(asked(), "web", [1], SPEC)
     with pytest.raises(ActionFailed, match="does not let this environment make containers"):
@@ -248,7 +248,7 @@ async def test_an_environment_that_the_operator_did_not_allow_makes_none(engine:
 async def test_an_engine_that_does_not_answer_is_told_with_its_place(tmp_path: Path) -> None:
     away = ContainerMachines(EngineApi(str(tmp_path / "none.sock")), Here(), ALLOWED, OUTGOING)
     with pytest.raises(ActionFailed, match=r"does not answer at .*none\.sock"):
-        await away.strays(asked())
+        await away.orphans(asked())
 
 
 async def hosts_of(provider: ContainerMachines, machines: Sequence[Machine]) -> list[str]:

@@ -159,7 +159,7 @@ async def test_what_a_dead_server_left_is_found_as_a_machine_of_the_instance(
     with pytest.raises(asyncio.CancelledError):
         await running
 
-    [stray] = await provider.strays(asked())
+    [stray] = await provider.orphans(asked())
     await provider.release(asked(), stray)
 
     assert await standing(engine) == 0

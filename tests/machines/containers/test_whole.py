@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from launchbay.machines.containers.engine_api import EngineApi
-from launchbay.machines.contract import INSTANCE, Errand, Marks
+from launchbay.machines.contract import INSTANCE, ProviderContext, Tags
 from tests.api.running import Api, accepted, fresh_name, running_api
 from tests.databases import Databases
 from tests.machines.containers.podman import IMAGE, Podman
-from tests.machines.errands import errand
+from tests.machines.errands import context
 
 MANIFEST = f"""
 application:
@@ -147,7 +147,7 @@ async def test_the_sweep_removes_containers_of_nobody_and_leaves_those_of_others
     instance = await api.running(MANIFEST)
     async with api.database.connection() as connection:
         [own] = await (await connection.execute("SELECT id FROM installation")).fetchone() or [""]
-    stray, foreign = errand(instance_id="5f00000000000000000000aa"), errand(instance_id="5f00000000000000000000bb")
+    stray, foreign = context(instance_id="5f00000000000000000000aa"), context(instance_id="5f00000000000000000000bb")
     for installation, asked in ((own, stray), ("another", foreign)):
         await planted(engine, installation, asked)
     await engine.create("plain", {"Image": IMAGE, "Cmd": ["true"]})
@@ -160,6 +160,6 @@ async def test_the_sweep_removes_containers_of_nobody_and_leaves_those_of_others
     await api.run(instance, "destroy")
 
 
-async def planted(engine: EngineApi, installation: str, asked: Errand) -> None:
-    labels = Marks.of(installation, asked, "web", 1).written()
+async def planted(engine: EngineApi, installation: str, asked: ProviderContext) -> None:
+    labels = Tags.of(installation, asked, "web", 1).to_dict()
     await engine.create(f"planted-{installation}", {"Image": IMAGE, "Cmd": ["true"], "Labels": labels})

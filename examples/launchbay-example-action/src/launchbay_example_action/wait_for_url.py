@@ -5,7 +5,7 @@ from typing import Any
 
 from launchbay.actions.contract import ActionCall, ActionParameter
 from launchbay.actions.parameters import optional_duration_s, required_text, whole_number
-from launchbay.errors import ActionFailed, OutgoingFailed
+from launchbay.errors import ActionFailed, EgressFailed
 
 
 class WaitForUrl:
@@ -27,7 +27,7 @@ class WaitForUrl:
         context = call.context
         url = required_text(call.parameters, "url", "a URL that starts with http:// or https://")
         wanted = call.parameters.get("status")
-        statuses = range(200, 300) if wanted is None else (whole_number(wanted, "status", least=100, most=599),)
+        statuses = range(200, 300) if wanted is None else (whole_number(wanted, "status", minimum=100, maximum=599),)
         timeout_s = optional_duration_s(call.parameters, "timeout") or 300.0
         interval_s = optional_duration_s(call.parameters, "interval") or 2.0
         attempts = 0
@@ -47,9 +47,9 @@ class WaitForUrl:
 async def _asked(call: ActionCall, url: str, timeout_s: float) -> tuple[int | None, str]:
     """Return the status and a sentence about the answer; what cannot help by waiting fails at once."""
     try:
-        answer = await call.context.outgoing.request("GET", url, timeout_s=timeout_s)
-    except OutgoingFailed as error:
+        answer = await call.context.egress.request("GET", url, timeout_s=timeout_s)
+    except EgressFailed as error:
         if not error.retryable:
-            raise ActionFailed(*error.sentences, retryable=False) from error
+            raise ActionFailed(*error.messages, retryable=False) from error
         return None, str(error)
     return answer.status, f"{answer.url} answered {answer.status}."

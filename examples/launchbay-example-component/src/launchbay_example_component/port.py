@@ -8,7 +8,7 @@ from launchbay.errors import ActionFailed
 from launchbay.manifest.graph import Component, ComponentType
 from launchbay.model.job import step_path, workflow_path
 from launchbay.runtime.contract import CommandCall, JobRun
-from launchbay.runtime.step import recorded
+from launchbay.runtime.step import run_recorded
 
 _FIRST, _LAST = 20_000, 29_999
 
@@ -27,12 +27,12 @@ class Port:
     async def launch(self, job: JobRun, component: Component) -> None:
         """Pick a port. Raises WorkflowFailed."""
         path = step_path(workflow_path(component.path, "launch"), "pick")
-        _publish(job, component, await recorded(job, path, "pick", lambda: _picked(job, component)))
+        _publish(job, component, await run_recorded(job, path, "pick", lambda: _picked(job, component)))
 
     async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
         """Pick another port. Raises WorkflowFailed."""
         path = step_path(call.path, "pick")
-        outputs = await recorded(job, path, "pick", lambda: _picked(job, component), is_over=call.is_over)
+        outputs = await run_recorded(job, path, "pick", lambda: _picked(job, component), is_replay=call.is_replay)
         _publish(job, component, outputs)
         return outputs
 

@@ -9,9 +9,9 @@ import click
 
 from launchbay.cli.commands import connected, sharing_options
 from launchbay.cli.connection import Connection
-from launchbay.cli.directory.contents import BadDirectory, read_directory, write_directory
-from launchbay.cli.directory.plan import CHANGE, CREATE, DELETE, Change, Organization, Plan
-from launchbay.cli.output import ExitCode, Failed, RemoteCommand, lines, printable, show
+from launchbay.cli.directory.contents import InvalidDirectory, read_directory, write_directory
+from launchbay.cli.directory.plan import CHANGE, CREATE, DELETE, Change, Plan, RemoteState
+from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, lines, printable, show
 from launchbay.client import ClientError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -22,10 +22,10 @@ def _apply(directory: Path, **given: Any) -> None:
     options = {name: given.pop(name) for name in ("yes", "prune", "dry_run", "diff")}
     try:
         wanted = read_directory(directory)
-    except BadDirectory as bad:
-        raise Failed("\n".join(bad.problems), ExitCode.REFUSED) from bad
+    except InvalidDirectory as bad:
+        raise CommandFailed("\n".join(bad.problems), ExitCode.REFUSED) from bad
     connection = connected(given)
-    plan = Plan(Organization(connection.client, connection.names.organization()), wanted)
+    plan = Plan(RemoteState(connection.client, connection.names.organization()), wanted)
     changes, superfluous = plan.changes(), plan.superfluous()
     if options["prune"]:
         changes += superfluous
@@ -72,7 +72,7 @@ def _do(changes: list[Change]) -> None:
         except ClientError as error:
             click.echo("\n".join(lines(error)), err=True)
             left = len(changes) - number + 1
-            raise Failed(
+            raise CommandFailed(
                 f"{change.what} failed; {number - 1} done, {left} left. Apply again after mending it: what is done "
                 "stays done.",
                 ExitCode.FAILED,
@@ -108,7 +108,7 @@ def _export(directory: Path, **given: Any) -> None:
     if directory.is_dir() and any(directory.iterdir()) and not overwrite:
         raise click.UsageError(f"{directory} is not empty. Give --overwrite to write into it all the same.")
     connection = connected(given)
-    organization = Organization(connection.client, connection.names.organization())
+    organization = RemoteState(connection.client, connection.names.organization())
     count = write_directory(directory, organization.contents())
     click.echo(f"{count} files written to {directory}.", err=True)
 

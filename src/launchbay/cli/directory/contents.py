@@ -71,7 +71,7 @@ T = TypeVar("T")
 _KINDS = ("applications", "environments", "roles")
 
 
-class BadDirectory(Exception):
+class InvalidDirectory(Exception):
     """What is wrong with a directory, as sentences with their places."""
 
     def __init__(self, problems: list[str]) -> None:
@@ -84,7 +84,7 @@ def read_directory(root: Path) -> Contents:
     reader = _Reader()
     contents = Contents()
     if not root.is_dir():
-        raise BadDirectory([f"{root} is no directory."])
+        raise InvalidDirectory([f"{root} is no directory."])
     for path in _visible(root):
         if path.name not in _KINDS:
             reader.problems.append(f"{path}: not expected here. The directory has: {', '.join(_KINDS)}.")
@@ -101,7 +101,7 @@ def read_directory(root: Path) -> Contents:
     if contents == Contents() and not reader.problems:
         reader.problems.append(f"{root}: there is nothing in it. It may have: {', '.join(_KINDS)}.")
     if reader.problems:
-        raise BadDirectory(reader.problems)
+        raise InvalidDirectory(reader.problems)
     return contents
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from launchbay.cli.directory.contents import Application, Contents, NamedRevision, Source, yaml_text
-from launchbay.cli.output import Missing
+from launchbay.cli.output import ObjectNotFound
 from launchbay.client import Client
 from launchbay.client.types import ApplicationDocument, Marker, Property, RevisionDocument
 from launchbay.manifest.reader import read
@@ -24,7 +24,7 @@ from launchbay.model.archive import (
 
 
 @dataclass
-class Organization:
+class RemoteState:
     """An organization, looked at where it is asked for. Ids of what is made meanwhile are noted here."""
 
     client: Client
@@ -124,7 +124,7 @@ class Organization:
             self.revisions(application)
         number = self.revision_ids.get((application, name))
         if number is None:
-            raise Missing(f"There is no revision '{text}', which a submodule names as APPLICATION/REVISION.")
+            raise ObjectNotFound(f"There is no revision '{text}', which a submodule names as APPLICATION/REVISION.")
         return number
 
     def with_ids(self, submodules: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class Change:
 class Plan:
     """The changes that make an organization what contents say, in an order in which they can be done."""
 
-    def __init__(self, organization: Organization, wanted: Contents) -> None:
+    def __init__(self, organization: RemoteState, wanted: Contents) -> None:
         self._organization = organization
         self._client = organization.client
         self._wanted = wanted
@@ -215,7 +215,7 @@ class Plan:
     def _role(self, name: str, text: str) -> Iterator[Change]:
         organization, client = self._organization, self._client
         if name in organization.fixed_roles:
-            raise Missing(f"The role '{name}' cannot be changed. Take roles/{name}.yaml away.")
+            raise ObjectNotFound(f"The role '{name}' cannot be changed. Take roles/{name}.yaml away.")
         if name not in organization.roles:
             create = partial(client.create_role, organization.id, name=name, permissions=text)
             yield Change(CREATE, f"role {name}", create, after=text)
@@ -229,7 +229,7 @@ class Plan:
         organization = self._organization
         for service in wanted.services or ():
             if service not in organization.services:
-                raise Missing(f"There is no service '{service}', which the environment '{name}' shall offer.")
+                raise ObjectNotFound(f"There is no service '{service}', which the environment '{name}' shall offer.")
         is_new = name not in organization.environments
         now = Environment(policies={}, markers=[], properties=[], services=[])
         if is_new:
@@ -286,7 +286,7 @@ class Plan:
                 )
             return
         if document is not None and document.source_url is not None and wanted.manifest is not None:
-            raise Missing(
+            raise ObjectNotFound(
                 f"The manifest of '{name}' is loaded from {document.source_url}, and cannot be replaced by a file. "
                 f"Write applications/{name}/source.yaml with that url."
             )
@@ -305,7 +305,7 @@ class Plan:
     def _upload(self, name: str, text: str, sign: str, what: str, before: str) -> Change:
         """Return an upload, once the server has said that it would take it."""
         for error in self._client.validate_manifest(text).errors[:1]:
-            raise Missing(f"The {what} is refused: line {error.line}, column {error.column}: {error.message}")
+            raise ObjectNotFound(f"The {what} is refused: line {error.line}, column {error.column}: {error.message}")
         return Change(sign, what, partial(self._replace_manifest, name, text), before=before, after=text)
 
     def _create_application(self, name: str) -> None:
@@ -344,7 +344,7 @@ class Plan:
         organization, content = self._organization, wanted.content
         planned = self._wanted.environments or {}
         if content.environment is not None and content.environment not in {*organization.environments, *planned}:
-            raise Missing(
+            raise ObjectNotFound(
                 f"There is no environment '{content.environment}', which the revision {application}/{name} names."
             )
         now = organization.revisions(application).get(name) if application in organization.applications else None

@@ -13,7 +13,7 @@ from launchbay.console.fields import (
     ModuleForm,
     SubmoduleGroup,
     fields_in,
-    filled,
+    fill_fields,
     launch_fields,
     request_of,
     submodule_groups,
@@ -23,7 +23,7 @@ from launchbay.console.fields import (
     without_errors,
 )
 from launchbay.console.pages.launch import FIELDS, PARAMETER
-from launchbay.console.request import HOME, Page, Visit
+from launchbay.console.request import HOME, PageRequest, PageRoute
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.browsing import read_compiled, read_instance_record
@@ -57,64 +57,64 @@ class _Draft:
         return any(each.error for each in (*self.fields, *fields_in(self.submodules)))
 
 
-async def form_page(visit: Visit) -> Response:
+async def form_page(request: PageRequest) -> Response:
     """Show the configuration as it is, for the version that is asked for."""
-    return await _show(visit, await _draft(visit, visit.query("version")))
+    return await _show(request, await _draft(request, request.query("version")))
 
 
-async def change(visit: Visit) -> Response:
+async def change(request: PageRequest) -> Response:
     """Show the difference, or apply it."""
-    form = visit.form
-    draft = await _draft(visit, form.text("version"))
+    form = request.form
+    draft = await _draft(request, form.text("version"))
     if form.text("do") == FIELDS:
         draft.fields = [replace(each, error="") for each in draft.fields]
         draft.submodules = without_errors(draft.submodules)
-        return await _show(visit, draft)
+        return await _show(request, draft)
     problem: LaunchbayError | None = None
     try:
-        body = _body(visit, draft)
+        body = _body(request, draft)
         draft.seen = _seen(draft, body)
         if not draft.is_refused:
             if form.text("do") == f"apply {draft.seen}":
-                await reconfigure(visit.ctx, draft.record.id, body)
-                return visit.go(f"{HOME}/instances/{draft.record.id}", "The instance is being reconfigured.")
-            draft.preview = await preview_configuration(visit.ctx, draft.record.id, body)
+                await reconfigure(request.ctx, draft.record.id, body)
+                return request.redirect(f"{HOME}/instances/{draft.record.id}", "The instance is being reconfigured.")
+            draft.preview = await preview_configuration(request.ctx, draft.record.id, body)
             draft.place_errors(draft.preview.errors)
             if form.text("do").startswith("apply"):
                 draft.problems.append("The form or the instance has changed since: look at the difference again.")
     except (BadRequest, Conflict) as error:
-        draft.place_errors(error.sentences)
+        draft.place_errors(error.messages)
         problem = error
-    return await _show(visit, draft, problem)
+    return await _show(request, draft, problem)
 
 
-async def _draft(visit: Visit, asked: str | None) -> _Draft:
-    record, _ = await read_instance_record(visit.ctx, visit.path("id"))
+async def _draft(request: PageRequest, asked: str | None) -> _Draft:
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
     version = record.version
     wanted = int(asked) if asked and asked.isascii() and asked.isdecimal() and len(asked) < 10 else version
-    application, version, manifest = await read_compiled(visit.ctx, record.application_id, wanted)
+    application, version, manifest = await read_compiled(request.ctx, record.application_id, wanted)
     stored = msgspec.json.decode(record.parameters)
     fields, now = launch_fields(manifest, stored), stored
-    if visit.request.method == "POST":
-        fields = filled(fields, visit.form, PARAMETER)
+    if request.http.method == "POST":
+        fields = fill_fields(fields, request.form, PARAMETER)
         now = values(fields, stored)
     present: Mapping[str, Any] = {}
-    if (await visit.may(record.organization_id)).edit_instance(record):
-        present = await present_submodules(visit.ctx, record.id)
+    if (await request.permissions(record.organization_id)).edit_instance(record):
+        present = await present_submodules(request.ctx, record.id)
     module = ModuleForm(application=application, manifest=manifest, parameters=stored, submodules=present)
     return _Draft(
         record=record,
         version=version,
         fields=fields,
         present=present,
-        submodules=await submodule_groups(visit, module, now, record.environment_id),
+        submodules=await submodule_groups(request, module, now, record.environment_id),
     )
 
 
-def _body(visit: Visit, draft: _Draft) -> dict[str, Any]:
+def _body(request: PageRequest, draft: _Draft) -> dict[str, Any]:
     record = draft.record
     body: dict[str, Any] = {"parameters": values(draft.fields, msgspec.json.decode(record.parameters))}
-    name = visit.form.text("instanceName")
+    name = request.form.text("instanceName")
     if name and name != record.name:
         body["instanceName"] = name
     if draft.version != record.version:
@@ -132,27 +132,27 @@ def _seen(draft: _Draft, body: Mapping[str, Any]) -> str:
     return sha256(msgspec.json.encode((now, body), order="deterministic")).hexdigest()[:32]
 
 
-async def _show(visit: Visit, draft: _Draft, problem: LaunchbayError | None = None) -> Response:
+async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | None = None) -> Response:
     record = draft.record
     shown = BadRequest(*draft.problems) if draft.problems else None
     if shown is None and (draft.is_refused or problem is not None):
         shown = BadRequest("Mend the fields that are marked below.")
-    return await visit.page(
+    return await request.page(
         "configuration.html",
         section="instances",
         organization_id=record.organization_id,
         problem=shown,
-        status=200 if problem is None else visit.outside.status_of(problem),
+        status=200 if problem is None else request.deps.status_of(problem),
         draft=draft,
         record=record,
-        versions=await list_manifests(visit.ctx, record.application_id),
-        name=visit.form.text("instanceName", record.name),
+        versions=await list_manifests(request.ctx, record.application_id),
+        name=request.form.text("instanceName", record.name),
         preview=draft.preview,
         seen=draft.seen,
     )
 
 
-PAGES = (
-    Page("GET", "/console/instances/{id}/configuration", form_page),
-    Page("POST", "/console/instances/{id}/configuration", change),
+ROUTES = (
+    PageRoute("GET", "/console/instances/{id}/configuration", form_page),
+    PageRoute("POST", "/console/instances/{id}/configuration", change),
 )

@@ -8,13 +8,13 @@ from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
 from launchbay.console.rendering import compact
-from launchbay.console.request import HOME, Page, Visit
+from launchbay.console.request import HOME, PageRequest, PageRoute
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.model.environment import Marker, Property
 from launchbay.model.redaction import is_secret_name
 from launchbay.usecases import environments
 from launchbay.usecases.browsing import InstanceFilter, browse_instances, read_environment
-from launchbay.usecases.environments import instances_offered
+from launchbay.usecases.environments import list_offered_instances
 from launchbay.usecases.services import list_services
 
 _BLANK_ROWS = 2
@@ -22,110 +22,112 @@ _INSTANCES_SHOWN = 10
 TYPES = ("string", "int", "bool", "object", "list<string>", "map<string,string>")
 
 
-async def list_all(visit: Visit) -> Response:
+async def list_all(request: PageRequest) -> Response:
     """Show the environments of an organization."""
-    return await _list(visit, None)
+    return await _list(request, None)
 
 
-async def create(visit: Visit) -> Response:
+async def create(request: PageRequest) -> Response:
     """Create an environment."""
     try:
-        created = await environments.create_environment(visit.ctx, visit.path("id"), visit.form.text("name"))
+        created = await environments.create_environment(request.ctx, request.path("id"), request.form.text("name"))
     except BadRequest as error:
-        return await _list(visit, error)
-    return visit.go(f"{HOME}/environments/{created}", "The environment is there. It offers nothing yet.")
+        return await _list(request, error)
+    return request.redirect(f"{HOME}/environments/{created}", "The environment is there. It offers nothing yet.")
 
 
-async def show(visit: Visit) -> Response:
+async def show(request: PageRequest) -> Response:
     """Show an environment."""
-    return await _show(visit, None)
+    return await _show(request, None)
 
 
-async def rename(visit: Visit) -> Response:
+async def rename(request: PageRequest) -> Response:
     """Give the environment another name."""
-    name = visit.form.text("name")
-    return await _changed(visit, lambda: environments.rename_environment(visit.ctx, visit.path("id"), name), "Renamed.")
+    name = request.form.text("name")
+    return await _changed(
+        request, lambda: environments.rename_environment(request.ctx, request.path("id"), name), "Renamed."
+    )
 
 
-async def clone(visit: Visit) -> Response:
+async def clone(request: PageRequest) -> Response:
     """Copy the environment."""
     try:
-        name = visit.form.text("name") or None
-        copy = await environments.clone_environment(visit.ctx, visit.path("id"), name)
+        name = request.form.text("name") or None
+        copy = await environments.clone_environment(request.ctx, request.path("id"), name)
     except BadRequest as error:
-        return await _show(visit, error)
-    return visit.go(f"{HOME}/environments/{copy.id}", "This is the copy.")
+        return await _show(request, error)
+    return request.redirect(f"{HOME}/environments/{copy.id}", "This is the copy.")
 
 
-async def make_default(visit: Visit) -> Response:
+async def make_default(request: PageRequest) -> Response:
     """Make it the one that launches without an environment go to."""
-    environment = await read_environment(visit.ctx, visit.path("id"))
-    await environments.set_default_environment(visit.ctx, environment.organization_id, environment.id)
-    return visit.go(_path(visit), f"{environment.name} is the default environment now.")
+    environment = await read_environment(request.ctx, request.path("id"))
+    await environments.set_default_environment(request.ctx, environment.organization_id, environment.id)
+    return request.redirect(_path(request), f"{environment.name} is the default environment now.")
 
 
-async def replace_policies(visit: Visit) -> Response:
+async def replace_policies(request: PageRequest) -> Response:
     """Replace the policies."""
-    document = visit.form.raw("policies")
+    document = request.form.raw("policies")
     return await _changed(
-        visit,
-        lambda: environments.replace_policies(visit.ctx, visit.path("id"), document),
+        request,
+        lambda: environments.replace_policies(request.ctx, request.path("id"), document),
         "The policies are kept.",
     )
 
 
-async def replace_markers(visit: Visit) -> Response:
+async def replace_markers(request: PageRequest) -> Response:
     """Replace the markers: one on each line."""
-    lines = [line.strip() for line in visit.form.raw("markers").splitlines() if line.strip()]
+    lines = [line.strip() for line in request.form.raw("markers").splitlines() if line.strip()]
     markers = [Marker(line) for line in lines]
     return await _changed(
-        visit,
-        lambda: environments.replace_markers(visit.ctx, visit.path("id"), markers),
+        request,
+        lambda: environments.replace_markers(request.ctx, request.path("id"), markers),
         "The markers are kept.",
     )
 
 
-async def replace_properties(visit: Visit) -> Response:
+async def replace_properties(request: PageRequest) -> Response:
     """Replace the properties: one in each row that has a name."""
-    before = await environments.read_properties(visit.ctx, visit.path("id"))
+    before = await environments.read_properties(request.ctx, request.path("id"))
     try:
-        properties = _sent_properties(visit, {entry.name: entry for entry in before})
-        await environments.replace_properties(visit.ctx, visit.path("id"), properties)
+        properties = _sent_properties(request, {entry.name: entry for entry in before})
+        await environments.replace_properties(request.ctx, request.path("id"), properties)
     except BadRequest as error:
-        return await _show(visit, error)
-    return visit.go(f"{_path(visit)}#properties", "The properties are kept.")
+        return await _show(request, error)
+    return request.redirect(f"{_path(request)}#properties", "The properties are kept.")
 
 
-async def replace_services(visit: Visit) -> Response:
+async def replace_services(request: PageRequest) -> Response:
     """Make the environment offer the services that are ticked."""
-    chosen = visit.form.all("service")
+    chosen = request.form.all("service")
     return await _changed(
-        visit,
-        lambda: environments.replace_services(visit.ctx, visit.path("id"), chosen),
+        request,
+        lambda: environments.replace_services(request.ctx, request.path("id"), chosen),
         "The services are kept.",
     )
 
 
-async def delete_page(visit: Visit) -> Response:
+async def delete_page(request: PageRequest) -> Response:
     """Ask whether the environment is really to go."""
-    return await _confirm(visit, None)
+    return await _confirm(request, None)
 
 
-async def delete(visit: Visit) -> Response:
+async def delete(request: PageRequest) -> Response:
     """Delete the environment."""
-    environment = await read_environment(visit.ctx, visit.path("id"))
+    environment = await read_environment(request.ctx, request.path("id"))
     try:
-        await environments.delete_environment(visit.ctx, environment.id)
+        await environments.delete_environment(request.ctx, environment.id)
     except BadRequest as error:
-        return await _confirm(visit, error)
+        return await _confirm(request, error)
     target = f"{HOME}/organizations/{environment.organization_id}/environments"
-    return visit.go(target, f"{environment.name} is deleted.")
+    return request.redirect(target, f"{environment.name} is deleted.")
 
 
-def _sent_properties(visit: Visit, before: dict[str, Property]) -> list[Property]:
+def _sent_properties(request: PageRequest, before: dict[str, Property]) -> list[Property]:
     """Return the properties of the form's rows; the value of a secret that was left empty stays as it is."""
     found: list[Property] = []
-    form = visit.form
+    form = request.form
     names, kinds = ([text.strip() for text in form.all(field)] for field in ("name", "type"))
     for name, kind, text in zip(names, kinds, form.all("value"), strict=False):
         if not name:
@@ -148,29 +150,29 @@ def _value(kind: str, text: str) -> Any:
         return text
 
 
-async def _changed(visit: Visit, change: Callable[[], Awaitable[object]], said: str) -> Response:
+async def _changed(request: PageRequest, change: Callable[[], Awaitable[object]], said: str) -> Response:
     try:
         await change()
     except BadRequest as error:
-        return await _show(visit, error)
-    return visit.go(_path(visit), said)
+        return await _show(request, error)
+    return request.redirect(_path(request), said)
 
 
-async def _list(visit: Visit, problem: LaunchbayError | None) -> Response:
-    organization_id = visit.path("id")
-    return await visit.page(
+async def _list(request: PageRequest, problem: LaunchbayError | None) -> Response:
+    organization_id = request.path("id")
+    return await request.page(
         "environments.html",
         section="environments",
         organization_id=organization_id,
         problem=problem,
-        rows=await environments.list_environments(visit.ctx, organization_id),
-        name=visit.form.text("name"),
+        rows=await environments.list_environments(request.ctx, organization_id),
+        name=request.form.text("name"),
     )
 
 
-async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
-    ctx, form = visit.ctx, visit.form
-    environment = await read_environment(ctx, visit.path("id"))
+async def _show(request: PageRequest, problem: LaunchbayError | None) -> Response:
+    ctx, form = request.ctx, request.form
+    environment = await read_environment(ctx, request.path("id"))
     listed = await environments.list_environments(ctx, environment.organization_id)
     markers = await environments.read_markers(ctx, environment.id)
     offered = await environments.read_services(ctx, environment.id)
@@ -182,7 +184,7 @@ async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
         _INSTANCES_SHOWN,
     )
     policies = await environments.read_policies_document(ctx, environment.id)
-    return await visit.page(
+    return await request.page(
         "environment.html",
         section="environments",
         organization_id=environment.organization_id,
@@ -191,18 +193,18 @@ async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
         is_default=any(row.id == environment.id and row.is_default for row in listed),
         policies=form.raw("policies", policies),
         markers=form.raw("markers", "\n".join(marker.name for marker in markers)),
-        properties=_rows(visit, await environments.read_properties(ctx, environment.id)),
+        properties=_rows(request, await environments.read_properties(ctx, environment.id)),
         types=TYPES,
         offered={row.id for row in offered},
         services=await list_services(ctx, environment.organization_id),
         instances=instances,
-        offered_instances=await instances_offered(ctx, environment.id),
+        offered_instances=await list_offered_instances(ctx, environment.id),
     )
 
 
-def _rows(visit: Visit, properties: Sequence[Property]) -> list[tuple[str, str, str, bool]]:
+def _rows(request: PageRequest, properties: Sequence[Property]) -> list[tuple[str, str, str, bool]]:
     """Return the rows of the form: name, type, value, whether the value is a secret that is not shown."""
-    form = visit.form
+    form = request.form
     if form.has("value"):
         sent = zip(form.all("name"), form.all("type"), form.all("value"), strict=False)
         rows = [(name, kind, "" if is_secret_name(name) else value, is_secret_name(name)) for name, kind, value in sent]
@@ -219,38 +221,38 @@ def _rows(visit: Visit, properties: Sequence[Property]) -> list[tuple[str, str, 
     return [*rows, *[("", "string", "", False)] * _BLANK_ROWS]
 
 
-async def _confirm(visit: Visit, problem: LaunchbayError | None) -> Response:
-    environment = await read_environment(visit.ctx, visit.path("id"))
-    return await visit.page(
+async def _confirm(request: PageRequest, problem: LaunchbayError | None) -> Response:
+    environment = await read_environment(request.ctx, request.path("id"))
+    return await request.page(
         "confirm.html",
         section="environments",
         organization_id=environment.organization_id,
         problem=problem,
         heading=f"Delete {environment.name}?",
         sentences=("Its policies, markers and properties go with it. Services stay.",),
-        action=f"{_path(visit)}/delete",
-        back=_path(visit),
+        action=f"{_path(request)}/delete",
+        back=_path(request),
         label="Delete the environment",
-        allowed=(await visit.may(environment.organization_id)).delete_environment(environment.id),
+        allowed=(await request.permissions(environment.organization_id)).delete_environment(environment.id),
         needed=Permission.DELETE_ENVIRONMENT,
     )
 
 
-def _path(visit: Visit) -> str:
-    return f"{HOME}/environments/{visit.path('id')}"
+def _path(request: PageRequest) -> str:
+    return f"{HOME}/environments/{request.path('id')}"
 
 
-PAGES = (
-    Page("GET", "/console/organizations/{id}/environments", list_all),
-    Page("POST", "/console/organizations/{id}/environments", create),
-    Page("GET", "/console/environments/{id}", show),
-    Page("POST", "/console/environments/{id}/name", rename),
-    Page("POST", "/console/environments/{id}/clone", clone),
-    Page("POST", "/console/environments/{id}/default", make_default),
-    Page("POST", "/console/environments/{id}/policies", replace_policies),
-    Page("POST", "/console/environments/{id}/markers", replace_markers),
-    Page("POST", "/console/environments/{id}/properties", replace_properties),
-    Page("POST", "/console/environments/{id}/services", replace_services),
-    Page("GET", "/console/environments/{id}/delete", delete_page),
-    Page("POST", "/console/environments/{id}/delete", delete),
+ROUTES = (
+    PageRoute("GET", "/console/organizations/{id}/environments", list_all),
+    PageRoute("POST", "/console/organizations/{id}/environments", create),
+    PageRoute("GET", "/console/environments/{id}", show),
+    PageRoute("POST", "/console/environments/{id}/name", rename),
+    PageRoute("POST", "/console/environments/{id}/clone", clone),
+    PageRoute("POST", "/console/environments/{id}/default", make_default),
+    PageRoute("POST", "/console/environments/{id}/policies", replace_policies),
+    PageRoute("POST", "/console/environments/{id}/markers", replace_markers),
+    PageRoute("POST", "/console/environments/{id}/properties", replace_properties),
+    PageRoute("POST", "/console/environments/{id}/services", replace_services),
+    PageRoute("GET", "/console/environments/{id}/delete", delete_page),
+    PageRoute("POST", "/console/environments/{id}/delete", delete),
 )

@@ -11,14 +11,14 @@ from starlette.responses import Response, StreamingResponse
 
 from launchbay.clock import to_ms
 from launchbay.console import forms
-from launchbay.console.fields import Field, filled, texts, with_errors, workflow_fields
-from launchbay.console.forms import kept, parsed_object
+from launchbay.console.fields import Field, fill_fields, string_values, with_errors, workflow_fields
+from launchbay.console.forms import parsed_object, restore_hidden
 from launchbay.console.graph import component_graph, component_lines, family_graph, statuses
 from launchbay.console.instance_view import InstanceView, job_steps, view_instance
-from launchbay.console.pages.approvals import asked
-from launchbay.console.permissions import May
-from launchbay.console.rendering import HEADERS, covered
-from launchbay.console.request import HOME, Page, Visit, names_of_people
+from launchbay.console.pages.approvals import approval_item
+from launchbay.console.permissions import UiPermissions
+from launchbay.console.rendering import HEADERS, redact
+from launchbay.console.request import HOME, PageRequest, PageRoute, user_names
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS
@@ -36,14 +36,14 @@ from launchbay.usecases.browsing import (
     read_instance_record,
     read_log_tail,
 )
-from launchbay.usecases.environments import list_environments, read_offers
-from launchbay.usecases.events import log_of, watch_instance
-from launchbay.usecases.sign_in import caller_of_session
+from launchbay.usecases.environments import list_environments, list_offers
+from launchbay.usecases.events import read_log, watch_instance
+from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.workflows import list_schedules
 
 LOG_LINES = 200
 _NEXT_RUNS = 3
-_LOOK_AHEAD = timedelta(days=366)
+_RUNS_SEARCHED = timedelta(days=366)
 
 
 class Workflow(NamedTuple):
@@ -64,7 +64,7 @@ class Offer(NamedTuple):
     may_change: bool
 
 
-class Recurring(NamedTuple):
+class RecurringRun(NamedTuple):
     """A schedule that the manifest itself has."""
 
     component: str
@@ -73,23 +73,23 @@ class Recurring(NamedTuple):
     next_runs: list[datetime]
 
 
-async def list_all(visit: Visit) -> Response:
+async def list_all(request: PageRequest) -> Response:
     """Show a page of the instances of an organization."""
-    organization_id = visit.path("id")
-    application_id, environment_id, status = (visit.query(name) for name in ("application", "environment", "status"))
+    organization_id = request.path("id")
+    application_id, environment_id, status = (request.query(name) for name in ("application", "environment", "status"))
     wanted = InstanceFilter(
-        application_id=application_id, environment_id=environment_id, status=status, name=visit.query("name")
+        application_id=application_id, environment_id=environment_id, status=status, name=request.query("name")
     )
-    before = visit.query("before")
+    before = request.query("before")
     found = await browse_instances(
-        visit.ctx,
+        request.ctx,
         organization_id,
         wanted,
         before if before is not None and is_id(before) else None,
         CONSOLE_PAGE_ROWS,
     )
-    query = {name: visit.query(name) for name in ("name", "status", "application", "environment")}
-    return await visit.page(
+    query = {name: request.query(name) for name in ("name", "status", "application", "environment")}
+    return await request.page(
         "instances.html",
         section="instances",
         organization_id=organization_id,
@@ -97,27 +97,27 @@ async def list_all(visit: Visit) -> Response:
         query={name: value for name, value in query.items() if value},
         is_first=before is None,
         statuses=list(InstanceStatus),
-        applications=await list_applications(visit.ctx, organization_id),
-        environments=await list_environments(visit.ctx, organization_id),
+        applications=await list_applications(request.ctx, organization_id),
+        environments=await list_environments(request.ctx, organization_id),
     )
 
 
-async def show(visit: Visit) -> Response:
+async def show(request: PageRequest) -> Response:
     """Show an instance."""
-    return await show_instance(visit, visit.path("id"))
+    return await show_instance(request, request.path("id"))
 
 
 async def show_instance(
-    visit: Visit, instance_id: str, problem: LaunchbayError | None = None, refused: Workflow | None = None
+    request: PageRequest, instance_id: str, problem: LaunchbayError | None = None, refused: Workflow | None = None
 ) -> Response:
     """Return the page of an instance; `refused` is the form of a workflow with what is wrong in it."""
-    ctx = visit.ctx
-    view = await view_instance(visit, instance_id)
+    ctx = request.ctx
+    view = await view_instance(request, instance_id)
     record = view.record
     lines = await read_log_tail(ctx, record.id, None, LOG_LINES)
-    repeated = recurring(view.manifest, visit.now()) if not view.is_over else []
-    may = await visit.may(record.organization_id)
-    return await visit.page(
+    repeated = recurring(view.manifest, request.now()) if not view.is_over else []
+    may = await request.permissions(record.organization_id)
+    return await request.page(
         "instance.html",
         section="instances",
         organization_id=record.organization_id,
@@ -125,11 +125,11 @@ async def show_instance(
         refused=refused.name if refused else "",
         application=await read_application(ctx, record.application_id),
         environment=await read_environment(ctx, record.environment_id),
-        people=await names_of_people(visit, record.organization_id),
+        people=await user_names(request, record.organization_id),
         workflows=_workflows(view, may, refused),
-        offers=await _offers(visit, view, may),
-        user_data=covered(msgspec.json.decode(record.user_data)),
-        user_data_text=visit.form.raw("userData"),
+        offers=await _offers(request, view, may),
+        user_data=redact(msgspec.json.decode(record.user_data)),
+        user_data_text=request.form.raw("userData"),
         schedules=[row for row in await list_schedules(ctx, record.id) if not _is_of_manifest(row, repeated)],
         recurring=repeated,
         graph=family_graph(view.family),
@@ -141,11 +141,11 @@ async def show_instance(
     )
 
 
-def _workflows(view: InstanceView, may: May, refused: Workflow | None) -> list[Workflow]:
+def _workflows(view: InstanceView, permissions: UiPermissions, refused: Workflow | None) -> list[Workflow]:
     """Return the workflows that the person may run or schedule; the refused one with its form as it was sent."""
     found: list[Workflow] = []
     for name in view.workflows:
-        may_run, may_schedule = may.run(view.record, name), may.schedule(view.record, name)
+        may_run, may_schedule = permissions.run(view.record, name), permissions.schedule(view.record, name)
         if name != DESTROY and (may_run or may_schedule):
             is_refused = refused is not None and refused.name == name
             fields = refused.fields if refused and is_refused else workflow_fields(view.manifest, name)
@@ -153,33 +153,33 @@ def _workflows(view: InstanceView, may: May, refused: Workflow | None) -> list[W
     return found
 
 
-async def _offers(visit: Visit, view: InstanceView, may: May) -> list[Offer]:
+async def _offers(request: PageRequest, view: InstanceView, permissions: UiPermissions) -> list[Offer]:
     """Return the environments that offer the instance, or may; those that the person may not read are there by id."""
     record = view.record
-    offered = await read_offers(visit.ctx, record.id)
-    known = await list_environments(visit.ctx, record.organization_id)
+    offered = await list_offers(request.ctx, record.id)
+    known = await list_environments(request.ctx, record.organization_id)
     names = {row.id: row.name for row in known} | {
         each: each for each in offered if each not in {row.id for row in known}
     }
-    return [Offer(each, name, each in offered, may.offer(record, each)) for each, name in names.items()]
+    return [Offer(each, name, each in offered, permissions.offer(record, each)) for each, name in names.items()]
 
 
 def live_values(view: InstanceView) -> dict[str, Any]:
     """Return what the live part of the page is filled with."""
-    approvals = [asked(row) for row in view.pending]
+    approvals = [approval_item(row) for row in view.pending]
     return {"view": view, "approvals": approvals, "statuses": statuses(view.family, view.component_statuses)}
 
 
-def recurring(manifest: CompiledManifest, now: datetime) -> list[Recurring]:
+def recurring(manifest: CompiledManifest, now: datetime) -> list[RecurringRun]:
     """Return the schedules of the manifest with the times when they are due next."""
-    found: list[Recurring] = []
+    found: list[RecurringRun] = []
     for path, component in manifest.components.items():
         for workflow, expression in component.schedule.items():
-            found.append(Recurring(path, workflow, expression, _next_runs(expression, now)))
+            found.append(RecurringRun(path, workflow, expression, _next_runs(expression, now)))
     return found
 
 
-def _is_of_manifest(row: ScheduleRow, repeated: list[Recurring]) -> bool:
+def _is_of_manifest(row: ScheduleRow, repeated: list[RecurringRun]) -> bool:
     """Tell whether a pending schedule is the next run of one that the manifest has; those cannot be moved."""
     return any(each.workflow == row.workflow and row.due_at in each.next_runs for each in repeated)
 
@@ -188,7 +188,7 @@ def _next_runs(expression: str, now: datetime) -> list[datetime]:
     runs: list[datetime] = []
     try:
         for at in due_times(expression, now):
-            if len(runs) == _NEXT_RUNS or at > now + _LOOK_AHEAD:
+            if len(runs) == _NEXT_RUNS or at > now + _RUNS_SEARCHED:
                 break
             runs.append(at)
     except CronError:
@@ -196,183 +196,189 @@ def _next_runs(expression: str, now: datetime) -> list[datetime]:
     return runs
 
 
-PAGES = (
-    Page("GET", "/console/organizations/{id}/instances", list_all),
-    Page("GET", "/console/instances/{id}", show),
+ROUTES = (
+    PageRoute("GET", "/console/organizations/{id}/instances", list_all),
+    PageRoute("GET", "/console/instances/{id}", show),
 )
 
 ARGUMENT = "argument:"
 
 
-async def run(visit: Visit) -> Response:
+async def run(request: PageRequest) -> Response:
     """Run a workflow now, or put it on the schedule."""
-    instance_id, name = visit.path("id"), visit.form.text("workflow")
-    _, manifest = await read_instance_record(visit.ctx, instance_id)
-    fields = filled(workflow_fields(manifest, name), visit.form, f"{ARGUMENT}{name}:")
+    instance_id, name = request.path("id"), request.form.text("workflow")
+    _, manifest = await read_instance_record(request.ctx, instance_id)
+    fields = fill_fields(workflow_fields(manifest, name), request.form, f"{ARGUMENT}{name}:")
     problem: LaunchbayError | None = None
     try:
         if not any(field.error for field in fields):
-            return visit.go(_path(visit), await _started(visit, instance_id, name, texts(fields)))
+            return request.redirect(_path(request), await _started(request, instance_id, name, string_values(fields)))
         problem = BadRequest("Mend the fields that are marked below.")
     except (BadRequest, Conflict) as error:
-        fields, rest = with_errors(fields, error.sentences)
+        fields, rest = with_errors(fields, error.messages)
         problem = error if rest else BadRequest("Mend the fields that are marked below.")
-    return await show_instance(visit, instance_id, problem, Workflow(name, fields))
+    return await show_instance(request, instance_id, problem, Workflow(name, fields))
 
 
-async def _started(visit: Visit, instance_id: str, name: str, arguments: dict[str, str]) -> str:
+async def _started(request: PageRequest, instance_id: str, name: str, arguments: dict[str, str]) -> str:
     """Do what was asked, and return what to say of it."""
-    if visit.form.text("do") == "schedule":
-        interval = forms.minutes_ms(visit.form.text("minutes"))
-        await workflows.schedule_workflow(visit.ctx, instance_id, name, interval, arguments)
+    if request.form.text("do") == "schedule":
+        interval = forms.minutes_ms(request.form.text("minutes"))
+        await workflows.schedule_workflow(request.ctx, instance_id, name, interval, arguments)
         return f"{name} is on the schedule."
-    await workflows.run_workflow(visit.ctx, instance_id, name, arguments)
+    await workflows.run_workflow(request.ctx, instance_id, name, arguments)
     return f"{name} has begun."
 
 
-async def reschedule(visit: Visit) -> Response:
+async def reschedule(request: PageRequest) -> Response:
     """Move a schedule, or take it away."""
-    instance_id, schedule = visit.path("id"), visit.form.text("schedule")
+    instance_id, schedule = request.path("id"), request.form.text("schedule")
     try:
-        cancels = visit.form.text("do") == "cancel"
-        interval = 0 if cancels else forms.minutes_ms(visit.form.text("minutes"))
-        await workflows.reschedule_workflow(visit.ctx, instance_id, schedule, interval, None)
+        cancels = request.form.text("do") == "cancel"
+        interval = 0 if cancels else forms.minutes_ms(request.form.text("minutes"))
+        await workflows.reschedule_workflow(request.ctx, instance_id, schedule, interval, None)
     except BadRequest as error:
-        return await show_instance(visit, instance_id, error)
-    return visit.go(f"{_path(visit)}#schedules", "The schedule is taken away." if cancels else "The schedule is moved.")
+        return await show_instance(request, instance_id, error)
+    return request.redirect(
+        f"{_path(request)}#schedules", "The schedule is taken away." if cancels else "The schedule is moved."
+    )
 
 
-async def offer(visit: Visit) -> Response:
+async def offer(request: PageRequest) -> Response:
     """Offer the instance as a service in the environments that are ticked, and in no other."""
     try:
-        await environments.replace_offers(visit.ctx, visit.path("id"), visit.form.all("environment"))
+        await environments.replace_offers(request.ctx, request.path("id"), request.form.all("environment"))
     except (BadRequest, Conflict) as error:
-        return await show_instance(visit, visit.path("id"), error)
-    return visit.go(f"{_path(visit)}#offers", "The environments are kept.")
+        return await show_instance(request, request.path("id"), error)
+    return request.redirect(f"{_path(request)}#offers", "The environments are kept.")
 
 
-async def put_user_data(visit: Visit) -> Response:
+async def put_user_data(request: PageRequest) -> Response:
     """Replace the user data; what is shown covered and comes back so stays."""
-    record, _ = await read_instance_record(visit.ctx, visit.path("id"))
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
     try:
-        sent = parsed_object("User data", visit.form.raw("userData"))
-        data = kept(sent, msgspec.json.decode(record.user_data))
-        await instances.put_user_data(visit.ctx, record.id, data)
+        sent = parsed_object("User data", request.form.raw("userData"))
+        data = restore_hidden(sent, msgspec.json.decode(record.user_data))
+        await instances.put_user_data(request.ctx, record.id, data)
     except (BadRequest, TooLarge) as error:
-        return await show_instance(visit, record.id, error)
-    return visit.go(f"{_path(visit)}#user-data", "The user data is kept.")
+        return await show_instance(request, record.id, error)
+    return request.redirect(f"{_path(request)}#user-data", "The user data is kept.")
 
 
-async def end_page(visit: Visit) -> Response:
+async def destroy_page(request: PageRequest) -> Response:
     """Ask how the life of the instance goes on, or ends."""
-    return await _end_page(visit, None)
+    return await _destroy_page(request, None)
 
 
-async def destroy(visit: Visit) -> Response:
+async def destroy(request: PageRequest) -> Response:
     """Run `destroy`; by force, whatever runs is cancelled, and the records go too."""
-    form = visit.form
+    form = request.form
     try:
         if form.text("do") == "delete":
             forced = form.has("force")
-            record, _ = await read_instance_record(visit.ctx, visit.path("id"))
-            await instances.delete_instance(visit.ctx, record.id, force=forced)
+            record, _ = await read_instance_record(request.ctx, request.path("id"))
+            await instances.delete_instance(request.ctx, record.id, force=forced)
             target = f"{HOME}/organizations/{record.organization_id}/instances"
-            return visit.go(target, f"{record.name} is deleted." if not forced else f"{record.name} is being deleted.")
-        await workflows.run_workflow(visit.ctx, visit.path("id"), DESTROY, {})
+            return request.redirect(
+                target, f"{record.name} is deleted." if not forced else f"{record.name} is being deleted."
+            )
+        await workflows.run_workflow(request.ctx, request.path("id"), DESTROY, {})
     except (BadRequest, Conflict) as error:
-        return await _end_page(visit, error)
-    return visit.go(_path(visit), "The instance is being destroyed.")
+        return await _destroy_page(request, error)
+    return request.redirect(_path(request), "The instance is being destroyed.")
 
 
-async def extend(visit: Visit) -> Response:
+async def extend(request: PageRequest) -> Response:
     """Set when the instance is destroyed by itself."""
     try:
-        interval = forms.interval_ms(visit.form.text("lifetime"), visit.form.text("minutes"))
-        at = instances.NEVER if interval == instances.NEVER else to_ms(visit.now()) + interval
-        await instances.set_destroy_at(visit.ctx, visit.path("id"), at)
+        interval = forms.interval_ms(request.form.text("lifetime"), request.form.text("minutes"))
+        at = instances.NEVER if interval == instances.NEVER else to_ms(request.now()) + interval
+        await instances.set_destroy_at(request.ctx, request.path("id"), at)
     except BadRequest as error:
-        return await _end_page(visit, error)
-    return visit.go(_path(visit), "The instance lives as long as you said.")
+        return await _destroy_page(request, error)
+    return request.redirect(_path(request), "The instance lives as long as you said.")
 
 
-async def _end_page(visit: Visit, problem: LaunchbayError | None) -> Response:
-    record, _ = await read_instance_record(visit.ctx, visit.path("id"))
-    values: dict[str, Any] = {"lifetimes": forms.CHOICES, "lifetime": visit.form.text("lifetime")}
-    return await visit.page(
+async def _destroy_page(request: PageRequest, problem: LaunchbayError | None) -> Response:
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
+    values: dict[str, Any] = {"lifetimes": forms.CHOICES, "lifetime": request.form.text("lifetime")}
+    return await request.page(
         "instance_end.html",
         section="instances",
         organization_id=record.organization_id,
         problem=problem,
         record=record,
-        minutes=visit.form.text("minutes"),
+        minutes=request.form.text("minutes"),
         **values,
     )
 
 
-def _path(visit: Visit) -> str:
-    return f"{HOME}/instances/{visit.path('id')}"
+def _path(request: PageRequest) -> str:
+    return f"{HOME}/instances/{request.path('id')}"
 
 
-INSTANCE_ACTS_PAGES = (
-    Page("POST", "/console/instances/{id}/run", run),
-    Page("POST", "/console/instances/{id}/reschedule", reschedule),
-    Page("POST", "/console/instances/{id}/offers", offer),
-    Page("POST", "/console/instances/{id}/userData", put_user_data),
-    Page("GET", "/console/instances/{id}/end", end_page),
-    Page("POST", "/console/instances/{id}/end", destroy),
-    Page("POST", "/console/instances/{id}/lifetime", extend),
+INSTANCE_ACTION_ROUTES = (
+    PageRoute("POST", "/console/instances/{id}/run", run),
+    PageRoute("POST", "/console/instances/{id}/reschedule", reschedule),
+    PageRoute("POST", "/console/instances/{id}/offers", offer),
+    PageRoute("POST", "/console/instances/{id}/userData", put_user_data),
+    PageRoute("GET", "/console/instances/{id}/end", destroy_page),
+    PageRoute("POST", "/console/instances/{id}/end", destroy),
+    PageRoute("POST", "/console/instances/{id}/lifetime", extend),
 )
 
 
-async def jobs_show(visit: Visit) -> Response:
+async def show_job(request: PageRequest) -> Response:
     """Show a job."""
-    return await _show(visit, None)
+    return await _show_job(request, None)
 
 
-async def cancel(visit: Visit) -> Response:
+async def cancel(request: PageRequest) -> Response:
     """Have a job end as failed."""
     try:
-        await jobs.cancel_job(visit.ctx, visit.path("id"), visit.path("job"))
+        await jobs.cancel_job(request.ctx, request.path("id"), request.path("job"))
     except Conflict as error:
-        return await _show(visit, error)
-    return visit.go(f"{HOME}/instances/{visit.path('id')}", "The job ends as soon as its running steps let it.")
+        return await _show_job(request, error)
+    return request.redirect(
+        f"{HOME}/instances/{request.path('id')}", "The job ends as soon as its running steps let it."
+    )
 
 
-async def resume(visit: Visit) -> Response:
+async def resume(request: PageRequest) -> Response:
     """Run a failed job again from where it failed."""
     try:
-        await jobs.resume_job(visit.ctx, visit.path("id"), visit.path("job"), {})
+        await jobs.resume_job(request.ctx, request.path("id"), request.path("job"), {})
     except (BadRequest, Conflict) as error:
-        return await _show(visit, error)
+        return await _show_job(request, error)
     said = "The job goes on from its failed step; what was done stays done."
-    return visit.go(f"{HOME}/instances/{visit.path('id')}", said)
+    return request.redirect(f"{HOME}/instances/{request.path('id')}", said)
 
 
-async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
-    instance_id, job_id = visit.path("id"), visit.path("job")
-    view = await view_instance(visit, instance_id)
-    job = await jobs.read_job(visit.ctx, instance_id, job_id)
-    return await visit.page(
+async def _show_job(request: PageRequest, problem: LaunchbayError | None) -> Response:
+    instance_id, job_id = request.path("id"), request.path("job")
+    view = await view_instance(request, instance_id)
+    job = await jobs.read_job(request.ctx, instance_id, job_id)
+    return await request.page(
         "job.html",
         section="instances",
         organization_id=view.record.organization_id,
         problem=problem,
         view=view,
         job=job.view,
-        error=job.masking.text(job.view.error_message or ""),
-        arguments=job.masking.value(job.plan.arguments),
+        error=job.redactor.text(job.view.error_message or ""),
+        arguments=job.redactor.value(job.plan.arguments),
         resumes=job.plan.resumes[-1] if job.plan.resumes else "",
         steps=job_steps(job),
-        lines=await read_log_tail(visit.ctx, instance_id, job_id, LOG_LINES),
-        people=await names_of_people(visit, view.record.organization_id),
+        lines=await read_log_tail(request.ctx, instance_id, job_id, LOG_LINES),
+        people=await user_names(request, view.record.organization_id),
         can_resume=view.can_resume and view.jobs[0].id == job_id,
     )
 
 
-JOBS_PAGES = (
-    Page("GET", "/console/instances/{id}/jobs/{job}", jobs_show),
-    Page("POST", "/console/instances/{id}/jobs/{job}/cancel", cancel),
-    Page("POST", "/console/instances/{id}/jobs/{job}/resume", resume),
+JOB_ROUTES = (
+    PageRoute("GET", "/console/instances/{id}/jobs/{job}", show_job),
+    PageRoute("POST", "/console/instances/{id}/jobs/{job}/cancel", cancel),
+    PageRoute("POST", "/console/instances/{id}/jobs/{job}/resume", resume),
 )
 
 _PAUSE_S = 0.2  # between two renewals: nobody reads faster
@@ -380,46 +386,46 @@ _LINES_AT_ONCE = 500
 _RETRY_MS = 2_000
 
 
-async def watch(visit: Visit) -> Response:
+async def watch(request: PageRequest) -> Response:
     """Stream the live part and new lines of the log, for as long as the browser listens."""
-    await read_instance_record(visit.ctx, visit.path("id"))  # refusals are answers, not streams
+    await read_instance_record(request.ctx, request.path("id"))  # refusals are answers, not streams
     return StreamingResponse(
-        _events(visit), media_type="text/event-stream", headers={**HEADERS, "X-Accel-Buffering": "no"}
+        _events(request), media_type="text/event-stream", headers={**HEADERS, "X-Accel-Buffering": "no"}
     )
 
 
-async def _events(visit: Visit) -> AsyncGenerator[str, None]:
-    instance_id = visit.path("id")
-    first = visit.query("line") or "0"
+async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
+    instance_id = request.path("id")
+    first = request.query("line") or "0"
     line = int(first) if first.isascii() and first.isdecimal() and len(first) < 19 else 0
     people: Mapping[str, str] | None = None
     told: dict[str, str] = {}
     yield f"retry: {_RETRY_MS}\n\n"
     try:
-        async with aclosing(watch_instance(visit.ctx, instance_id, None)) as happenings:
+        async with aclosing(watch_instance(request.ctx, instance_id, None)) as happenings:
             async for _ in happenings:
                 # The session may have ended meanwhile; the permission is looked at by every look.
-                await caller_of_session(visit.app, visit.session, visit.actor.address)
-                view = await view_instance(visit, instance_id)
+                await authenticate_session(request.app, request.session, request.actor.address)
+                view = await view_instance(request, instance_id)
                 if people is None:
-                    people = await names_of_people(visit, view.record.organization_id)
-                may = await visit.may(view.record.organization_id)
-                shown = {"people": people, "may": may, "caller": visit.actor, **live_values(view)}
+                    people = await user_names(request, view.record.organization_id)
+                may = await request.permissions(view.record.organization_id)
+                shown = {"people": people, "may": may, "caller": request.actor, **live_values(view)}
                 for name in ("state", "approvals", "live"):
                     # Only what differs: whoever writes a comment to an approval is not to lose it.
-                    text = visit.text(f"instance_{name}.html", **shown)
+                    text = request.text(f"instance_{name}.html", **shown)
                     if told.get(name) != text:
                         told[name] = text
                         yield _event(name, text)
-                async for rows in log_of(
-                    visit.ctx, instance_id, job_id=None, step=None, after=line, limit=_LINES_AT_ONCE
+                async for rows in read_log(
+                    request.ctx, instance_id, job_id=None, step=None, after=line, limit=_LINES_AT_ONCE
                 ):
                     if rows:
                         line = rows[-1].id
-                        yield _event("log", visit.text("log_lines.html", lines=rows))
+                        yield _event("log", request.text("log_lines.html", lines=rows))
                 await asyncio.sleep(_PAUSE_S)
     except LaunchbayError as error:
-        yield _event("over", visit.text("live_over.html", sentences=error.sentences))
+        yield _event("over", request.text("live_over.html", sentences=error.messages))
 
 
 def _event(name: str, text: str) -> str:
@@ -428,4 +434,4 @@ def _event(name: str, text: str) -> str:
     return f"event: {name}\n" + (lines or "data:\n") + "\n"
 
 
-LIVE_PAGES = (Page("GET", "/console/instances/{id}/events", watch),)
+LIVE_ROUTES = (PageRoute("GET", "/console/instances/{id}/events", watch),)

@@ -13,7 +13,7 @@ from launchbay.console.fields import (
     ModuleForm,
     SubmoduleGroup,
     fields_in,
-    filled,
+    fill_fields,
     launch_fields,
     request_of,
     submodule_groups,
@@ -22,7 +22,7 @@ from launchbay.console.fields import (
     with_submodule_errors,
     without_errors,
 )
-from launchbay.console.request import HOME, Page, Visit
+from launchbay.console.request import HOME, PageRequest, PageRoute
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.store.applications import Application, Revision
@@ -35,7 +35,7 @@ from launchbay.usecases.revisions import list_revisions, read_revision
 
 PARAMETER = "parameter:"
 FIELDS = "fields"  # asks for the fields of other versions or submodules, and says nothing of what is missing
-_MARKED = BadRequest("Mend the fields that are marked below.")
+_MARKED_FIELDS = BadRequest("Mend the fields that are marked below.")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,51 +52,51 @@ class _Draft:
     preview: Preview | None = None
 
 
-async def launch_page(visit: Visit) -> Response:
+async def launch_page(request: PageRequest) -> Response:
     """Show the form."""
-    draft = await _draft(visit, visit.query("version"), visit.query("revision"))
-    return await _show(visit, draft, None)
+    draft = await _draft(request, request.query("version"), request.query("revision"))
+    return await _show(request, draft, None)
 
 
-async def launch(visit: Visit) -> Response:
+async def launch(request: PageRequest) -> Response:
     """Launch, or tell what a launch would do; what is wrong stands at its field."""
-    form = visit.form
-    draft = await _draft(visit, form.text("version"), form.text("revisionId"))
+    form = request.form
+    draft = await _draft(request, form.text("version"), form.text("revisionId"))
     if form.text("do") == FIELDS:
         draft.fields = [replace(each, error="") for each in draft.fields]
         draft.submodules = without_errors(draft.submodules)
-        return await _show(visit, draft, None)
+        return await _show(request, draft, None)
     problem: LaunchbayError | None = None
     try:
-        body = _body(visit, draft)
+        body = _body(request, draft)
         # A preview without the fields that are wrong would show another launch than the one that is meant.
         if _is_refused(draft):
-            problem = _MARKED
+            problem = _MARKED_FIELDS
         elif form.text("do") == "preview":
-            await _preview(visit, draft, body)
+            await _preview(request, draft, body)
         else:
-            created = await usecases_launch.launch(visit.ctx, draft.application.id, body)
-            return visit.go(f"{HOME}/instances/{created}", "Launched.")
+            created = await usecases_launch.launch(request.ctx, draft.application.id, body)
+            return request.redirect(f"{HOME}/instances/{created}", "Launched.")
     except BadRequest as error:
-        _place_errors(draft, error.sentences)
+        _place_errors(draft, error.messages)
         problem = error
-    return await _show(visit, draft, problem)
+    return await _show(request, draft, problem)
 
 
-async def _draft(visit: Visit, version: str | None, revision_id: str | None) -> _Draft:
-    application_id = visit.path("id")
-    revision = await read_revision(visit.ctx, revision_id) if revision_id else None
+async def _draft(request: PageRequest, version: str | None, revision_id: str | None) -> _Draft:
+    application_id = request.path("id")
+    revision = await read_revision(request.ctx, revision_id) if revision_id else None
     wanted = int(version) if version and version.isascii() and version.isdecimal() and len(version) < 10 else None
     if wanted is None and revision is not None:
         wanted = revision.version
-    application, number, manifest = await read_compiled(visit.ctx, application_id, wanted)
+    application, number, manifest = await read_compiled(request.ctx, application_id, wanted)
     given = {} if revision is None else msgspec.json.decode(revision.parameters)
     fields = launch_fields(manifest, given)
     environment_id = None if revision is None else revision.environment_id
     now = given
-    if visit.request.method == "POST":
-        fields = filled(fields, visit.form, PARAMETER)
-        now, environment_id = values(fields, given), visit.form.text("environmentId") or environment_id
+    if request.http.method == "POST":
+        fields = fill_fields(fields, request.form, PARAMETER)
+        now, environment_id = values(fields, given), request.form.text("environmentId") or environment_id
     inside = {} if revision is None else msgspec.json.decode(revision.submodules)
     module = ModuleForm(application=application, manifest=manifest, parameters=given, submodules=inside)
     return _Draft(
@@ -105,13 +105,13 @@ async def _draft(visit: Visit, version: str | None, revision_id: str | None) -> 
         manifest=manifest,
         revision=revision,
         fields=fields,
-        submodules=await submodule_groups(visit, module, now, environment_id),
+        submodules=await submodule_groups(request, module, now, environment_id),
     )
 
 
-def _body(visit: Visit, draft: _Draft) -> dict[str, Any]:
+def _body(request: PageRequest, draft: _Draft) -> dict[str, Any]:
     """Return the launch as the API takes it. Raises BadRequest."""
-    form = visit.form
+    form = request.form
     kept = {} if draft.revision is None else msgspec.json.decode(draft.revision.parameters)
     return {
         "revisionId": None if draft.revision is None else draft.revision.id,
@@ -124,8 +124,8 @@ def _body(visit: Visit, draft: _Draft) -> dict[str, Any]:
     }
 
 
-async def _preview(visit: Visit, draft: _Draft, body: Mapping[str, Any]) -> None:
-    preview = await preview_launch(visit.ctx, draft.application.id, body)
+async def _preview(request: PageRequest, draft: _Draft, body: Mapping[str, Any]) -> None:
+    preview = await preview_launch(request.ctx, draft.application.id, body)
     _place_errors(draft, preview.errors)
     draft.preview = preview
 
@@ -139,15 +139,15 @@ def _is_refused(draft: _Draft) -> bool:
     return any(each.error for each in (*draft.fields, *fields_in(draft.submodules)))
 
 
-async def _show(visit: Visit, draft: _Draft, problem: LaunchbayError | None) -> Response:
-    application, form = draft.application, visit.form
+async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | None) -> Response:
+    application, form = draft.application, request.form
     shown = None
     if draft.problems:
         shown = BadRequest(*draft.problems)
     elif problem is not None or _is_refused(draft):
-        shown = _MARKED
+        shown = _MARKED_FIELDS
     kept_environment = "" if draft.revision is None else draft.revision.environment_id or ""
-    return await visit.page(
+    return await request.page(
         "launch.html",
         section="applications",
         organization_id=application.organization_id,
@@ -157,9 +157,9 @@ async def _show(visit: Visit, draft: _Draft, problem: LaunchbayError | None) -> 
         draft=draft,
         application=application,
         revision_id="" if draft.revision is None else draft.revision.id,
-        versions=await list_manifests(visit.ctx, application.id),
-        revisions=await list_revisions(visit.ctx, application.id),
-        environments=await list_environments(visit.ctx, application.organization_id),
+        versions=await list_manifests(request.ctx, application.id),
+        revisions=await list_revisions(request.ctx, application.id),
+        environments=await list_environments(request.ctx, application.organization_id),
         environment_id=form.text("environmentId", kept_environment),
         name=form.text("instanceName"),
         lifetime=form.text("lifetime", forms.CHOICES[0][0]),
@@ -168,7 +168,7 @@ async def _show(visit: Visit, draft: _Draft, problem: LaunchbayError | None) -> 
     )
 
 
-PAGES = (
-    Page("GET", "/console/applications/{id}/launch", launch_page),
-    Page("POST", "/console/applications/{id}/launch", launch),
+ROUTES = (
+    PageRoute("GET", "/console/applications/{id}/launch", launch_page),
+    PageRoute("POST", "/console/applications/{id}/launch", launch),
 )

@@ -3,7 +3,7 @@
 import msgspec
 from starlette.responses import Response
 
-from launchbay.console.request import HOME, Page, Visit
+from launchbay.console.request import HOME, PageRequest, PageRoute
 from launchbay.errors import LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.model.instance import InstanceStatus
@@ -15,34 +15,36 @@ from launchbay.usecases.environments import list_environments
 _NEWEST = 8
 
 
-async def home(visit: Visit) -> Response:
+async def home(request: PageRequest) -> Response:
     """Lead to the only organization, or let one be chosen."""
-    found = await organizations.list_organizations(visit.ctx)
+    found = await organizations.list_organizations(request.ctx)
     if len(found) == 1:
-        return visit.go(f"{HOME}/organizations/{found[0].id}")
-    return await _list(visit, None)
+        return request.redirect(f"{HOME}/organizations/{found[0].id}")
+    return await _list(request, None)
 
 
-async def list_all(visit: Visit) -> Response:
+async def list_all(request: PageRequest) -> Response:
     """Show the organizations."""
-    return await _list(visit, None)
+    return await _list(request, None)
 
 
-async def create(visit: Visit) -> Response:
+async def create(request: PageRequest) -> Response:
     """Create an organization."""
     try:
-        created = await organizations.create_organization(visit.ctx, visit.form.text("name"))
+        created = await organizations.create_organization(request.ctx, request.form.text("name"))
     except LaunchbayError as error:
-        return await _list(visit, error)
-    return visit.go(f"{HOME}/organizations/{created}", "The organization is there, with you as its administrator.")
+        return await _list(request, error)
+    return request.redirect(
+        f"{HOME}/organizations/{created}", "The organization is there, with you as its administrator."
+    )
 
 
-async def overview(visit: Visit) -> Response:
+async def overview(request: PageRequest) -> Response:
     """Show what runs in an organization and what went wrong in it."""
-    ctx, organization_id = visit.ctx, visit.path("id")
+    ctx, organization_id = request.ctx, request.path("id")
     newest = await browse_instances(ctx, organization_id, InstanceFilter(), None, _NEWEST)
     failed = await browse_instances(ctx, organization_id, InstanceFilter(status=InstanceStatus.FAILED), None, _NEWEST)
-    return await visit.page(
+    return await request.page(
         "overview.html",
         organization_id=organization_id,
         newest=newest.rows,
@@ -52,35 +54,35 @@ async def overview(visit: Visit) -> Response:
     )
 
 
-async def rename(visit: Visit) -> Response:
+async def rename(request: PageRequest) -> Response:
     """Give the organization another name."""
-    organization_id = visit.path("id")
-    await organizations.rename_organization(visit.ctx, organization_id, visit.form.text("name"))
-    return visit.go(f"{HOME}/organizations/{organization_id}", "The organization has its new name.")
+    organization_id = request.path("id")
+    await organizations.rename_organization(request.ctx, organization_id, request.form.text("name"))
+    return request.redirect(f"{HOME}/organizations/{organization_id}", "The organization has its new name.")
 
 
-async def _list(visit: Visit, problem: LaunchbayError | None) -> Response:
-    may_create = await organizations.may_create_organization(visit.ctx)
-    return await visit.page("organizations.html", problem=problem, may_create=may_create)
+async def _list(request: PageRequest, problem: LaunchbayError | None) -> Response:
+    may_create = await organizations.may_create_organization(request.ctx)
+    return await request.page("organizations.html", problem=problem, may_create=may_create)
 
 
-PAGES = (
-    Page("GET", HOME, home),
-    Page("GET", "/console/organizations", list_all),
-    Page("POST", "/console/organizations", create),
-    Page("GET", "/console/organizations/{id}", overview),
-    Page("POST", "/console/organizations/{id}/name", rename),
+ROUTES = (
+    PageRoute("GET", HOME, home),
+    PageRoute("GET", "/console/organizations", list_all),
+    PageRoute("POST", "/console/organizations", create),
+    PageRoute("GET", "/console/organizations/{id}", overview),
+    PageRoute("POST", "/console/organizations/{id}/name", rename),
 )
 
 
-async def show(visit: Visit) -> Response:
+async def show_audit_log(request: PageRequest) -> Response:
     """Show a page of the audit log, the newest entries first."""
-    organization_id = visit.path("id")
-    asked = visit.query("before") or ""
+    organization_id = request.path("id")
+    asked = request.query("before") or ""
     before = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 19 else None
-    by, about = visit.query("actor"), visit.query("object")
+    by, about = request.query("actor"), request.query("object")
     rows = await read_audit_page(
-        visit.ctx,
+        request.ctx,
         organization_id,
         before=before,
         by=by,
@@ -88,7 +90,7 @@ async def show(visit: Visit) -> Response:
         count=CONSOLE_PAGE_ROWS + 1,
     )
     shown = rows[:CONSOLE_PAGE_ROWS]
-    return await visit.page(
+    return await request.page(
         "audit.html",
         section="audit",
         organization_id=organization_id,
@@ -103,4 +105,4 @@ def _document(text: str | None) -> object:
     return None if text is None else msgspec.json.decode(text)
 
 
-AUDIT_PAGES = (Page("GET", "/console/organizations/{id}/audit", show),)
+AUDIT_ROUTES = (PageRoute("GET", "/console/organizations/{id}/audit", show_audit_log),)

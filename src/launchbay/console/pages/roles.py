@@ -5,7 +5,7 @@ from typing import Any
 from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
-from launchbay.console.request import HOME, Page, Visit
+from launchbay.console.request import HOME, PageRequest, PageRoute
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.usecases import roles
 from launchbay.usecases.permissions import Explanation, explain
@@ -14,60 +14,62 @@ from launchbay.usecases.users import list_users
 _FIRST_TEXT = "- Read: [/*]\n"
 
 
-async def list_all(visit: Visit) -> Response:
+async def list_all(request: PageRequest) -> Response:
     """Show the roles, and explain a decision that is asked about."""
-    return await _list(visit, None)
+    return await _list(request, None)
 
 
-async def create(visit: Visit) -> Response:
+async def create(request: PageRequest) -> Response:
     """Create a role."""
-    organization_id, form = visit.path("id"), visit.form
+    organization_id, form = request.path("id"), request.form
     try:
-        created = await roles.create_role(visit.ctx, organization_id, form.text("name"), form.raw("permissions"))
+        created = await roles.create_role(request.ctx, organization_id, form.text("name"), form.raw("permissions"))
     except BadRequest as error:
-        return await _list(visit, error)
-    return visit.go(f"{HOME}/roles/{created.id}", "The role is there.")
+        return await _list(request, error)
+    return request.redirect(f"{HOME}/roles/{created.id}", "The role is there.")
 
 
-async def show(visit: Visit) -> Response:
+async def show(request: PageRequest) -> Response:
     """Show a role."""
-    return await _show(visit, None)
+    return await _show(request, None)
 
 
-async def update(visit: Visit) -> Response:
+async def update(request: PageRequest) -> Response:
     """Replace name and text of a role."""
-    form = visit.form
+    form = request.form
     try:
-        await roles.update_role(visit.ctx, visit.path("id"), form.text("name"), form.raw("permissions"))
+        await roles.update_role(request.ctx, request.path("id"), form.text("name"), form.raw("permissions"))
     except BadRequest as error:
-        return await _show(visit, error)
-    return visit.go(f"{HOME}/roles/{visit.path('id')}", "The role is kept; it counts from the next request on.")
+        return await _show(request, error)
+    return request.redirect(
+        f"{HOME}/roles/{request.path('id')}", "The role is kept; it counts from the next request on."
+    )
 
 
-async def delete(visit: Visit) -> Response:
+async def delete(request: PageRequest) -> Response:
     """Delete a role, which takes it from everybody."""
-    role = await roles.read_role(visit.ctx, visit.path("id"))
-    await roles.delete_role(visit.ctx, role.id)
-    return visit.go(f"{HOME}/organizations/{role.organization_id}/roles", f"{role.name} is deleted.")
+    role = await roles.read_role(request.ctx, request.path("id"))
+    await roles.delete_role(request.ctx, role.id)
+    return request.redirect(f"{HOME}/organizations/{role.organization_id}/roles", f"{role.name} is deleted.")
 
 
-async def explanation(visit: Visit) -> Response:
+async def explanation(request: PageRequest) -> Response:
     """Answer why something is allowed or not, as a part of a page."""
-    explained, problem = await _explained(visit, visit.path("id"))
-    return visit.part("explanation.html", explained=explained, problem=problem)
+    explained, problem = await _explained(request, request.path("id"))
+    return request.part("explanation.html", explained=explained, problem=problem)
 
 
-async def _explained(visit: Visit, organization_id: str) -> tuple[Explanation | None, LaunchbayError | None]:
-    permission, path = visit.query("permission"), visit.query("path")
+async def _explained(request: PageRequest, organization_id: str) -> tuple[Explanation | None, LaunchbayError | None]:
+    permission, path = request.query("permission"), request.query("path")
     if permission is None or path is None:
         return None, None
     try:
         found = await explain(
-            visit.ctx,
-            user_id=visit.query("user"),
+            request.ctx,
+            user_id=request.query("user"),
             permission_name=permission,
             path=path,
-            touching=visit.query("touching"),
+            touching=request.query("touching"),
             organization_id=organization_id if path.startswith("/users/") else None,
         )
     except LaunchbayError as error:
@@ -75,53 +77,53 @@ async def _explained(visit: Visit, organization_id: str) -> tuple[Explanation | 
     return found, None
 
 
-async def _list(visit: Visit, problem: LaunchbayError | None) -> Response:
-    organization_id = visit.path("id")
-    explained, unclear = await _explained(visit, organization_id)
-    return await visit.page(
+async def _list(request: PageRequest, problem: LaunchbayError | None) -> Response:
+    organization_id = request.path("id")
+    explained, unclear = await _explained(request, organization_id)
+    return await request.page(
         "roles.html",
         section="roles",
         organization_id=organization_id,
         problem=problem,
-        rows=await roles.list_roles(visit.ctx, organization_id),
-        name=visit.form.text("name"),
-        text=visit.form.raw("permissions", _FIRST_TEXT),
-        **await _question(visit, organization_id),
+        rows=await roles.list_roles(request.ctx, organization_id),
+        name=request.form.text("name"),
+        text=request.form.raw("permissions", _FIRST_TEXT),
+        **await _question(request, organization_id),
         explained=explained,
         unclear=unclear,
     )
 
 
-async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
-    role = await roles.read_role(visit.ctx, visit.path("id"))
-    return await visit.page(
+async def _show(request: PageRequest, problem: LaunchbayError | None) -> Response:
+    role = await roles.read_role(request.ctx, request.path("id"))
+    return await request.page(
         "role.html",
         section="roles",
         organization_id=role.organization_id,
         problem=problem,
         role=role,
-        name=visit.form.text("name", role.name),
-        text=visit.form.raw("permissions", role.permissions),
-        **await _question(visit, role.organization_id),
+        name=request.form.text("name", role.name),
+        text=request.form.raw("permissions", role.permissions),
+        **await _question(request, role.organization_id),
         explained=None,
         unclear=None,
     )
 
 
-async def _question(visit: Visit, organization_id: str) -> dict[str, Any]:
+async def _question(request: PageRequest, organization_id: str) -> dict[str, Any]:
     """Return what the form of the question is filled with."""
     return {
-        "people": [view.row for view in await list_users(visit.ctx, organization_id)],
+        "people": [view.row for view in await list_users(request.ctx, organization_id)],
         "permissions": [permission.value for permission in Permission],
-        "asked": {name: visit.query(name) or "" for name in ("user", "permission", "path", "touching")},
+        "asked": {name: request.query(name) or "" for name in ("user", "permission", "path", "touching")},
     }
 
 
-PAGES = (
-    Page("GET", "/console/organizations/{id}/roles", list_all),
-    Page("POST", "/console/organizations/{id}/roles", create),
-    Page("GET", "/console/organizations/{id}/explanation", explanation),
-    Page("GET", "/console/roles/{id}", show),
-    Page("POST", "/console/roles/{id}", update),
-    Page("POST", "/console/roles/{id}/delete", delete),
+ROUTES = (
+    PageRoute("GET", "/console/organizations/{id}/roles", list_all),
+    PageRoute("POST", "/console/organizations/{id}/roles", create),
+    PageRoute("GET", "/console/organizations/{id}/explanation", explanation),
+    PageRoute("GET", "/console/roles/{id}", show),
+    PageRoute("POST", "/console/roles/{id}", update),
+    PageRoute("POST", "/console/roles/{id}/delete", delete),
 )

@@ -5,123 +5,127 @@ from typing import Any
 
 from starlette.responses import Response
 
-from launchbay.console.fields import Field, filled, values, with_errors
+from launchbay.console.fields import Field, fill_fields, values, with_errors
 from launchbay.console.rendering import compact, pretty
-from launchbay.console.request import HOME, Page, Visit
+from launchbay.console.request import HOME, PageRequest, PageRoute
 from launchbay.errors import BadRequest, Conflict, FieldErrors, LaunchbayError
-from launchbay.service_types.contract import MASK, CommandArgument, ServiceCommand, ServiceParameter
+from launchbay.service_types.contract import REDACTED, CommandArgument, ServiceCommand, ServiceParameter
 from launchbay.usecases import services
 
 _PARAMETER = "parameter:"
 _ARGUMENT = "argument:"
 
 
-async def list_all(visit: Visit) -> Response:
+async def list_all(request: PageRequest) -> Response:
     """Show the services of an organization, and the form for a new one of the chosen type."""
-    return await _list(visit, visit.query("type") or "", None, None)
+    return await _list(request, request.query("type") or "", None, None)
 
 
-async def create(visit: Visit) -> Response:
+async def create(request: PageRequest) -> Response:
     """Create a service."""
-    form, type_id = visit.form, visit.form.text("type")
-    kind = visit.app.service_types.find(type_id)
-    fields = filled(_fields({} if kind is None else kind.parameters), form, _PARAMETER)
+    form, type_id = request.form, request.form.text("type")
+    kind = request.app.service_types.find(type_id)
+    fields = fill_fields(_fields({} if kind is None else kind.parameters), form, _PARAMETER)
     problem: LaunchbayError = BadRequest("Mend the fields that are marked below.")
     try:
         if not any(field.error for field in fields):
             created = await services.create_service(
-                visit.ctx,
-                visit.path("id"),
+                request.ctx,
+                request.path("id"),
                 name=form.text("name"),
                 type_id=type_id,
                 zone_id=None,
                 parameters=values(fields),
             )
-            return visit.go(f"{HOME}/services/{created}", "The service is there. Offer it in an environment to use it.")
+            return request.redirect(
+                f"{HOME}/services/{created}", "The service is there. Offer it in an environment to use it."
+            )
     except BadRequest as error:
-        fields, rest = with_errors(fields, error.sentences)
+        fields, rest = with_errors(fields, error.messages)
         problem = BadRequest(*rest) if rest else problem
-    return await _list(visit, type_id, fields, problem)
+    return await _list(request, type_id, fields, problem)
 
 
-async def show(visit: Visit) -> Response:
+async def show(request: PageRequest) -> Response:
     """Show a service."""
-    return await _show(visit)
+    return await _show(request)
 
 
-async def update(visit: Visit) -> Response:
+async def update(request: PageRequest) -> Response:
     """Change name and parameters; an empty field takes its parameter away, but a secret stays then."""
-    view = await services.read_service(visit.ctx, visit.path("id"))
-    kind = visit.app.service_types.find(view.record.type_id)
+    view = await services.read_service(request.ctx, request.path("id"))
+    kind = request.app.service_types.find(view.record.type_id)
     declared = {} if kind is None else kind.parameters
-    fields = filled(_fields(declared, view.parameters), visit.form, _PARAMETER)
+    fields = fill_fields(_fields(declared, view.parameters), request.form, _PARAMETER)
     problem: LaunchbayError = BadRequest("Mend the fields that are marked below.")
     try:
         if not any(field.error for field in fields):
             changed: dict[str, Any] = dict(values(fields))
             changed |= {field.name: None for field in fields if not field.value and not field.is_kept}
-            name = visit.form.text("name")
-            await services.update_service(visit.ctx, view.record.id, name, changed)
-            return visit.go(f"{HOME}/services/{view.record.id}", "The service is changed.")
+            name = request.form.text("name")
+            await services.update_service(request.ctx, view.record.id, name, changed)
+            return request.redirect(f"{HOME}/services/{view.record.id}", "The service is changed.")
     except (BadRequest, Conflict) as error:
-        fields, rest = with_errors(fields, error.sentences)
+        fields, rest = with_errors(fields, error.messages)
         problem = BadRequest(*rest) if rest else problem
-    return await _show(visit, fields=fields, problem=problem)
+    return await _show(request, fields=fields, problem=problem)
 
 
-async def run(visit: Visit) -> Response:
+async def run(request: PageRequest) -> Response:
     """Carry out a command and show its results."""
-    view = await services.read_service(visit.ctx, visit.path("id"))
-    name = visit.form.text("command")
-    kind = visit.app.service_types.find(view.record.type_id)
+    view = await services.read_service(request.ctx, request.path("id"))
+    name = request.form.text("command")
+    kind = request.app.service_types.find(view.record.type_id)
     command = None if kind is None else kind.commands.get(name)
-    fields = filled(_fields({} if command is None else command.arguments), visit.form, f"{_ARGUMENT}{name}:")
+    fields = fill_fields(_fields({} if command is None else command.arguments), request.form, f"{_ARGUMENT}{name}:")
     problem: LaunchbayError = BadRequest("Mend the fields that are marked below.")
     try:
         if not any(field.error for field in fields):
             results = await services.run_command(
-                visit.ctx, view.record.id, name, values(fields), include_intermediate=False
+                request.ctx, view.record.id, name, values(fields), include_intermediate=False
             )
-            return await _show(visit, ran=name, results=results[-1])
+            return await _show(request, ran=name, results=results[-1])
     except (FieldErrors, BadRequest, Conflict) as error:
-        fields, rest = with_errors(fields, error.sentences)
+        fields, rest = with_errors(fields, error.messages)
         problem = BadRequest(*rest) if rest else problem
-    return await _show(visit, ran=name, arguments=fields, problem=problem)
+    return await _show(request, ran=name, arguments=fields, problem=problem)
 
 
-async def delete(visit: Visit) -> Response:
+async def delete(request: PageRequest) -> Response:
     """Delete a service."""
-    view = await services.read_service(visit.ctx, visit.path("id"))
+    view = await services.read_service(request.ctx, request.path("id"))
     try:
-        await services.delete_service(visit.ctx, view.record.id)
+        await services.delete_service(request.ctx, view.record.id)
     except (BadRequest, Conflict) as error:
-        return await _show(visit, problem=error)
+        return await _show(request, problem=error)
     target = f"{HOME}/organizations/{view.record.organization_id}/services"
-    return visit.go(target, f"{view.name} is deleted.")
+    return request.redirect(target, f"{view.name} is deleted.")
 
 
-async def _list(visit: Visit, type_id: str, fields: Sequence[Field] | None, problem: LaunchbayError | None) -> Response:
-    organization_id = visit.path("id")
-    types = await services.list_service_types(visit.ctx, organization_id)
+async def _list(
+    request: PageRequest, type_id: str, fields: Sequence[Field] | None, problem: LaunchbayError | None
+) -> Response:
+    organization_id = request.path("id")
+    types = await services.list_service_types(request.ctx, organization_id)
     chosen = next((kind for kind in types if kind.id == type_id), None)
     if fields is None:
         fields = _fields({} if chosen is None else chosen.parameters)
-    return await visit.page(
+    return await request.page(
         "services.html",
         section="services",
         organization_id=organization_id,
         problem=problem,
-        rows=await services.list_services(visit.ctx, organization_id),
+        rows=await services.list_services(request.ctx, organization_id),
         types=types,
         type_names={kind.id: kind.name for kind in types},
         chosen=chosen,
         fields=fields,
-        name=visit.form.text("name"),
+        name=request.form.text("name"),
     )
 
 
 async def _show(
-    visit: Visit,
+    request: PageRequest,
     *,
     fields: Sequence[Field] | None = None,
     ran: str = "",
@@ -129,20 +133,20 @@ async def _show(
     arguments: Sequence[Field] | None = None,
     problem: LaunchbayError | None = None,
 ) -> Response:
-    view = await services.read_service(visit.ctx, visit.path("id"))
-    kind = visit.app.service_types.find(view.record.type_id)
+    view = await services.read_service(request.ctx, request.path("id"))
+    kind = request.app.service_types.find(view.record.type_id)
     known: Mapping[str, ServiceCommand] = {} if kind is None else kind.commands
     commands = [
         (name, command, arguments if arguments is not None and name == ran else _fields(command.arguments))
         for name, command in known.items()
     ]
-    return await visit.page(
+    return await request.page(
         "service.html",
         section="services",
         organization_id=view.record.organization_id,
         problem=problem,
         view=view,
-        name=visit.form.text("name", view.name),
+        name=request.form.text("name", view.name),
         fields=_fields({} if kind is None else kind.parameters, view.parameters) if fields is None else fields,
         commands=commands,
         ran=ran,
@@ -159,7 +163,7 @@ def _fields(
         is_sealed = isinstance(parameter, ServiceParameter) and parameter.secret
         is_kept = is_sealed and name in given
         value = given.get(name)
-        text = "" if is_kept or name not in given or value == MASK else _text(value)
+        text = "" if is_kept or name not in given or value == REDACTED else _text(value)
         fields.append(
             Field(
                 name=name,
@@ -179,11 +183,11 @@ def _text(value: Any) -> str:
     return pretty(value) if isinstance(value, dict | list) else compact(value)
 
 
-PAGES = (
-    Page("GET", "/console/organizations/{id}/services", list_all),
-    Page("POST", "/console/organizations/{id}/services", create),
-    Page("GET", "/console/services/{id}", show),
-    Page("POST", "/console/services/{id}", update),
-    Page("POST", "/console/services/{id}/command", run),
-    Page("POST", "/console/services/{id}/delete", delete),
+ROUTES = (
+    PageRoute("GET", "/console/organizations/{id}/services", list_all),
+    PageRoute("POST", "/console/organizations/{id}/services", create),
+    PageRoute("GET", "/console/services/{id}", show),
+    PageRoute("POST", "/console/services/{id}", update),
+    PageRoute("POST", "/console/services/{id}/command", run),
+    PageRoute("POST", "/console/services/{id}/delete", delete),
 )

@@ -2,120 +2,120 @@
 
 from starlette.responses import Response
 
-from launchbay.console.request import HOME, Page, Visit
+from launchbay.console.request import HOME, PageRequest, PageRoute
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.usecases import roles, users
 
 
-async def list_all(visit: Visit) -> Response:
+async def list_all(request: PageRequest) -> Response:
     """Show the users."""
-    return await _list(visit, None)
+    return await _list(request, None)
 
 
-async def add(visit: Visit) -> Response:
+async def add(request: PageRequest) -> Response:
     """Add a user. The link of an invitation is shown this once, so the answer is the page itself."""
-    form = visit.form
+    form = request.form
     try:
         added = await users.create_user(
-            visit.ctx,
-            visit.path("id"),
+            request.ctx,
+            request.path("id"),
             email=form.text("email"),
             name=form.text("name") or form.text("email"),
             password=form.raw("password") or None,
             role_names=form.all("role"),
         )
     except BadRequest as error:
-        return await _list(visit, error)
+        return await _list(request, error)
     if added.invitation is None:
-        return visit.go(f"{HOME}/organizations/{visit.path('id')}/users", f"{form.text('email')} is added.")
-    return await _list(visit, None, invited=form.text("email"), link=_link(visit, added.invitation.token))
+        return request.redirect(f"{HOME}/organizations/{request.path('id')}/users", f"{form.text('email')} is added.")
+    return await _list(request, None, invited=form.text("email"), link=_link(request, added.invitation.token))
 
 
-async def show(visit: Visit) -> Response:
+async def show(request: PageRequest) -> Response:
     """Show a user."""
-    return await _show(visit, None)
+    return await _show(request, None)
 
 
-async def assign(visit: Visit) -> Response:
+async def assign(request: PageRequest) -> Response:
     """Give and take roles, so that the user holds those that are ticked."""
-    organization_id, user_id = visit.path("id"), visit.path("user")
+    organization_id, user_id = request.path("id"), request.path("user")
     try:
-        view = await users.read_user(visit.ctx, organization_id, user_id)
-        wanted, held = set(visit.form.all("role")), set(view.row.roles)
+        view = await users.read_user(request.ctx, organization_id, user_id)
+        wanted, held = set(request.form.all("role")), set(view.row.roles)
         if wanted - held:
-            await roles.assign_roles(visit.ctx, organization_id, user_id, sorted(wanted - held))
+            await roles.assign_roles(request.ctx, organization_id, user_id, sorted(wanted - held))
         if held - wanted:
-            await roles.revoke_roles(visit.ctx, organization_id, user_id, sorted(held - wanted))
+            await roles.revoke_roles(request.ctx, organization_id, user_id, sorted(held - wanted))
     except BadRequest as error:
-        return await _show(visit, error)
-    return visit.go(_path(visit), "The roles are kept.")
+        return await _show(request, error)
+    return request.redirect(_path(request), "The roles are kept.")
 
 
-async def enable(visit: Visit) -> Response:
+async def enable(request: PageRequest) -> Response:
     """Disable or enable the account."""
-    enabled = visit.form.text("do") == "enable"
+    enabled = request.form.text("do") == "enable"
     try:
-        await users.update_user(visit.ctx, visit.path("id"), visit.path("user"), enabled=enabled)
+        await users.update_user(request.ctx, request.path("id"), request.path("user"), enabled=enabled)
     except BadRequest as error:
-        return await _show(visit, error)
-    return visit.go(_path(visit), "The account is enabled." if enabled else "The account is disabled.")
+        return await _show(request, error)
+    return request.redirect(_path(request), "The account is enabled." if enabled else "The account is disabled.")
 
 
-async def remove(visit: Visit) -> Response:
+async def remove(request: PageRequest) -> Response:
     """Take the user out of the organization."""
-    organization_id = visit.path("id")
+    organization_id = request.path("id")
     try:
-        await users.remove_user(visit.ctx, organization_id, visit.path("user"))
+        await users.remove_user(request.ctx, organization_id, request.path("user"))
     except BadRequest as error:
-        return await _show(visit, error)
-    return visit.go(f"{HOME}/organizations/{organization_id}/users", "The user is removed.")
+        return await _show(request, error)
+    return request.redirect(f"{HOME}/organizations/{organization_id}/users", "The user is removed.")
 
 
-async def _list(visit: Visit, problem: LaunchbayError | None, *, invited: str = "", link: str = "") -> Response:
-    organization_id = visit.path("id")
+async def _list(request: PageRequest, problem: LaunchbayError | None, *, invited: str = "", link: str = "") -> Response:
+    organization_id = request.path("id")
     is_refused = problem is not None
-    return await visit.page(
+    return await request.page(
         "users.html",
         section="users",
         organization_id=organization_id,
         problem=problem,
-        rows=await users.list_users(visit.ctx, organization_id),
-        roles=await roles.list_roles(visit.ctx, organization_id),
-        email=visit.form.text("email") if is_refused else "",
-        name=visit.form.text("name") if is_refused else "",
-        ticked=visit.form.all("role") if is_refused else [],
+        rows=await users.list_users(request.ctx, organization_id),
+        roles=await roles.list_roles(request.ctx, organization_id),
+        email=request.form.text("email") if is_refused else "",
+        name=request.form.text("name") if is_refused else "",
+        ticked=request.form.all("role") if is_refused else [],
         invited=invited,
         link=link,
     )
 
 
-async def _show(visit: Visit, problem: LaunchbayError | None) -> Response:
-    organization_id = visit.path("id")
-    view = await users.read_user(visit.ctx, organization_id, visit.path("user"))
-    return await visit.page(
+async def _show(request: PageRequest, problem: LaunchbayError | None) -> Response:
+    organization_id = request.path("id")
+    view = await users.read_user(request.ctx, organization_id, request.path("user"))
+    return await request.page(
         "user.html",
         section="users",
         organization_id=organization_id,
         problem=problem,
         view=view,
-        roles=await roles.list_roles(visit.ctx, organization_id),
+        roles=await roles.list_roles(request.ctx, organization_id),
     )
 
 
-def _link(visit: Visit, token: str) -> str:
-    base = visit.outside.base_url.rstrip("/") or f"http://{visit.request.headers.get('host', 'localhost')}"
+def _link(request: PageRequest, token: str) -> str:
+    base = request.deps.base_url.rstrip("/") or f"http://{request.http.headers.get('host', 'localhost')}"
     return f"{base}/invitation/{token}"
 
 
-def _path(visit: Visit) -> str:
-    return f"{HOME}/organizations/{visit.path('id')}/users/{visit.path('user')}"
+def _path(request: PageRequest) -> str:
+    return f"{HOME}/organizations/{request.path('id')}/users/{request.path('user')}"
 
 
-PAGES = (
-    Page("GET", "/console/organizations/{id}/users", list_all),
-    Page("POST", "/console/organizations/{id}/users", add),
-    Page("GET", "/console/organizations/{id}/users/{user}", show),
-    Page("POST", "/console/organizations/{id}/users/{user}/roles", assign),
-    Page("POST", "/console/organizations/{id}/users/{user}/enabled", enable),
-    Page("POST", "/console/organizations/{id}/users/{user}/remove", remove),
+ROUTES = (
+    PageRoute("GET", "/console/organizations/{id}/users", list_all),
+    PageRoute("POST", "/console/organizations/{id}/users", add),
+    PageRoute("GET", "/console/organizations/{id}/users/{user}", show),
+    PageRoute("POST", "/console/organizations/{id}/users/{user}/roles", assign),
+    PageRoute("POST", "/console/organizations/{id}/users/{user}/enabled", enable),
+    PageRoute("POST", "/console/organizations/{id}/users/{user}/remove", remove),
 )

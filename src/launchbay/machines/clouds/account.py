@@ -1,11 +1,11 @@
-"""With whose credentials machines are made, and where: what the provider knows beside an errand."""
+"""With whose credentials machines are made, and where: what the provider knows beside a context."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, Self
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.contract import Errand
+from launchbay.machines.contract import ProviderContext
 from launchbay.model.machine import Machine
 
 GIVEN = "of the manifest"  # the name of an account that a manifest brings
@@ -34,27 +34,27 @@ class Place(NamedTuple):
     environment_id: str
 
 
-class CloudBook(Protocol):
+class MachineLedger(Protocol):
     """What is written down about clouds. All servers of one database see the same."""
 
     async def installation(self) -> str:
         """Return what tells this installation from others that use the same accounts."""
         ...
 
-    async def of_environment(self, errand: Errand) -> Sequence[CloudAccount]:
-        """Return the cloud accounts that the errand's environment offers, by name."""
+    async def list_by_environment(self, context: ProviderContext) -> Sequence[CloudAccount]:
+        """Return the cloud accounts that the context's environment offers, by name."""
         ...
 
-    async def given(self, errand: Errand, account: CloudAccount) -> CloudAccount:
+    async def save_given(self, context: ProviderContext, account: CloudAccount) -> CloudAccount:
         """Keep credentials that a manifest gave, sealed, and return the account with its id: the same for the same."""
         ...
 
-    async def find(self, account_id: str) -> CloudAccount | None:
+    async def get(self, account_id: str) -> CloudAccount | None:
         """Return an account, None for one that was deleted."""
         ...
 
-    async def note(self, errand: Errand, account_id: str, region: str) -> None:
-        """Write down that machines of the errand's instance may be there from now on."""
+    async def record_place(self, context: ProviderContext, account_id: str, region: str) -> None:
+        """Write down that machines of the context's instance may be there from now on."""
         ...
 
     async def places(self, instance_id: str | None = None) -> Sequence[Place]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from launchbay import limits
 from launchbay.errors import ActionFailed
 from launchbay.machines.clouds.order import Order
-from launchbay.machines.contract import Errand, Marks
+from launchbay.machines.contract import ProviderContext, Tags
 
 
 class CloudFailed(ActionFailed):
@@ -31,7 +31,7 @@ class NodeState(Enum):
 
     STARTING = "starting"
     RUNNING = "running"
-    OVER = "over"
+    TERMINATED = "over"
     OTHER = "other"
 
 
@@ -44,8 +44,8 @@ class Node:
     public_ip: str = ""
     private_ip: str = ""
     host_name: str = ""
-    marks: Marks | None = None
-    made_at: datetime | None = None
+    tags: Tags | None = None
+    created_at: datetime | None = None
 
 
 class Endpoint(NamedTuple):
@@ -61,23 +61,23 @@ class Endpoint(NamedTuple):
 class Cloud(Protocol):
     """One region of one account. The methods raise CloudFailed."""
 
-    def make(self, order: Order, name: str, marks: Marks, token: str, key_name: str) -> Node:
+    def create_node(self, order: Order, name: str, tags: Tags, token: str, key_name: str) -> Node:
         """Make a machine that carries the marks from its first moment. The same token makes none twice."""
         ...
 
-    def marked(self, marks: Mapping[str, str]) -> Sequence[Node]:
+    def find_tagged(self, tags: Mapping[str, str]) -> Sequence[Node]:
         """Return the machines with all of these marks; not those that are over."""
         ...
 
-    def look(self, ids: Sequence[str]) -> Sequence[Node]:
+    def describe(self, ids: Sequence[str]) -> Sequence[Node]:
         """Return those of the machines that the cloud knows."""
         ...
 
-    def end(self, node_id: str) -> None:
+    def terminate(self, node_id: str) -> None:
         """Take a machine down. One that is gone is a success."""
         ...
 
-    def put_key(self, name: str, public_key: str) -> None:
+    def import_key(self, name: str, public_key: str) -> None:
         """Let the cloud know a public key; one that is there under this name is the same."""
         ...
 
@@ -92,7 +92,7 @@ _PORTS = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class NodeAccess:
     """How machines are reached, and how long they may take until they are."""
 
     private: bool = False
@@ -109,16 +109,16 @@ class Way:
         return any(self.addresses(node))
 
 
-def read_way(errand: Errand) -> Way:
+def read_node_access(context: ProviderContext) -> NodeAccess:
     """Return what the policies say. Raises ActionFailed for a value that cannot be."""
-    policies = errand.policies
+    policies = context.policies
     address = policies.get(ADDRESS, _PUBLIC)
     if address not in (_PUBLIC, _PRIVATE):
         raise _wrong(ADDRESS, address, f"{_PUBLIC} or {_PRIVATE}")
     waits = policies.get(WAIT, True)
     if not isinstance(waits, bool):
         raise _wrong(WAIT, waits, "true or false")
-    return Way(
+    return NodeAccess(
         private=address == _PRIVATE,
         port=_number(policies.get(PORT, _SSH), PORT, _PORTS),
         waits_for_ssh=waits,
@@ -126,9 +126,9 @@ def read_way(errand: Errand) -> Way:
     )
 
 
-def _number(value: Any, name: str, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise _wrong(name, value, f"a whole number from 1 to {most}")
+def _number(value: Any, name: str, maximum: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= maximum:
+        raise _wrong(name, value, f"a whole number from 1 to {maximum}")
     return value
 
 

@@ -33,7 +33,7 @@ from launchbay import limits
 from launchbay.machines.clouds.account import CloudAccount
 from launchbay.machines.clouds.driver import CloudFailed, Endpoint, Node, NodeState
 from launchbay.machines.clouds.order import DEFAULT_REGION, Disk, Order
-from launchbay.machines.contract import Marks
+from launchbay.machines.contract import Tags
 
 # HTTP for cloud drivers over connections to checked addresses, with bounds. It is loaded with the drivers, late.
 #
@@ -42,7 +42,7 @@ from launchbay.machines.contract import Marks
 # verifies the name. No redirect is followed, no proxy and no `.netrc` of this machine is used.
 
 
-class AnswerTooLong(requests.exceptions.RequestException):
+class ResponseTooLong(requests.exceptions.RequestException):
     """An answer has more bytes, or takes longer, than it may."""
 
 
@@ -77,10 +77,10 @@ class _Bounded:
         size = 0
         for part in self._raw.stream(amount, decode_content=decode_content):
             size += len(part)
-            if size > limits.CLOUD_ANSWER_BYTES:
-                raise AnswerTooLong(f"the answer has more than {limits.CLOUD_ANSWER_BYTES} bytes")
+            if size > limits.CLOUD_RESPONSE_BYTES:
+                raise ResponseTooLong(f"the answer has more than {limits.CLOUD_RESPONSE_BYTES} bytes")
             if time.monotonic() > self._deadline_s:
-                raise AnswerTooLong(f"the answer takes more than {limits.CLOUD_CALL_S:g} s")
+                raise ResponseTooLong(f"the answer takes more than {limits.CLOUD_CALL_S:g} s")
             yield part
 
     def __getattr__(self, name: str) -> Any:
@@ -92,11 +92,11 @@ def _pools(addresses: tuple[str, ...]) -> dict[str, type[HTTPConnectionPool]]:
 
     class Plain(HTTPConnection):
         def _new_conn(self) -> socket.socket:
-            return _dialled(self, addresses)
+            return _connect(self, addresses)
 
     class Tls(HTTPSConnection):
         def _new_conn(self) -> socket.socket:
-            return _dialled(self, addresses)
+            return _connect(self, addresses)
 
     class PlainPool(HTTPConnectionPool):
         ConnectionCls = Plain
@@ -107,12 +107,12 @@ def _pools(addresses: tuple[str, ...]) -> dict[str, type[HTTPConnectionPool]]:
     return {"http": PlainPool, "https": TlsPool}
 
 
-def _dialled(connection: HTTPConnection, addresses: tuple[str, ...]) -> socket.socket:
+def _connect(connection: HTTPConnection, addresses: tuple[str, ...]) -> socket.socket:
     problem: Exception | None = None
     for address in addresses:
         try:
             return create_connection(
-                (address, connection.port), limits.OUTGOING_CONNECT_S, socket_options=connection.socket_options
+                (address, connection.port), limits.EGRESS_CONNECT_S, socket_options=connection.socket_options
             )
         except OSError as error:
             problem = error
@@ -120,17 +120,19 @@ def _dialled(connection: HTTPConnection, addresses: tuple[str, ...]) -> socket.s
 
 
 _SIGNATURE = "4"  # the only one that all regions take
-_STANDING = ["pending", "running", "stopping", "stopped"]
+_EXISTING = ["pending", "running", "stopping", "stopped"]
 _STATES = {
     LibcloudState.PENDING: NodeState.STARTING,
     LibcloudState.RUNNING: NodeState.RUNNING,
-    LibcloudState.TERMINATED: NodeState.OVER,
+    LibcloudState.TERMINATED: NodeState.TERMINATED,
 }
-_NOT_LET_IN = re.compile("AuthFailure|InvalidClientTokenId|SignatureDoesNotMatch|OptInRequired|UnauthorizedOperation")
+_ACCESS_DENIED = re.compile(
+    "AuthFailure|InvalidClientTokenId|SignatureDoesNotMatch|OptInRequired|UnauthorizedOperation"
+)
 _GONE = "InvalidInstanceID.NotFound"
 _KEY_IS_THERE = "InvalidKeyPair.Duplicate"
 # Codes of refusals that the same request meets again.
-_FOR_GOOD = re.compile("Invalid|Missing|Malformed|Unsupported|Unknown|Blocked")
+_PERMANENT = re.compile("Invalid|Missing|Malformed|Unsupported|Unknown|Blocked")
 
 
 class _Response(EC2Response):
@@ -154,7 +156,7 @@ class _Response(EC2Response):
             ": ".join(findtext(error, name, NAMESPACE) for name in ("Code", "Message"))
             for error in body.iter(f"{{{NAMESPACE}}}Error")
         ]
-        if any(map(_NOT_LET_IN.match, told)):
+        if any(map(_ACCESS_DENIED.match, told)):
             raise InvalidCredsError(told[0])
         return "\n".join(told) or super().parse_error()
 
@@ -204,19 +206,19 @@ class Ec2:
         self._driver = _Driver(account, region, endpoint)
         self._region = region
 
-    def make(self, order: Order, name: str, marks: Marks, token: str, key_name: str) -> Node:
+    def create_node(self, order: Order, name: str, tags: Tags, token: str, key_name: str) -> Node:
         """Make a machine; its tags come with the same request. Raises CloudFailed."""
         in_subnet = bool(order.subnet)
         groups = list(order.security_groups)
         driver = self._driver
-        node = _asked(
+        node = _call(
             driver.create_node,
             name=name,
             size=NodeSize(order.size, order.size, 0, 0, 0, 0.0, driver),
             image=NodeImage(order.image, order.image, driver),
             location=self._location(order.zone),
             ex_clienttoken=token,
-            ex_metadata=marks.written(),
+            ex_metadata=tags.to_dict(),
             ex_keyname=key_name or None,
             ex_security_groups=None if in_subnet else groups,
             ex_security_group_ids=groups if in_subnet else None,
@@ -231,29 +233,29 @@ class Ec2:
             raise CloudFailed("The cloud answered with no machine, or with several, where one was asked for.")
         return _node(node)
 
-    def marked(self, marks: Mapping[str, str]) -> Sequence[Node]:
+    def find_tagged(self, tags: Mapping[str, str]) -> Sequence[Node]:
         """Return the machines with all of these tags that are not over. Raises CloudFailed."""
-        filters: dict[str, list[str]] = {f"tag:{name}": [value] for name, value in marks.items()}
-        found = _asked(self._driver.list_nodes, ex_filters={**filters, "instance-state-name": _STANDING})
+        filters: dict[str, list[str]] = {f"tag:{name}": [value] for name, value in tags.items()}
+        found = _call(self._driver.list_nodes, ex_filters={**filters, "instance-state-name": _EXISTING})
         return [_node(node) for node in found]
 
-    def look(self, ids: Sequence[str]) -> Sequence[Node]:
+    def describe(self, ids: Sequence[str]) -> Sequence[Node]:
         """Return those of the machines that the cloud knows. Raises CloudFailed."""
         # By filter and not by id: an id that is not known yet, a moment after it was given out, would fail them all.
-        return [_node(node) for node in _asked(self._driver.list_nodes, ex_filters={"instance-id": list(ids)})]
+        return [_node(node) for node in _call(self._driver.list_nodes, ex_filters={"instance-id": list(ids)})]
 
-    def end(self, node_id: str) -> None:
+    def terminate(self, node_id: str) -> None:
         """Take a machine down. Raises CloudFailed."""
         try:
-            _asked(self._driver.destroy_node, LibcloudNode(node_id, "", LibcloudState.UNKNOWN, [], [], self._driver))
+            _call(self._driver.destroy_node, LibcloudNode(node_id, "", LibcloudState.UNKNOWN, [], [], self._driver))
         except CloudFailed as error:
             if error.reason != _GONE:
                 raise
 
-    def put_key(self, name: str, public_key: str) -> None:
+    def import_key(self, name: str, public_key: str) -> None:
         """Let the cloud know a public key. Raises CloudFailed."""
         try:
-            _asked(self._driver.import_key_pair_from_string, name=name, key_material=public_key)
+            _call(self._driver.import_key_pair_from_string, name=name, key_material=public_key)
         except CloudFailed as error:
             if error.reason != _KEY_IS_THERE:
                 raise
@@ -265,22 +267,22 @@ class Ec2:
         return EC2NodeLocation("0", zone, "", self._driver, availability_zone)
 
 
-def _asked(call: Any, *arguments: Any, **more: Any) -> Any:
+def _call(call: Any, *arguments: Any, **more: Any) -> Any:
     """Ask the cloud, and tell what went wrong in its words. Raises CloudFailed."""
     try:
         return call(*arguments, **more)
     except InvalidCredsError as error:
         raise CloudFailed(
-            f"The cloud does not take the credentials: {_told(error)}",
+            f"The cloud does not take the credentials: {_describe(error)}",
             "Correct the identity and the credential of the cloud account.",
             retryable=False,
         ) from None
     except BaseHTTPError as error:
         raise _refused(str(error.message), error.code) from None
     except requests.exceptions.RequestException as error:
-        raise CloudFailed(f"The cloud did not answer: {_told(_cause(error))}") from None
+        raise CloudFailed(f"The cloud did not answer: {_describe(_cause(error))}") from None
     except (LibcloudError, ValueError, AttributeError, KeyError, OSError) as error:
-        raise CloudFailed(f"The cloud's answer cannot be read: {_told(error)}") from None
+        raise CloudFailed(f"The cloud's answer cannot be read: {_describe(error)}") from None
     except Exception as error:  # noqa: BLE001 - libcloud raises plain Exceptions with the text of an answer
         raise _refused(str(error), 0) from None
 
@@ -288,7 +290,7 @@ def _asked(call: Any, *arguments: Any, **more: Any) -> Any:
 def _refused(message: str, status: int) -> CloudFailed:
     reason, colon, _ = message.partition(":")
     reason = reason if colon and " " not in reason else ""
-    is_for_good = bool(_FOR_GOOD.match(reason)) or (not reason and 400 <= status < 500 and status != 429)
+    is_for_good = bool(_PERMANENT.match(reason)) or (not reason and 400 <= status < 500 and status != 429)
     return CloudFailed(f"The cloud refused: {message[:500]}", reason=reason, retryable=not is_for_good)
 
 
@@ -299,7 +301,7 @@ def _cause(error: requests.exceptions.RequestException) -> Exception:
     return reason if isinstance(reason, Exception) else error
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error)[:300]}"
 
 
@@ -316,10 +318,10 @@ def _node(node: LibcloudNode) -> Node:
     state = node.extra.get("status") or ""
     return Node(
         id=node.id or "",
-        state=NodeState.OVER if state == "shutting-down" else _STATES.get(node.state, NodeState.OTHER),
+        state=NodeState.TERMINATED if state == "shutting-down" else _STATES.get(node.state, NodeState.OTHER),
         public_ip=next(iter(node.public_ips), ""),
         private_ip=next(iter(node.private_ips), ""),
         host_name=node.extra.get("dns_name") or node.extra.get("private_dns") or "",
-        marks=Marks.read(node.extra.get("tags") or {}),
-        made_at=node.created_at,
+        tags=Tags.parse(node.extra.get("tags") or {}),
+        created_at=node.created_at,
     )

@@ -21,7 +21,7 @@ def refusal(name: str, expected: str) -> ActionFailed:
     return ActionFailed(f"The parameter '{name}' is wrong or missing: expected {expected}.", retryable=False)
 
 
-def text(settings: Mapping[str, Any], name: str) -> str:
+def string(settings: Mapping[str, Any], name: str) -> str:
     """Return a text, empty where it is left out; a number is written as text."""
     value = settings.get(name)
     if value is None:
@@ -31,7 +31,7 @@ def text(settings: Mapping[str, Any], name: str) -> str:
     return str(value)
 
 
-def texts(settings: Mapping[str, Any], name: str) -> list[str]:
+def strings(settings: Mapping[str, Any], name: str) -> list[str]:
     """Return a list of texts; a single text is separated at its commas."""
     value = settings.get(name)
     if value is None:
@@ -43,7 +43,7 @@ def texts(settings: Mapping[str, Any], name: str) -> list[str]:
     return list(value)
 
 
-def truth(settings: Mapping[str, Any], name: str) -> bool:
+def boolean(settings: Mapping[str, Any], name: str) -> bool:
     """Return true or false; false where it is left out."""
     value = settings.get(name, False)
     if isinstance(value, str):
@@ -152,7 +152,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedAccount:
+class AccountRequest:
     """What a manifest says about the account: all, to bring its own, or some, to choose among those that there are."""
 
     provider: str = ""
@@ -161,11 +161,11 @@ class AskedAccount:
     credential: str = ""
 
     @property
-    def brings_its_own(self) -> bool:
+    def has_credentials(self) -> bool:
         """Tell whether it is an account of its own."""
         return bool(self.identity)
 
-    def fits(self, account: CloudAccount) -> bool:
+    def matches(self, account: CloudAccount) -> bool:
         """Tell whether an account is one that was asked for."""
         return self.provider in ("", account.provider) and _plain(self.endpoint_url) in (
             "",
@@ -173,9 +173,9 @@ class AskedAccount:
         )
 
 
-def asked_account(spec: MachineSpec) -> AskedAccount:
+def read_account_request(spec: MachineSpec) -> AccountRequest:
     """Return what a manifest says about the account. Raises ActionFailed for half of the credentials."""
-    provider, endpoint_url, identity, credential = (text(spec.settings, name) for name in _ACCOUNT)
+    provider, endpoint_url, identity, credential = (string(spec.settings, name) for name in _ACCOUNT)
     if bool(identity) != bool(credential):
         given, missing = _ACCOUNT[2:] if identity else _ACCOUNT[:1:-1]
         raise ActionFailed(
@@ -185,7 +185,7 @@ def asked_account(spec: MachineSpec) -> AskedAccount:
         )
     if identity and not provider:
         raise refusal("jcloudsProvider", "the provider that the identity is for, such as aws-ec2")
-    return AskedAccount(provider=provider, endpoint_url=endpoint_url, identity=identity, credential=credential)
+    return AccountRequest(provider=provider, endpoint_url=endpoint_url, identity=identity, credential=credential)
 
 
 def read_order(role: str, spec: MachineSpec, account: CloudAccount) -> Order:
@@ -196,10 +196,10 @@ def read_order(role: str, spec: MachineSpec, account: CloudAccount) -> Order:
     if not spec.hardware:
         raise refusal("hardwareId", "the size of a machine, such as t3.small; a cloud has no default")
     subnet = _one(settings, more, "subnetId")
-    user_data = text(settings, "userData")
+    user_data = string(settings, "userData")
     if len(user_data) > USER_DATA_CHARS:
         raise refusal("userData", f"at most {USER_DATA_CHARS} characters; let it fetch the rest")
-    public_ip = truth(settings, "publicIp")
+    public_ip = boolean(settings, "publicIp")
     if public_ip and not subnet:
         raise ActionFailed(
             "'publicIp' is true and there is no 'subnetId': a cloud gives an address by the rules of a subnet.",
@@ -219,8 +219,8 @@ def read_order(role: str, spec: MachineSpec, account: CloudAccount) -> Order:
         subnet=subnet,
         public_ip=public_ip,
         user_data=user_data,
-        profile=text(settings, "iamProfile"),
-        ebs_optimized=truth(settings, "ebsOptimized"),
+        profile=string(settings, "iamProfile"),
+        ebs_optimized=boolean(settings, "ebsOptimized"),
         disks=read_disks(spec.settings.get("blockDeviceMapping")),
         unknown=tuple(name for name in spec.settings if name not in known),
     )
@@ -247,7 +247,7 @@ def _place(spec: MachineSpec, settings: Mapping[str, Any], account: CloudAccount
     if not spec.image:
         raise refusal("imageId", "the image of a machine, such as ami-0fac7566 or us-east-1/ami-0fac7566")
     of_image, _, image = spec.image.rpartition("/")
-    named = text(settings, "region")
+    named = string(settings, "region")
     asked = [named] if named else [part.strip() for part in spec.location.split(",") if part.strip()]
     regions = [(_region_of(part), part if _region_of(part) != part else "") for part in asked]
     if of_image:
@@ -283,7 +283,7 @@ def _region_of(location: str) -> str:
 
 def _groups(settings: Mapping[str, Any], account: CloudAccount, subnet: str) -> tuple[str, ...]:
     one = _same(settings, "ec2SecurityGroup", "securityGroup")
-    several = texts(settings, "securityGroups")
+    several = strings(settings, "securityGroups")
     if one and several and [one] != several:
         raise ActionFailed(
             "'securityGroups' and a single security group are both given. Name all of them in one place.",
@@ -306,7 +306,7 @@ def _groups(settings: Mapping[str, Any], account: CloudAccount, subnet: str) -> 
 
 
 def _name(role: str, spec: MachineSpec, settings: Mapping[str, Any]) -> str:
-    template = text(settings, "jcloudsNodeNameTemplate")
+    template = string(settings, "jcloudsNodeNameTemplate")
     if template:
         unknown = [name for name in re.findall(r"\{(\w+)\}", template) if name not in _PLACEHOLDERS]
         if unknown:
@@ -318,7 +318,7 @@ def _name(role: str, spec: MachineSpec, settings: Mapping[str, Any]) -> str:
 
 def _same(settings: Mapping[str, Any], *names: str) -> str:
     """Return the one value of several names for the same thing."""
-    given = {name: value for name in names if (value := text(settings, name))}
+    given = {name: value for name in names if (value := string(settings, name))}
     if len(set(given.values())) > 1:
         raise ActionFailed(
             f"{' and '.join(map(repr, given))} stand for the same thing and are different: give one of them.",
@@ -329,8 +329,8 @@ def _same(settings: Mapping[str, Any], *names: str) -> str:
 
 def _one(settings: Mapping[str, Any], more: Mapping[str, Any], name: str) -> str:
     """Return a value that may stand among the parameters or in `providerSettings`, the same where in both."""
-    value = text(settings, name)
-    if name in more and text(more, name) != value:
+    value = string(settings, name)
+    if name in more and string(more, name) != value:
         raise ActionFailed(f"{name!r} stands twice with different values: give it once.", retryable=False)
     return value
 
@@ -339,6 +339,6 @@ def _plain(url: str) -> str:
     return url.rstrip("/").lower()
 
 
-def told(names: Iterable[str]) -> str:
+def unknown_settings_line(names: Iterable[str]) -> str:
     """Return the line about parameters that mean nothing here."""
     return f"The cloud provider has no use for {', '.join(names)}."

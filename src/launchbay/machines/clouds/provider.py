@@ -18,14 +18,23 @@ from urllib.parse import urlsplit
 
 from launchbay import limits
 from launchbay.errors import ActionFailed, AddressRefused
-from launchbay.machines.clouds.account import GIVEN, CloudAccount, CloudBook, NodeId, Place
-from launchbay.machines.clouds.driver import Cloud, CloudFailed, Endpoint, Node, NodeState, Way, read_way
-from launchbay.machines.clouds.order import Order, asked_account, read_order, told
-from launchbay.machines.contract import INSTALLATION, INSTANCE, TAG, Errand, Found, Marks, Parts, Reach
-from launchbay.machines.remote_commands import settled
+from launchbay.machines.clouds.account import GIVEN, CloudAccount, MachineLedger, NodeId, Place
+from launchbay.machines.clouds.driver import Cloud, CloudFailed, Endpoint, Node, NodeAccess, NodeState, read_node_access
+from launchbay.machines.clouds.order import Order, read_account_request, read_order, unknown_settings_line
+from launchbay.machines.contract import (
+    INSTALLATION,
+    INSTANCE,
+    TAG,
+    AddressResolver,
+    ProviderContext,
+    ProviderDeps,
+    TaggedMachine,
+    Tags,
+)
+from launchbay.machines.remote_commands import gather_bounded
 from launchbay.machines.ssh import Ssh
 from launchbay.machines.static import StaticMachines
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, WayIn
+from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
 
 T = TypeVar("T")
 # By the name that a cloud account gives its provider: where the driver is.
@@ -42,18 +51,20 @@ _GRACE_S = 5.0  # beyond what the driver gives up after by itself
 class CloudCalls:
     """Calls drivers. One object serves all accounts."""
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
+    def __init__(self, resolver: AddressResolver) -> None:
+        self._resolver = resolver
         self._turn = asyncio.Semaphore(limits.CLOUD_CALLS)
         self._threads: ThreadPoolExecutor | None = None
 
-    async def ask(self, errand: Errand, account: CloudAccount, region: str, question: Callable[[Cloud], T]) -> T:
+    async def call(
+        self, context: ProviderContext, account: CloudAccount, region: str, question: Callable[[Cloud], T]
+    ) -> T:
         """Ask a region of an account. Raises CloudFailed, and AddressRefused for an endpoint that may not be reached.
 
         A question that is cancelled, or takes too long, may still be carried out.
         """
-        errand.learn(account.credential)
-        errand.learn(account.credential)
+        context.register_secret(account.credential)
+        context.register_secret(account.credential)
         driver = DRIVERS.get(account.provider)
         if driver is None:
             raise CloudFailed(
@@ -62,7 +73,7 @@ class CloudCalls:
                 "its endpoint-url.",
                 retryable=False,
             )
-        endpoint = await self._endpoint(errand, account, region)
+        endpoint = await self._endpoint(context, account, region)
 
         def work() -> T:
             # A driver's object is for one thread, and costs next to nothing to make.
@@ -82,19 +93,19 @@ class CloudCalls:
             self._threads = ThreadPoolExecutor(limits.CLOUD_CALLS, thread_name_prefix="cloud")
         return self._threads
 
-    async def _endpoint(self, errand: Errand, account: CloudAccount, region: str) -> Endpoint:
+    async def _endpoint(self, context: ProviderContext, account: CloudAccount, region: str) -> Endpoint:
         url = urlsplit(endpoint_url(account, region))
         host, port = url.hostname or "", url.port or _PORTS[url.scheme]
         try:
-            addresses = await self._reach.addresses(errand, host, port)
+            addresses = await self._resolver.addresses(context, host, port)
         except AddressRefused as error:
             raise CloudFailed(
                 f"The endpoint of the cloud account {account.name!r} may not be reached:",
-                *error.sentences,
+                *error.messages,
                 retryable=False,
             ) from None
         except ActionFailed as error:
-            raise CloudFailed(*error.sentences) from None
+            raise CloudFailed(*error.messages) from None
         return Endpoint(url.scheme, host, port, url.path, tuple(addresses))
 
 
@@ -123,54 +134,57 @@ def _loaded(driver: str) -> Callable[[CloudAccount, str, Endpoint], Cloud]:
 
 
 NAME = "cloud"
-_LOOK_FIRST_S = 0.5
-_LOOK_LONGEST_S = 5.0
-_TAKE_DOWN_PAUSES_S = (0.5, 2.0)  # between attempts to clean up
+_POLL_FIRST_S = 0.5
+_POLL_LONGEST_S = 5.0
+_TERMINATE_PAUSES_S = (0.5, 2.0)  # between attempts to clean up
 
 
 @dataclass(frozen=True, kw_only=True)
-class Making:
-    """What one errand makes. `marks` are its machines' by number; `cloud_key` is the key's name in the cloud."""
+class NodeLaunch:
+    """What one context makes. `marks` are its machines' by number; `cloud_key` is the key's name in the cloud."""
 
     calls: CloudCalls
     ssh: Ssh
-    errand: Errand
+    context: ProviderContext
     account: CloudAccount
     order: Order
-    way: Way
+    access: NodeAccess
     role: str
-    marks: Mapping[int, Marks]
+    tags: Mapping[int, Tags]
     cloud_key: str
 
-    async def standing(self) -> Sequence[Node]:
-        """Return what carries the errand's tag already: machines of an attempt that was interrupted."""
-        mark = next(iter(self.marks.values()))
+    async def existing(self) -> Sequence[Node]:
+        """Return what carries the context's tag already: machines of an attempt that was interrupted."""
+        mark = next(iter(self.tags.values()))
         written = {INSTALLATION: mark.installation, INSTANCE: mark.instance, TAG: mark.tag}
-        return await self._ask(lambda cloud: cloud.marked(written))
+        return await self._call(lambda cloud: cloud.find_tagged(written))
 
-    async def machines(self, standing: Sequence[Node]) -> Sequence[Machine]:
+    async def machines(self, existing: Sequence[Node]) -> Sequence[Machine]:
         """Make what is missing and return all when they let us in. Raises ActionFailed; some may stand then."""
-        made = await self._made(standing)
+        made = await self._made(existing)
         try:
-            async with asyncio.timeout(self.way.within_s):
+            async with asyncio.timeout(self.access.within_s):
                 running = await self._running(made)
         except TimeoutError:
             ids = ", ".join(node.id for node in made.values())
-            raise CloudFailed(f"{ids} did not run within {self.way.within_s:g} s.") from None
+            raise CloudFailed(f"{ids} did not run within {self.access.within_s:g} s.") from None
         machines = [machine_of(self, number, node) for number, node in sorted(running.items())]
-        if self.way.waits_for_ssh:
-            answers = [self.ssh.answers(self.errand, machine, within_s=self.way.within_s) for machine in machines]
-            await settled(answers, limits.MACHINES_AT_ONCE)
+        if self.access.waits_for_ssh:
+            answers = [
+                self.ssh.wait_until_reachable(self.context, machine, within_s=self.access.within_s)
+                for machine in machines
+            ]
+            await gather_bounded(answers, limits.MACHINES_AT_ONCE)
         return machines
 
-    async def take_down(self) -> list[str]:
-        """End everything that carries the errand's tag, and return a sentence where something may be left."""
-        for pause_s in (*_TAKE_DOWN_PAUSES_S, None):
+    async def terminate_all(self) -> list[str]:
+        """End everything that carries the context's tag, and return a sentence where something may be left."""
+        for pause_s in (*_TERMINATE_PAUSES_S, None):
             try:
-                standing = await self.standing()
+                standing = await self.existing()
                 for node in standing:
-                    self.errand.log("info", f"Takes the machine {node.id} down again.")
-                await settled(map(self._end, standing), limits.CLOUD_CALLS)
+                    self.context.log("info", f"Takes the machine {node.id} down again.")
+                await gather_bounded(map(self._terminate, standing), limits.CLOUD_CALLS)
                 break
             except ActionFailed as error:
                 if pause_s is None:
@@ -178,89 +192,89 @@ class Making:
                 await asyncio.sleep(pause_s)
         return []
 
-    async def _made(self, standing: Sequence[Node]) -> dict[int, Node]:
-        nodes = self._taken(standing)
-        missing = [number for number in self.marks if number not in nodes]
+    async def _made(self, existing: Sequence[Node]) -> dict[int, Node]:
+        nodes = self._taken(existing)
+        missing = [number for number in self.tags if number not in nodes]
         if missing:
             order = self.order
-            self.errand.log(
+            self.context.log(
                 "info",
                 f"Makes {len(missing)} of {order.image} ({order.size}) in {order.region} for the role {self.role!r}, "
                 f"cloud account {self.account.name!r}.",
             )
-        results = await settled(map(self._make, missing), limits.CLOUD_CALLS)
+        results = await gather_bounded(map(self._create, missing), limits.CLOUD_CALLS)
         for number, node in zip(missing, results, strict=True):
             nodes[number] = node
-        await self._end_twins({node.id for node in nodes.values()})
+        await self._terminate_duplicates({node.id for node in nodes.values()})
         return nodes
 
-    def _taken(self, standing: Sequence[Node]) -> dict[int, Node]:
+    def _taken(self, existing: Sequence[Node]) -> dict[int, Node]:
         """Return the machines that an interrupted attempt made, by number."""
         nodes: dict[int, Node] = {}
-        for node in sorted(standing, key=lambda node: node.id):
-            number = node.marks.number if node.marks is not None else -1
-            if number in self.marks and number not in nodes:
+        for node in sorted(existing, key=lambda node: node.id):
+            number = node.tags.number if node.tags is not None else -1
+            if number in self.tags and number not in nodes:
                 nodes[number] = node
-                self.errand.log("info", f"Takes the machine {node.id}, which was made before.")
+                self.context.log("info", f"Takes the machine {node.id}, which was made before.")
         return nodes
 
-    async def _end_twins(self, kept: Set[str]) -> None:
+    async def _terminate_duplicates(self, retained: Set[str]) -> None:
         """End what an interrupted attempt made after it was looked for: its last requests may have come in late."""
-        twins = [node for node in await self.standing() if node.id not in kept]
+        twins = [node for node in await self.existing() if node.id not in retained]
         for node in twins:
-            self.errand.log("info", f"Takes the machine {node.id} down, which was made twice.")
-        await settled(map(self._end, twins), limits.CLOUD_CALLS)
+            self.context.log("info", f"Takes the machine {node.id} down, which was made twice.")
+        await gather_bounded(map(self._terminate, twins), limits.CLOUD_CALLS)
 
-    async def _make(self, number: int) -> Node:
-        token = hashlib.sha256(f"{self.errand.tag}/{number}/{self.errand.attempt}".encode()).hexdigest()
-        marks = self.marks[number]
-        name = self.order.name_of(self.role, number, self.errand.instance_id, self.errand.component)
-        node = await self._ask(lambda cloud: cloud.make(self.order, name, marks, token, self.cloud_key))
-        self.errand.log("info", f"Made {node.id} ({name}).")
+    async def _create(self, number: int) -> Node:
+        token = hashlib.sha256(f"{self.context.tag}/{number}/{self.context.attempt}".encode()).hexdigest()
+        tags = self.tags[number]
+        name = self.order.name_of(self.role, number, self.context.instance_id, self.context.component)
+        node = await self._call(lambda cloud: cloud.create_node(self.order, name, tags, token, self.cloud_key))
+        self.context.log("info", f"Made {node.id} ({name}).")
         return node
 
     async def _running(self, made: Mapping[int, Node]) -> dict[int, Node]:
         """Wait until all run and have an address."""
-        nodes, pause_s = dict(made), _LOOK_FIRST_S
+        nodes, pause_s = dict(made), _POLL_FIRST_S
         while waiting := {node.id: number for number, node in nodes.items() if not self._is_up(node)}:
             # A cloud may not know a machine yet, right after it was made: it is waited for.
-            for node in await self._ask(partial(_look, ids=list(waiting))):
-                if node.state is NodeState.OVER:
+            for node in await self._call(partial(_describe, ids=list(waiting))):
+                if node.state is NodeState.TERMINATED:
                     raise CloudFailed(f"The machine {node.id} ended while it started.")
                 nodes[waiting[node.id]] = node
             if not all(map(self._is_up, nodes.values())):
                 await asyncio.sleep(pause_s)
-                pause_s = min(_LOOK_LONGEST_S, pause_s * 2)
+                pause_s = min(_POLL_LONGEST_S, pause_s * 2)
         return nodes
 
     def _is_up(self, node: Node) -> bool:
-        return node.state is NodeState.RUNNING and self.way.has_address(node)
+        return node.state is NodeState.RUNNING and self.access.has_address(node)
 
-    async def _end(self, node: Node) -> None:
-        await self._ask(lambda cloud: cloud.end(node.id))
+    async def _terminate(self, node: Node) -> None:
+        await self._call(lambda cloud: cloud.terminate(node.id))
 
-    async def _ask(self, question: Callable[[Cloud], T]) -> T:
-        return await self.calls.ask(self.errand, self.account, self.order.region, question)
-
-
-def _look(cloud: Cloud, ids: Sequence[str]) -> Sequence[Node]:
-    return cloud.look(ids)
+    async def _call(self, question: Callable[[Cloud], T]) -> T:
+        return await self.calls.call(self.context, self.account, self.order.region, question)
 
 
-def machine_of(making: Making, number: int, node: Node) -> Machine:
+def _describe(cloud: Cloud, ids: Sequence[str]) -> Sequence[Node]:
+    return cloud.describe(ids)
+
+
+def machine_of(launch: NodeLaunch, number: int, node: Node) -> Machine:
     """Return a machine that runs, as its instance keeps it."""
-    public, private = making.way.addresses(node)
+    public, private = launch.access.addresses(node)
     return Machine(
-        id=str(NodeId(making.account.id, making.order.region, node.id)),
-        role=making.role,
+        id=str(NodeId(launch.account.id, launch.order.region, node.id)),
+        role=launch.role,
         provider=NAME,
         number=number,
         public_ip=public,
         private_ip=private,
         host_name=node.host_name,
-        login=making.order.login,
-        port=making.way.port,
-        key_name=making.order.key_pair,
+        login=launch.order.login,
+        port=launch.access.port,
+        key_name=launch.order.key_pair,
     )
 
 
@@ -269,109 +283,109 @@ class CloudMachines:
 
     name = NAME
 
-    def __init__(self, parts: Parts, book: CloudBook, calls: CloudCalls | None = None) -> None:
-        self._parts = parts
-        self._book = book
-        self._calls = calls or CloudCalls(parts.reach)
-        self._ssh = Ssh(parts)
-        self._hosts = StaticMachines(parts)
+    def __init__(self, deps: ProviderDeps, ledger: MachineLedger, calls: CloudCalls | None = None) -> None:
+        self._deps = deps
+        self._ledger = ledger
+        self._calls = calls or CloudCalls(deps.resolver)
+        self._ssh = Ssh(deps)
+        self._hosts = StaticMachines(deps)
 
     async def provision(
-        self, errand: Errand, role: str, numbers: Sequence[int], spec: MachineSpec
+        self, context: ProviderContext, role: str, numbers: Sequence[int], spec: MachineSpec
     ) -> Sequence[Machine]:
         """Make machines, and return when they run and let us in; after a failure none of them is left."""
-        account = await self._account(errand, spec)
+        account = await self._account(context, spec)
         order = read_order(role, spec, account)
         if order.unknown:
-            errand.log("warning", told(order.unknown))
-        making = await self._making(errand, role, numbers, order, account)
-        await self._book.note(errand, account.id, order.region)
-        standing = await making.standing()
+            context.log("warning", unknown_settings_line(order.unknown))
+        launch = await self._launch(context, role, numbers, order, account)
+        await self._ledger.record_place(context, account.id, order.region)
+        standing = await launch.existing()
         try:
-            return await making.machines(standing)
+            return await launch.machines(standing)
         except ActionFailed as error:
-            left = await making.take_down()
-            raise ActionFailed(*error.sentences, *left, retryable=error.retryable) from None
+            left = await launch.terminate_all()
+            raise ActionFailed(*error.messages, *left, retryable=error.retryable) from None
 
     async def adopt(
-        self, errand: Errand, role: str, addresses: Mapping[int, str], spec: MachineSpec
+        self, context: ProviderContext, role: str, addresses: Mapping[int, str], spec: MachineSpec
     ) -> Sequence[Machine]:
         """Take hosts that are there, whoever made them; they are static ones from then on."""
-        return await self._hosts.adopt(errand, role, addresses, spec)
+        return await self._hosts.adopt(context, role, addresses, spec)
 
-    async def release(self, errand: Errand, machine: Machine) -> None:
+    async def release(self, context: ProviderContext, machine: Machine) -> None:
         """Take a machine down. One that is gone already is a success."""
         account_id, region, node_id = NodeId.of(machine)
-        account = await self._book.find(account_id)
+        account = await self._ledger.get(account_id)
         if account is None:
             raise ActionFailed(
                 f"The cloud account that made the machine {node_id} in {region} was deleted.",
                 "End the machine in the cloud's own console.",
                 retryable=False,
             )
-        await self._calls.ask(errand, account, region, lambda cloud: cloud.end(node_id))
-        await self._ssh.forget(errand, machine)
+        await self._calls.call(context, account, region, lambda cloud: cloud.terminate(node_id))
+        await self._ssh.forget(context, machine)
 
-    async def strays(self, errand: Errand) -> Sequence[Machine]:
-        """Return all machines of the errand's instance, wherever some were made for it."""
-        marks = {INSTALLATION: await self._book.installation(), INSTANCE: errand.instance_id}
-        places = await self._book.places(errand.instance_id)
-        found = await settled((self._marked(errand, place, marks) for place in places), limits.CLOUD_CALLS)
+    async def orphans(self, context: ProviderContext) -> Sequence[Machine]:
+        """Return all machines of the context's instance, wherever some were made for it."""
+        tags = {INSTALLATION: await self._ledger.installation(), INSTANCE: context.instance_id}
+        places = await self._ledger.places(context.instance_id)
+        found = await gather_bounded((self._find_tagged(context, place, tags) for place in places), limits.CLOUD_CALLS)
         return [each.machine for several in found for each in several]
 
-    async def found(self, errand: Errand) -> AsyncIterator[Found]:
+    async def list_tagged(self, context: ProviderContext) -> AsyncIterator[TaggedMachine]:
         """Return every machine of this installation; a place that does not answer is told and passed over."""
-        marks = {INSTALLATION: await self._book.installation()}
-        for place in await self._book.places():
+        tags = {INSTALLATION: await self._ledger.installation()}
+        for place in await self._ledger.places():
             try:
-                several = await self._marked(on_behalf(errand, place), place, marks)
+                several = await self._find_tagged(context_for_place(context, place), place, tags)
             except ActionFailed as error:
-                errand.log("warning", f"The cloud account {place.account_id} in {place.region}: {error}")
+                context.log("warning", f"The cloud account {place.account_id} in {place.region}: {error}")
                 continue
             for each in several:
                 yield each
 
-    async def stands(self, errand: Errand, machine: Machine) -> bool:
+    async def exists(self, context: ProviderContext, machine: Machine) -> bool:
         """Tell whether a machine that was found still is there."""
         account_id, region, node_id = NodeId.of(machine)
-        account = await self._book.find(account_id)
+        account = await self._ledger.get(account_id)
         if account is None:
             return False
-        nodes = await self._calls.ask(errand, account, region, lambda cloud: cloud.look([node_id]))
-        return any(node.state is not NodeState.OVER for node in nodes)
+        nodes = await self._calls.call(context, account, region, lambda cloud: cloud.describe([node_id]))
+        return any(node.state is not NodeState.TERMINATED for node in nodes)
 
-    async def run(self, errand: Errand, machine: Machine, command: RemoteCommand) -> CommandResult:
+    async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
         """Run a command to its end."""
-        return await self._ssh.run(errand, machine, command)
+        return await self._ssh.run(context, machine, command)
 
-    async def stop(self, errand: Errand, machine: Machine) -> None:
-        """End every command that the errand's job left running."""
-        await self._ssh.stop(errand, machine)
+    async def stop(self, context: ProviderContext, machine: Machine) -> None:
+        """End every command that the context's job left running."""
+        await self._ssh.stop(context, machine)
 
-    async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
+    async def converge(self, context: ProviderContext, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run Chef and return the node's attributes."""
-        return await self._ssh.converge(errand, machine, chef)
+        return await self._ssh.converge(context, machine, chef)
 
-    async def way_in(self, errand: Errand, machine: Machine) -> WayIn:
+    async def ssh_access(self, context: ProviderContext, machine: Machine) -> SshAccess:
         """Return what another program needs to get in."""
-        return await self._ssh.way_in(errand, machine)
+        return await self._ssh.ssh_access(context, machine)
 
-    async def put_file(self, errand: Errand, machine: Machine, name: str, content: bytes) -> None:
+    async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
         """Write a file."""
-        await self._ssh.put_file(errand, machine, name, content)
+        await self._ssh.put_file(context, machine, name, content)
 
-    async def get_file(self, errand: Errand, machine: Machine, name: str) -> bytes:
+    async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
         """Read a file."""
-        return await self._ssh.get_file(errand, machine, name)
+        return await self._ssh.get_file(context, machine, name)
 
-    def stand_in(self, errand: Errand, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:  # noqa: ARG002 - contract
+    def simulate(self, context: ProviderContext, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:  # noqa: ARG002 - contract
         """Let every action run."""
         return None
 
-    async def _account(self, errand: Errand, spec: MachineSpec) -> CloudAccount:
+    async def _account(self, context: ProviderContext, spec: MachineSpec) -> CloudAccount:
         """Return the account that a manifest brings, or the one of the environment's that it asks for."""
-        asked = asked_account(spec)
-        if asked.brings_its_own:
+        asked = read_account_request(spec)
+        if asked.has_credentials:
             given = CloudAccount(
                 id="",
                 name=GIVEN,
@@ -380,9 +394,9 @@ class CloudMachines:
                 credential=asked.credential,
                 endpoint_url=asked.endpoint_url,
             )
-            return await self._book.given(errand, given)
-        offered = await self._book.of_environment(errand)
-        fitting = [account for account in offered if asked.fits(account)]
+            return await self._ledger.save_given(context, given)
+        offered = await self._ledger.list_by_environment(context)
+        fitting = [account for account in offered if asked.matches(account)]
         if len(fitting) == 1:
             return fitting[0]
         known = ", ".join(f"{account.name!r} ({account.provider})" for account in offered) or "none"
@@ -399,58 +413,62 @@ class CloudMachines:
             retryable=False,
         )
 
-    async def _making(
-        self, errand: Errand, role: str, numbers: Sequence[int], order: Order, account: CloudAccount
-    ) -> Making:
-        way = read_way(errand)
-        installation = await self._book.installation()
-        return Making(
+    async def _launch(
+        self, context: ProviderContext, role: str, numbers: Sequence[int], order: Order, account: CloudAccount
+    ) -> NodeLaunch:
+        way = read_node_access(context)
+        installation = await self._ledger.installation()
+        return NodeLaunch(
             calls=self._calls,
             ssh=self._ssh,
-            errand=errand,
+            context=context,
             account=account,
             order=order,
-            way=way,
+            access=way,
             role=role,
-            marks={number: Marks.of(installation, errand, role, number) for number in numbers},
-            cloud_key=await self._cloud_key(errand, way, order, account),
+            tags={number: Tags.of(installation, context, role, number) for number in numbers},
+            cloud_key=await self._cloud_key(context, way, order, account),
         )
 
-    async def _cloud_key(self, errand: Errand, way: Way, order: Order, account: CloudAccount) -> str:
+    async def _cloud_key(
+        self, context: ProviderContext, access: NodeAccess, order: Order, account: CloudAccount
+    ) -> str:
         """Let the cloud know the public key that lets in, and return its name there: the same for the same key."""
-        if not (way.waits_for_ssh or order.key_pair):
+        if not (access.waits_for_ssh or order.key_pair):
             return ""
-        public_key = await self._parts.keys.public_key(errand, order.key_pair)
+        public_key = await self._deps.keys.public_key(context, order.key_pair)
         material = " ".join(public_key.split()[:2])
         name = f"launchbay-{hashlib.sha256(material.encode()).hexdigest()[:16]}"
-        await self._calls.ask(errand, account, order.region, lambda cloud: cloud.put_key(name, material))
+        await self._calls.call(context, account, order.region, lambda cloud: cloud.import_key(name, material))
         return name
 
-    async def _marked(self, errand: Errand, place: Place, marks: Mapping[str, str]) -> list[Found]:
-        account = await self._book.find(place.account_id)
+    async def _find_tagged(
+        self, context: ProviderContext, place: Place, tags: Mapping[str, str]
+    ) -> list[TaggedMachine]:
+        account = await self._ledger.get(place.account_id)
         if account is None:
-            errand.log("warning", f"The cloud account {place.account_id} was deleted; nobody can look into it.")
+            context.log("warning", f"The cloud account {place.account_id} was deleted; nobody can look into it.")
             return []
-        nodes = await self._calls.ask(errand, account, place.region, lambda cloud: cloud.marked(marks))
+        nodes = await self._calls.call(context, account, place.region, lambda cloud: cloud.find_tagged(tags))
         return [
-            Found(
+            TaggedMachine(
                 Machine(
                     id=str(NodeId(place.account_id, place.region, node.id)),
-                    role=node.marks.role,
+                    role=node.tags.role,
                     provider=self.name,
-                    number=node.marks.number,
+                    number=node.tags.number,
                     public_ip=node.public_ip,
                     private_ip=node.private_ip,
                     host_name=node.host_name,
                 ),
-                node.marks,
-                node.made_at,
+                node.tags,
+                node.created_at,
             )
             for node in nodes
-            if node.marks is not None
+            if node.tags is not None
         ]
 
 
-def on_behalf(errand: Errand, place: Place) -> Errand:
-    """Return the errand for somebody else: those who made machines at a place may reach it."""
-    return replace(errand, organization_id=place.organization_id, environment_id=place.environment_id)
+def context_for_place(context: ProviderContext, place: Place) -> ProviderContext:
+    """Return the context for somebody else: those who made machines at a place may reach it."""
+    return replace(context, organization_id=place.organization_id, environment_id=place.environment_id)

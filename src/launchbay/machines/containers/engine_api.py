@@ -16,8 +16,8 @@ import msgspec
 
 from launchbay import limits
 from launchbay.errors import ActionFailed
-from launchbay.machines.contract import ShellLost, Taker
-from launchbay.machines.remote_commands import Kept
+from launchbay.machines.contract import OnData, ShellLost
+from launchbay.machines.remote_commands import OutputBuffer
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -74,13 +74,13 @@ class ListedContainer(msgspec.Struct, frozen=True):
     networks: Networks | None = msgspec.field(default=None, name="NetworkSettings")
 
 
-class Made(msgspec.Struct, frozen=True):
+class CreatedContainer(msgspec.Struct, frozen=True):
     """Something that was made."""
 
     id: str = msgspec.field(name="Id")
 
 
-class Waited(msgspec.Struct, frozen=True):
+class ExitStatus(msgspec.Struct, frozen=True):
     """How a container ended."""
 
     exit_code: int = msgspec.field(name="StatusCode")
@@ -106,14 +106,14 @@ _STDERR = 2
 class Frames:
     """Takes the stream in pieces of any size and hands the data of its frames over as it comes."""
 
-    def __init__(self, stdout: Taker, stderr: Taker) -> None:
+    def __init__(self, stdout: OnData, stderr: OnData) -> None:
         self._stdout = stdout
         self._stderr = stderr
         self._header = bytearray()
         self._left = 0
         self._taker = stdout
 
-    def take(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         """Take a piece of the stream."""
         place = 0
         while place < len(data):
@@ -138,7 +138,7 @@ _VERSION = "/v1.41"  # of Docker 20.10; Podman 4 and 5 speak it
 _ANY_HOST = "http://engine"
 _READ_BYTES = 64 * limits.KIB
 # For what takes as long as a container runs; whoever asks has a bound of their own.
-_PATIENT = httpx.Timeout(limits.ENGINE_CALL_S, read=None)
+_NO_READ_TIMEOUT = httpx.Timeout(limits.ENGINE_CALL_S, read=None)
 _CONTENT = {"Content-Type": "application/json"}
 
 
@@ -158,7 +158,7 @@ class EngineApi:
         self._client = httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(uds=socket_path, limits=httpx.Limits(max_keepalive_connections=4)),
             base_url=f"{_ANY_HOST}{_VERSION}",
-            timeout=httpx.Timeout(limits.ENGINE_CALL_S, connect=limits.OUTGOING_CONNECT_S),
+            timeout=httpx.Timeout(limits.ENGINE_CALL_S, connect=limits.EGRESS_CONNECT_S),
             trust_env=False,
         )
 
@@ -168,7 +168,7 @@ class EngineApi:
 
     async def create(self, name: str, body: Mapping[str, Any]) -> str:
         """Create a container and return its id; it does not run yet."""
-        return (await self._read(Made, "POST", "/containers/create", params={"name": name}, json=body)).id
+        return (await self._read(CreatedContainer, "POST", "/containers/create", params={"name": name}, json=body)).id
 
     async def start(self, container: str) -> None:
         """Start a container; one that runs is a success."""
@@ -191,22 +191,22 @@ class EngineApi:
             "DELETE", f"/containers/{_segment(container)}", params={"force": "true", "v": "true"}, also=(404,)
         )
 
-    async def logs(self, container: str, stdout: Taker, stderr: Taker) -> None:
+    async def logs(self, container: str, stdout: OnData, stderr: OnData) -> None:
         """Hand over what a container writes, from its first byte on; returns when it has ended."""
         frames = Frames(stdout, stderr)
         params = {"follow": "true", "stdout": "true", "stderr": "true"}
         path = f"/containers/{_segment(container)}/logs"
-        async with self._stream("GET", path, params=params, timeout=_PATIENT) as answer:
+        async with self._stream("GET", path, params=params, timeout=_NO_READ_TIMEOUT) as answer:
             async for part in answer.aiter_raw():  # as it comes; pieces of a given size would be waited for
-                frames.take(part)
+                frames.feed(part)
 
     async def wait(self, container: str) -> int:
         """Return the exit code of a container when it has ended."""
         path = f"/containers/{_segment(container)}/wait"
-        return (await self._read(Waited, "POST", path, timeout=_PATIENT)).exit_code
+        return (await self._read(ExitStatus, "POST", path, timeout=_NO_READ_TIMEOUT)).exit_code
 
     async def execute(
-        self, container: str, command: Sequence[str], given: bytes, stdout: Taker, stderr: Taker, user: str = ""
+        self, container: str, command: Sequence[str], given: bytes, stdout: OnData, stderr: OnData, user: str = ""
     ) -> int:
         """Run a command in a container with bytes on its standard input, and return its exit code.
 
@@ -221,7 +221,9 @@ class EngineApi:
             "Tty": False,
             "User": user,
         }
-        execution = (await self._read(Made, "POST", f"/containers/{_segment(container)}/exec", json=body)).id
+        execution = (
+            await self._read(CreatedContainer, "POST", f"/containers/{_segment(container)}/exec", json=body)
+        ).id
         try:
             await self._attached(execution, given, Frames(stdout, stderr))
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
@@ -244,7 +246,7 @@ class EngineApi:
             stream: httpcore.AsyncNetworkStream = answer.extensions["network_stream"]
             await stream.write(given, limits.ENGINE_CALL_S)
             while data := await stream.read(_READ_BYTES):
-                frames.take(data)
+                frames.feed(data)
 
     async def _read(self, kind: type[T], method: str, path: str, **more: Any) -> T:
         answer = await self._ask(method, path, **more)
@@ -258,7 +260,7 @@ class EngineApi:
         async with self._stream(method, path, also=also, **more) as answer:
             async for part in answer.aiter_bytes(_READ_BYTES):
                 data += part
-                if len(data) > limits.ENGINE_ANSWER_BYTES:
+                if len(data) > limits.ENGINE_RESPONSE_BYTES:
                     raise ActionFailed("The container engine's answer is too long.")
         return bytes(data)
 
@@ -297,7 +299,7 @@ def _message(answer: httpx.Response) -> str:
 # Files go through the shell as well: what the engine's own archives write and read, it writes and reads as the
 # superuser, wherever the login may not.
 
-_TOLD_BYTES = 4 * limits.KIB
+_REPORTED_BYTES = 4 * limits.KIB
 _GONE = (404, 409)  # no such container, or it does not run
 _NO_FILE = 66
 _HOME = 'cd "${HOME:-/}" 2>/dev/null || cd /\n'
@@ -315,7 +317,7 @@ class ContainerShell:
     host: str
     login: str = ""
 
-    async def script(self, text: str, stdout: Taker, stderr: Taker) -> int:
+    async def script(self, text: str, stdout: OnData, stderr: OnData) -> int:
         """Have `sh` read the text from its standard input, and return its exit code."""
         given = text.encode("utf-8", "replace")
         # An engine's connection cannot be closed on one side: `head` ends the input where the text ends.
@@ -327,25 +329,25 @@ class ContainerShell:
         directory, base = posixpath.split(name)
         draft = posixpath.join(directory, f".{base}.launchbay")
         command = ("sh", "-c", _PUT, "sh", str(len(content)), draft, name)
-        stderr = Kept(_TOLD_BYTES)
-        if await self._run(command, content, Kept(0), stderr) != 0:
+        stderr = OutputBuffer(_REPORTED_BYTES)
+        if await self._run(command, content, OutputBuffer(0), stderr) != 0:
             raise ActionFailed(f"The file {name} on {self.host} cannot be written: {_text(stderr)}")
 
-    async def get(self, name: str, most_bytes: int) -> bytes:
+    async def get(self, name: str, max_bytes: int) -> bytes:
         """Read a file. Raises ActionFailed for one that is too large, and for what is none."""
-        content, stderr = Kept(most_bytes + 1), Kept(_TOLD_BYTES)
-        code = await self._run(("sh", "-c", _GET, "sh", str(most_bytes + 1), name), b"", content, stderr)
+        content, stderr = OutputBuffer(max_bytes + 1), OutputBuffer(_REPORTED_BYTES)
+        code = await self._run(("sh", "-c", _GET, "sh", str(max_bytes + 1), name), b"", content, stderr)
         if code == _NO_FILE:
             raise ActionFailed(f"There is no file {name} on {self.host}.")
         if code != 0:
             raise ActionFailed(f"The file {name} on {self.host} cannot be read: {_text(stderr)}")
-        if len(content.data) > most_bytes:
+        if len(content.data) > max_bytes:
             raise ActionFailed(
-                f"The file {name} on {self.host} has more than {most_bytes} bytes; that is the most.", retryable=False
+                f"The file {name} on {self.host} has more than {max_bytes} bytes; that is the most.", retryable=False
             )
         return content.data
 
-    async def _run(self, command: tuple[str, ...], given: bytes, stdout: Taker, stderr: Taker) -> int:
+    async def _run(self, command: tuple[str, ...], given: bytes, stdout: OnData, stderr: OnData) -> int:
         try:
             return await self.engine.execute(self.container, command, given, stdout, stderr, self.login)
         except EngineRefused as error:
@@ -357,5 +359,5 @@ class ContainerShell:
         return ShellLost(str(error))
 
 
-def _text(kept: Kept) -> str:
+def _text(kept: OutputBuffer) -> str:
     return kept.data.decode("utf-8", "replace").strip()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.contract import Marks
+from launchbay.machines.contract import Tags
 from launchbay.model.machine import MachineSpec
 
 MIB = 1024 * 1024
@@ -20,7 +20,7 @@ _KEEP_RUNNING = ("sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & w
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowed:
+class ContainerLimits:
     """What the operator allows a container to have. The first network is the one of those that name none.
 
     `files` and `processes` bound what one login may open and start; more than the engine itself may, it cannot give.
@@ -48,7 +48,7 @@ class ContainerOrder:
     name_prefix: str = ""
     size_is_unknown: bool = False
 
-    def body(self, marks: Marks, name: str) -> dict[str, Any]:
+    def body(self, tags: Tags, name: str) -> dict[str, Any]:
         """Return the engine's description of the container."""
         program, *arguments = self.command or _KEEP_RUNNING
         hosted = {} if self.network == "host" else {"Hostname": name}
@@ -59,7 +59,7 @@ class ContainerOrder:
             "Cmd": arguments,
             **hosted,
             "Env": [f"{name}={value}" for name, value in self.environment.items()],
-            "Labels": marks.written(),
+            "Labels": tags.to_dict(),
             "HostConfig": {
                 "NetworkMode": self.network,
                 "Memory": self.memory_mb * MIB,
@@ -81,7 +81,7 @@ class ContainerOrder:
         return name[-_HOST_NAME_CHARS:].lstrip("-") or f"machine-{number}"
 
 
-def read_container_order(spec: MachineSpec, allowed: Allowed) -> ContainerOrder:
+def read_container_order(spec: MachineSpec, allowed: ContainerLimits) -> ContainerOrder:
     """Return what shall be made. Raises ActionFailed for what is missing, wrong or more than the operator allows."""
     if not spec.image:
         raise _wrong("imageId", "the name of an image that the container engine has, such as debian:12")
@@ -114,7 +114,7 @@ def read_container_order(spec: MachineSpec, allowed: Allowed) -> ContainerOrder:
     )
 
 
-def _network(given: Mapping[str, Any], allowed: Allowed) -> str:
+def _network(given: Mapping[str, Any], allowed: ContainerLimits) -> str:
     network = given.get("network") or allowed.networks[0]
     if network not in allowed.networks:
         raise ActionFailed(

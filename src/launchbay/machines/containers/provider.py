@@ -1,6 +1,6 @@
 """`container`: machines that are containers of the Docker or Podman of this server (manifest-language §9).
 
-The name of a container is made of the errand's tag and the machine's number, and its labels are the marks: an
+The name of a container is made of the context's tag and the machine's number, and its labels are the marks: an
 interrupted `provision` finds what it made, and the engine itself refuses to make one twice. All servers of one
 installation need the same engine, for a container is known to its engine alone.
 """
@@ -16,27 +16,34 @@ import httpx
 import msgspec
 
 from launchbay import limits
-from launchbay.egress.http import OutgoingHttp
+from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from launchbay.machines.chef import converge
 from launchbay.machines.containers.engine_api import ContainerShell, EngineApi, EngineRefused
-from launchbay.machines.containers.order import Allowed, ContainerOrder, read_container_order
+from launchbay.machines.containers.order import ContainerLimits, ContainerOrder, read_container_order
 from launchbay.machines.contract import (
     INSTALLATION,
     INSTANCE,
     ORGANIZATION,
     TAG,
-    Errand,
-    Found,
-    Marks,
+    ProviderContext,
     Shell,
     ShellLost,
+    TaggedMachine,
+    Tags,
 )
-from launchbay.machines.remote_commands import Kept, Lines, Run, job_prefix, settled, stop_runs
+from launchbay.machines.remote_commands import (
+    LineSplitter,
+    OutputBuffer,
+    RemoteRun,
+    gather_bounded,
+    job_prefix,
+    stop_runs,
+)
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand
 
 
-def explained(error: EngineRefused, image: str) -> ActionFailed:
+def explain_error(error: EngineRefused, image: str) -> ActionFailed:
     """Return the refusal of a container, with what to do where its image is missing."""
     told = str(error).lower()
     if error.status == httpx.codes.NOT_FOUND and ("image" in told or image.lower() in told):
@@ -50,7 +57,7 @@ def explained(error: EngineRefused, image: str) -> ActionFailed:
 
 # A container for one command: made, followed to its end, and removed (`container.run`).
 #
-# Its name is made of the errand's tag and attempt, so a recovery after a crash finds the container that it began, and
+# Its name is made of the context's tag and attempt, so a recovery after a crash finds the container that it began, and
 # follows it from its first line again; nothing is started twice. Its labels are those of machines: what a cancelled job
 # leaves behind in a crash goes with the instance, or with the sweep.
 
@@ -60,39 +67,39 @@ _OTHER_NAMES_OF_CREATED = frozenset((_CREATED, "configured", "initialized"))  # 
 
 
 async def run_image(
-    engine: EngineApi, installation: str, allowed: Allowed, errand: Errand, run: ImageRun
+    engine: EngineApi, installation: str, allowed: ContainerLimits, context: ProviderContext, run: ImageRun
 ) -> CommandResult:
     """Run a command in an image to its end. Raises ActionFailed when it cannot begin or takes too long."""
     order = _order(run, allowed)
-    marks = Marks.of(installation, errand, ROLE, errand.attempt)
-    name = _runs_name(marks)
+    tags = Tags.of(installation, context, ROLE, context.attempt)
+    name = _run_container_name(tags)
     timeout_s = limits.COMMAND_S if run.timeout_s is None else run.timeout_s
     is_to_stay = False
     try:
         async with asyncio.timeout(timeout_s):
-            container = await _created(engine, order, marks, name, run)
-            return await _followed(engine, errand, container, run)
+            container = await _created(engine, order, tags, name, run)
+            return await _follow(engine, context, container, run)
     except TimeoutError:
         raise ActionFailed(f"The container of {run.image} took longer than {timeout_s:g} s and was ended.") from None
     except asyncio.CancelledError:
-        is_to_stay = errand.goes_on()
+        is_to_stay = context.handed_over()
         raise
     finally:
         if not is_to_stay:
             await asyncio.shield(engine.remove(name))
 
 
-async def _created(engine: EngineApi, order: ContainerOrder, marks: Marks, name: str, run: ImageRun) -> str:
+async def _created(engine: EngineApi, order: ContainerOrder, tags: Tags, name: str, run: ImageRun) -> str:
     """Create and start the container, or take the one that an interrupted attempt began."""
     try:
-        container = await engine.create(name, _body(order, marks, name, run))
+        container = await engine.create(name, _body(order, tags, name, run))
     except EngineRefused as error:
         try:
             known = await engine.inspect(name)
         except EngineRefused:
-            raise explained(error, run.image) from None
-        if Marks.read(known.configuration.labels or {}) != marks:
-            raise explained(error, run.image) from None
+            raise explain_error(error, run.image) from None
+        if Tags.parse(known.configuration.labels or {}) != tags:
+            raise explain_error(error, run.image) from None
         container = known.id
         if known.state.status not in _OTHER_NAMES_OF_CREATED:
             return container
@@ -105,9 +112,9 @@ async def _created(engine: EngineApi, order: ContainerOrder, marks: Marks, name:
     return container
 
 
-async def _followed(engine: EngineApi, errand: Errand, container: str, run: ImageRun) -> CommandResult:
-    out, err = (Lines(name, run.sink, errand.covering()) for name in ("stdout", "stderr"))
-    kept_out, kept_err = Kept(run.keep_bytes), Kept(run.keep_bytes)
+async def _follow(engine: EngineApi, context: ProviderContext, container: str, run: ImageRun) -> CommandResult:
+    out, err = (LineSplitter(name, run.sink, context.redaction_stream()) for name in ("stdout", "stderr"))
+    kept_out, kept_err = OutputBuffer(run.keep_bytes), OutputBuffer(run.keep_bytes)
 
     def stdout(data: bytes) -> None:
         out(data)
@@ -118,8 +125,8 @@ async def _followed(engine: EngineApi, errand: Errand, container: str, run: Imag
         kept_err(data)
 
     await engine.logs(container, stdout, stderr)
-    out.end()
-    err.end()
+    out.close()
+    err.close()
     exit_code = await engine.wait(container)
     if (await engine.inspect(container)).state.oom_killed:
         raise ActionFailed(
@@ -129,7 +136,7 @@ async def _followed(engine: EngineApi, errand: Errand, container: str, run: Imag
     return CommandResult(_text(kept_out), _text(kept_err), exit_code)
 
 
-def _order(run: ImageRun, allowed: Allowed) -> ContainerOrder:
+def _order(run: ImageRun, allowed: ContainerLimits) -> ContainerOrder:
     settings: dict[str, Any] = {"environment": dict(run.environment)}
     if run.network:
         settings["network"] = run.network
@@ -143,8 +150,8 @@ def _order(run: ImageRun, allowed: Allowed) -> ContainerOrder:
     return order
 
 
-def _body(order: ContainerOrder, marks: Marks, name: str, run: ImageRun) -> Mapping[str, Any]:
-    body = order.body(marks, name)
+def _body(order: ContainerOrder, tags: Tags, name: str, run: ImageRun) -> Mapping[str, Any]:
+    body = order.body(tags, name)
     for each in ("Entrypoint", "Cmd"):
         body.pop(each, None)
     if run.command:
@@ -154,17 +161,17 @@ def _body(order: ContainerOrder, marks: Marks, name: str, run: ImageRun) -> Mapp
     return body
 
 
-def _runs_name(marks: Marks) -> str:
-    digest = hashlib.sha256(f"{marks.installation}/{marks.tag}".encode()).hexdigest()[:20]
-    return f"launchbay-run-{digest}-{marks.number}"
+def _run_container_name(tags: Tags) -> str:
+    digest = hashlib.sha256(f"{tags.installation}/{tags.tag}".encode()).hexdigest()[:20]
+    return f"launchbay-run-{digest}-{tags.number}"
 
 
-def _text(kept: Kept) -> str:
+def _text(kept: OutputBuffer) -> str:
     return kept.data.decode("utf-8", "replace")
 
 
 NAME = "container"
-_TOLD_BYTES = 4 * limits.KIB
+_REPORTED_BYTES = 4 * limits.KIB
 
 
 class Installation(Protocol):
@@ -183,48 +190,48 @@ class ContainerMachines:
     def __init__(
         self,
         engine: EngineApi,
-        book: Installation,
-        allowed: Allowed,
-        outgoing: OutgoingHttp,
-        may_use: Callable[[Errand], bool] = lambda _: True,
+        ledger: Installation,
+        allowed: ContainerLimits,
+        egress: EgressClient,
+        may_use: Callable[[ProviderContext], bool] = lambda _: True,
     ) -> None:
         self._engine = engine
-        self._book = book
+        self._ledger = ledger
         self._allowed = allowed
-        self._outgoing = outgoing
+        self._egress = egress
         self._may_use = may_use
 
     async def provision(
-        self, errand: Errand, role: str, numbers: Sequence[int], spec: MachineSpec
+        self, context: ProviderContext, role: str, numbers: Sequence[int], spec: MachineSpec
     ) -> Sequence[Machine]:
         """Make containers, and return when they run; after a failure none of them is left."""
-        self._check(errand)
+        self._check(context)
         order = read_container_order(spec, self._allowed)
         if order.size_is_unknown:
-            errand.log(
+            context.log(
                 "info",
                 f"A container knows no size {spec.hardware!r}; it gets {order.cpus:g} processors and "
                 f"{order.memory_mb} MiB. A size of a container is written like 0.5x256m.",
             )
-        installation = await self._book.installation()
-        own = {INSTALLATION: installation, INSTANCE: errand.instance_id, TAG: errand.tag}
-        errand.log("info", f"{len(numbers)} containers of {order.image} for the role {role!r}.")
+        installation = await self._ledger.installation()
+        own = {INSTALLATION: installation, INSTANCE: context.instance_id, TAG: context.tag}
+        context.log("info", f"{len(numbers)} containers of {order.image} for the role {role!r}.")
 
         async def make(number: int) -> Machine:
-            return await self._made(order, role, spec.login, Marks.of(installation, errand, role, number))
+            return await self._create(order, role, spec.login, Tags.of(installation, context, role, number))
 
         try:
-            return await settled(map(make, numbers), limits.ENGINE_CALLS)
+            return await gather_bounded(map(make, numbers), limits.ENGINE_CALLS)
         except ActionFailed as error:
-            left = await self._take_down(errand, own)
-            raise ActionFailed(*error.sentences, *left, retryable=error.retryable) from None
+            left = await self._remove(context, own)
+            raise ActionFailed(*error.messages, *left, retryable=error.retryable) from None
 
     async def adopt(
-        self, errand: Errand, role: str, addresses: Mapping[int, str], spec: MachineSpec
+        self, context: ProviderContext, role: str, addresses: Mapping[int, str], spec: MachineSpec
     ) -> Sequence[Machine]:
         """Take containers of the same organization, known by their addresses or names; others are nobody's business."""
-        self._check(errand)
-        own = {INSTALLATION: await self._book.installation(), ORGANIZATION: errand.organization_id}
+        self._check(context)
+        own = {INSTALLATION: await self._ledger.installation(), ORGANIZATION: context.organization_id}
         known: dict[str, Machine] = {}
         for each in await self._listed(own):
             machine = each.machine
@@ -241,26 +248,26 @@ class ContainerMachines:
             for number, address in addresses.items()
         ]
 
-    async def release(self, errand: Errand, machine: Machine) -> None:  # noqa: ARG002 - contract
+    async def release(self, context: ProviderContext, machine: Machine) -> None:  # noqa: ARG002 - contract
         """Remove a container. One that is gone already is a success."""
         await self._engine.remove(machine.id)
 
-    async def strays(self, errand: Errand) -> Sequence[Machine]:
-        """Return all containers of the errand's instance."""
-        own = {INSTALLATION: await self._book.installation(), INSTANCE: errand.instance_id}
+    async def orphans(self, context: ProviderContext) -> Sequence[Machine]:
+        """Return all containers of the context's instance."""
+        own = {INSTALLATION: await self._ledger.installation(), INSTANCE: context.instance_id}
         return [found.machine for found in await self._listed(own)]
 
-    async def found(self, errand: Errand) -> AsyncIterator[Found]:
+    async def list_tagged(self, context: ProviderContext) -> AsyncIterator[TaggedMachine]:
         """Return every container of this installation."""
         try:
-            several = await self._listed({INSTALLATION: await self._book.installation()})
+            several = await self._listed({INSTALLATION: await self._ledger.installation()})
         except ActionFailed as error:
-            errand.log("warning", str(error))
+            context.log("warning", str(error))
             return
         for each in several:
             yield each
 
-    async def stands(self, errand: Errand, machine: Machine) -> bool:  # noqa: ARG002 - contract
+    async def exists(self, context: ProviderContext, machine: Machine) -> bool:  # noqa: ARG002 - contract
         """Tell whether a container that was found still is there."""
         try:
             await self._engine.inspect(machine.id)
@@ -270,41 +277,41 @@ class ContainerMachines:
             raise
         return True
 
-    async def run(self, errand: Errand, machine: Machine, command: RemoteCommand) -> CommandResult:
+    async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
         """Run a command to its end, or go on with the one that this attempt began."""
-        return await Run(errand, machine, lambda: self._open(machine)).command(command)
+        return await RemoteRun(context, machine, lambda: self._open(machine)).command(command)
 
-    async def run_image(self, errand: Errand, run: ImageRun) -> CommandResult:
+    async def run_image(self, context: ProviderContext, run: ImageRun) -> CommandResult:
         """Run a command in an image to its end, or go on with the container that this attempt began."""
-        self._check(errand)
-        return await run_image(self._engine, await self._book.installation(), self._allowed, errand, run)
+        self._check(context)
+        return await run_image(self._engine, await self._ledger.installation(), self._allowed, context, run)
 
-    async def stop(self, errand: Errand, machine: Machine) -> None:
-        """End every command that the errand's job left running, with its process group."""
-        await stop_runs(errand, machine, lambda: self._open(machine), job_prefix(errand))
+    async def stop(self, context: ProviderContext, machine: Machine) -> None:
+        """End every command that the context's job left running, with its process group."""
+        await stop_runs(context, machine, lambda: self._open(machine), job_prefix(context))
 
-    async def converge(self, errand: Errand, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
+    async def converge(self, context: ProviderContext, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run Chef and return the node's attributes."""
-        return await converge(errand, machine, chef, lambda: self._open(machine), self._outgoing)
+        return await converge(context, machine, chef, lambda: self._open(machine), self._egress)
 
-    async def put_file(self, errand: Errand, machine: Machine, name: str, content: bytes) -> None:  # noqa: ARG002 - contract
+    async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:  # noqa: ARG002 - contract
         """Write a file, over one that is there."""
         if len(content) > limits.MACHINE_FILE_BYTES:
             raise ActionFailed(f"A file may have {limits.MACHINE_FILE_BYTES} bytes at most.", retryable=False)
-        async with _reached(machine):
+        async with _address(machine):
             await self._shell(machine).put(name, content)
 
-    async def get_file(self, errand: Errand, machine: Machine, name: str) -> bytes:  # noqa: ARG002 - contract
+    async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:  # noqa: ARG002 - contract
         """Read a file."""
-        async with _reached(machine):
+        async with _address(machine):
             return await self._shell(machine).get(name, limits.MACHINE_FILE_BYTES)
 
-    def stand_in(self, errand: Errand, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:  # noqa: ARG002 - contract
+    def simulate(self, context: ProviderContext, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:  # noqa: ARG002 - contract
         """Let every action run."""
         return None
 
-    def _check(self, errand: Errand) -> None:
-        if not self._may_use(errand):
+    def _check(self, context: ProviderContext) -> None:
+        if not self._may_use(context):
             raise ActionFailed(
                 "The operator of this server does not let this environment make containers.",
                 "An administrator adds it to the setting container_environments, or the policy machines.provider names "
@@ -312,26 +319,26 @@ class ContainerMachines:
                 retryable=False,
             )
 
-    async def _made(self, order: ContainerOrder, role: str, login: str, marks: Marks) -> Machine:
+    async def _create(self, order: ContainerOrder, role: str, login: str, tags: Tags) -> Machine:
         """Create and start a container, or take the one that an interrupted attempt created."""
-        name = _name(marks)
+        name = _machine_container_name(tags)
         try:
-            container = await self._engine.create(name, order.body(marks, order.host_name(role, marks.number)))
+            container = await self._engine.create(name, order.body(tags, order.host_name(role, tags.number)))
         except EngineRefused as error:
-            if not await self._is_there(name, marks):
-                raise explained(error, order.image) from None
+            if not await self._exists(name, tags):
+                raise explain_error(error, order.image) from None
             container = name
         try:
             await self._engine.start(container)
         except EngineRefused as error:
-            raise explained(error, order.image) from None
+            raise explain_error(error, order.image) from None
         known = await self._engine.inspect(container)
         address = known.networks.address()
         machine = Machine(
             id=known.id,
             role=role,
             provider=self.name,
-            number=marks.number,
+            number=tags.number,
             private_ip=address,
             host_name=(known.configuration.hostname or name) if address else name,
             login=login,
@@ -339,20 +346,20 @@ class ContainerMachines:
         await self._answers(machine, order)
         return machine
 
-    async def _is_there(self, name: str, marks: Marks) -> bool:
+    async def _exists(self, name: str, tags: Tags) -> bool:
         """Tell whether an interrupted attempt created the container. Engines say in many ways that a name is taken."""
         try:
             known = await self._engine.inspect(name)
         except EngineRefused:
             return False
-        return Marks.read(known.configuration.labels or {}) == marks
+        return Tags.parse(known.configuration.labels or {}) == tags
 
     async def _answers(self, machine: Machine, order: ContainerOrder) -> None:
         """Look whether the container goes on running and has a shell. Raises ActionFailed."""
-        stdout, stderr = Kept(_TOLD_BYTES), Kept(_TOLD_BYTES)
+        stdout, stderr = OutputBuffer(_REPORTED_BYTES), OutputBuffer(_REPORTED_BYTES)
         reason = ""
         try:
-            async with _reached(machine):
+            async with _address(machine):
                 if await self._shell(machine).script("exit 0", stdout, stderr) == 0:
                     return
             reason = (stderr.data or stdout.data).decode("utf-8", "replace").strip()
@@ -363,31 +370,31 @@ class ContainerMachines:
             "A command in 'providerSettings' must go on running, and commands of workflows need a shell.",
         )
 
-    async def _take_down(self, errand: Errand, own: Mapping[str, str]) -> list[str]:
+    async def _remove(self, context: ProviderContext, own: Mapping[str, str]) -> list[str]:
         try:
             standing = await self._listed(own)
             for each in standing:
-                errand.log("info", f"Removes the container {each.machine.host_name} again.")
-            await settled((self._engine.remove(each.machine.id) for each in standing), limits.ENGINE_CALLS)
+                context.log("info", f"Removes the container {each.machine.host_name} again.")
+            await gather_bounded((self._engine.remove(each.machine.id) for each in standing), limits.ENGINE_CALLS)
         except ActionFailed as error:
             return [f"Containers may be left, for the sweep to find: {error}"]
         return []
 
-    async def _listed(self, labels: Mapping[str, str]) -> list[Found]:
-        found: list[Found] = []
+    async def _listed(self, labels: Mapping[str, str]) -> list[TaggedMachine]:
+        found: list[TaggedMachine] = []
         for known in await self._engine.labelled(labels):
-            marks = Marks.read(known.labels or {})
-            if marks is None:
+            tags = Tags.parse(known.labels or {})
+            if tags is None:
                 continue
             machine = Machine(
                 id=known.id,
-                role=marks.role,
+                role=tags.role,
                 provider=self.name,
-                number=marks.number,
+                number=tags.number,
                 private_ip="" if known.networks is None else known.networks.address(),
-                host_name=_name(marks),
+                host_name=_machine_container_name(tags),
             )
-            found.append(Found(machine, marks, datetime.fromtimestamp(known.created, UTC)))
+            found.append(TaggedMachine(machine, tags, datetime.fromtimestamp(known.created, UTC)))
         return found
 
     def _shell(self, machine: Machine) -> ContainerShell:
@@ -399,7 +406,7 @@ class ContainerMachines:
 
 
 @asynccontextmanager
-async def _reached(machine: Machine) -> AsyncIterator[None]:
+async def _address(machine: Machine) -> AsyncIterator[None]:
     """Bound the time of what is tried once, and tell a way that broke as its failure."""
     try:
         async with asyncio.timeout(limits.ENGINE_CALL_S):
@@ -410,9 +417,9 @@ async def _reached(machine: Machine) -> AsyncIterator[None]:
         raise ActionFailed(f"{machine.host} did not answer within {limits.ENGINE_CALL_S:g} s.") from None
 
 
-def _name(marks: Marks) -> str:
-    """Return the name of a container: the same for the same errand and number, and no other's."""
-    return f"launchbay-{hashlib.sha256(f'{marks.installation}/{marks.tag}'.encode()).hexdigest()[:20]}-{marks.number}"
+def _machine_container_name(tags: Tags) -> str:
+    """Return the name of a container: the same for the same context and number, and no other's."""
+    return f"launchbay-{hashlib.sha256(f'{tags.installation}/{tags.tag}'.encode()).hexdigest()[:20]}-{tags.number}"
 
 
 def _replaced(machine: Machine, **more: Any) -> Machine:

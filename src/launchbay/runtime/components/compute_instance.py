@@ -16,8 +16,8 @@ from launchbay.model.types import PinKind
 from launchbay.planning import LAUNCH
 from launchbay.runtime.components.references import wait_for_launch
 from launchbay.runtime.contract import CommandCall, JobRun
-from launchbay.runtime.machines import NETWORKS, ComponentMachines, errand, networks, provider_of
-from launchbay.runtime.step import recorded
+from launchbay.runtime.machines import NETWORKS, ComponentMachines, networks, provider_context, provider_of
+from launchbay.runtime.step import run_recorded
 
 ROLE = "compute"
 _PROVISION = "provision"
@@ -36,8 +36,8 @@ class ComputeInstance:
         """Make the machine, unless there is one from an earlier launch. Raises WorkflowFailed."""
         if not job.state.component(component.path).machines:
             path = step_path(workflow_path(component.path, LAUNCH), _PROVISION)
-            outputs = await recorded(job, path, _PROVISION, lambda: _provision(job, component, path))
-            job.state.join(component.path, msgspec.convert(outputs["machines"], list[Machine]))
+            outputs = await run_recorded(job, path, _PROVISION, lambda: _provision(job, component, path))
+            job.state.add_machines(component.path, msgspec.convert(outputs["machines"], list[Machine]))
         _publish(job, component)
 
     async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
@@ -55,7 +55,7 @@ class ComputeInstance:
                 raise ActionFailed(f"Component {component.path!r} has no machine; launch it first.", retryable=False)
             return await work(_machines(job, component, call.command, path), machines[0], call.arguments)
 
-        return await recorded(job, path, call.command, run, is_over=call.is_over)
+        return await run_recorded(job, path, call.command, run, is_replay=call.is_replay)
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
         """Keep the machine: another size, image or login counts for the next one that is made."""
@@ -85,12 +85,12 @@ async def _exec(machines: ComponentMachines, machine: Machine, arguments: Mappin
         timeout_s = None if timeout is None else parse_duration_s(timeout)
     except ValueError as error:
         raise ActionFailed(f"The argument 'timeout' is wrong: {error}", retryable=False) from None
-    live = LiveLog(machines.errand.log, machines.job.surroundings.clock)
-    command = RemoteCommand(line=_text(arguments, "command"), timeout_s=timeout_s, sink=live.of(machine.host))
+    live = LiveLog(machines.context.log, machines.job.deps.clock)
+    command = RemoteCommand(line=_text(arguments, "command"), timeout_s=timeout_s, sink=live.for_host(machine.host))
     try:
         result = await machines.run(machine, command)
     finally:
-        live.end()
+        live.close()
     return {"stdOut": result.stdout, "stdErr": result.stderr, "exitCode": result.exit_code}
 
 
@@ -132,7 +132,7 @@ def _machines(job: JobRun, component: Component, action: str, path: str) -> Comp
     def log(level: str, text: str) -> None:
         job.journal.log(path, level, text)
 
-    return ComponentMachines(job, component.path, errand(job, component.path, action, path, log), provider)
+    return ComponentMachines(job, component.path, provider_context(job, component.path, action, path, log), provider)
 
 
 def _publish(job: JobRun, component: Component) -> None:

@@ -17,8 +17,8 @@ from launchbay.model.types import PinKind
 from launchbay.model.values import CoercionError, coerce
 from launchbay.planning import DESTROY, LAUNCH, RECONFIGURE
 from launchbay.runtime.contract import CommandCall, JobRun, LinkedInstance
-from launchbay.runtime.signals import feed_for, link_of, publish_linked, required_components
-from launchbay.runtime.slot import rest
+from launchbay.runtime.signals import link_of, publish_linked, required_components, submodule_signals
+from launchbay.runtime.slot import interruptible_sleep
 
 
 def publish_environment(job: JobRun, component: Component) -> None:
@@ -56,7 +56,7 @@ async def wait_for_launch(job: JobRun, component: Component, call: CommandCall) 
         with state.awaiting_launch(call.sender, path):
             async with asyncio.timeout(limits.COMMAND_WAITS_FOR_LAUNCH_S):
                 while not state.is_launched(path):
-                    if state.is_given_up(path) or (call.is_over and not _was_begun(job, call)):
+                    if state.is_abandoned(path) or (call.is_replay and not _has_begun(job, call)):
                         raise WorkflowFailed(f"component {path!r} was not launched, so it cannot run {call.command!r}.")
                     await state.changed()
     except TimeoutError:
@@ -81,12 +81,12 @@ async def wait_for_providers(job: JobRun, component: Component, needs: Collectio
                     continue
                 with state.awaiting_launch(component.path, path):
                     while not state.is_launched(path):
-                        if state.is_given_up(path):
+                        if state.is_abandoned(path):
                             raise WorkflowFailed(f"{key}: component {path!r} was not launched.")
                         await state.changed()
 
 
-def _was_begun(job: JobRun, call: CommandCall) -> bool:
+def _has_begun(job: JobRun, call: CommandCall) -> bool:
     """Tell whether a call that is over got through to its receiver, so that the receiver had been launched then."""
     return any(path.startswith(call.path) for path in job.journal.traces())
 
@@ -106,9 +106,9 @@ def _waited_for(job: JobRun, path: str) -> set[str]:
     return found
 
 
-_ASK_AGAIN_S = 0.2
+_POLL_S = 0.2
 _LAUNCHING = frozenset({InstanceStatus.REQUESTED, InstanceStatus.EXECUTING})
-_OVER = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
+_FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 
 
 class ServiceReference:
@@ -132,9 +132,11 @@ class ServiceReference:
         if link is None or (name is None and link.is_instance):
             raise WorkflowFailed(_unmet(component, call.command))
         # A service that was deleted has no names any more; the call says so.
-        results = await job.others.run(job, link, name or call.command, call.arguments, call.path, is_over=call.is_over)
+        results = await job.linked_instances.run(
+            job, link, name or call.command, call.arguments, call.path, is_replay=call.is_replay
+        )
         if link.is_instance:
-            publish_linked(job, component, link, await job.others.look(link))
+            publish_linked(job, component, link, await job.linked_instances.get(link))
         return results
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
@@ -148,17 +150,17 @@ class ServiceReference:
 
 
 async def _publish_instance(job: JobRun, component: Component, link: Link) -> None:
-    linked = await job.others.look(link)
+    linked = await job.linked_instances.get(link)
     is_required = bool(_lacking(component, link, linked)) and component.path in required_providers(job.manifest)
     waited_s = 0.0
     # Its launch may have been asked for just before this one. What is not required comes when it is there.
     while is_required and InstanceStatus(linked.status) in _LAUNCHING and _lacking(component, link, linked):
         if waited_s > limits.SERVICE_LAUNCH_S:
             break
-        await rest(_ASK_AGAIN_S)
-        waited_s += _ASK_AGAIN_S
-        linked = await job.others.look(link)
-    if InstanceStatus(linked.status) in _OVER:
+        await interruptible_sleep(_POLL_S)
+        waited_s += _POLL_S
+        linked = await job.linked_instances.get(link)
+    if InstanceStatus(linked.status) in _FINAL:
         raise WorkflowFailed(
             f"the instance {linked.name!r}, which was offered as a service, is {linked.status}; reconfigure or launch "
             "this instance where another one is offered."
@@ -200,7 +202,7 @@ def _unmet(component: Component, command: str) -> str:
     )
 
 
-LOOK_S = 0.1  # between two looks at a shared instance that is busy
+POLL_S = 0.1  # between two looks at a shared instance that is busy
 
 
 class Submodule:
@@ -209,17 +211,17 @@ class Submodule:
     async def launch(self, job: JobRun, component: Component) -> None:
         """Launch the child, or look at the shared instance. Raises WorkflowFailed with the way to what failed."""
         link = _link(job, component)
-        await _must_offer(job, component, link)
+        await _check_offer(job, component, link)
         if link.kind is LinkKind.OWN:
             await _await_providers(job, component, link)
-            needs = feed_for(job.manifest, job.state, job.fed, component)
+            needs = submodule_signals(job.manifest, job.state, job.parent_signals, component)
             if needs:
-                await job.others.feed(link, job.secrets.sealed(needs))
+                await job.linked_instances.push_signals(link, job.secrets.sealed(needs))
             if await _is_to_reconfigure(job, link, component, is_up=False):
-                await job.others.run(job, link, RECONFIGURE, {}, workflow_path(component.path, RECONFIGURE))
+                await job.linked_instances.run(job, link, RECONFIGURE, {}, workflow_path(component.path, RECONFIGURE))
             else:
-                await job.others.run(job, link, LAUNCH, {}, workflow_path(component.path, LAUNCH))
-        linked = await _settled(job, link)
+                await job.linked_instances.run(job, link, LAUNCH, {}, workflow_path(component.path, LAUNCH))
+        linked = await _is_final(job, link)
         if linked.status != "Running" and link.kind is not LinkKind.OWN:
             raise WorkflowFailed(f"the shared instance {linked.name!r} is {linked.status}; it must be Running.")
         publish_linked(job, component, link, linked)
@@ -228,47 +230,47 @@ class Submodule:
         """Run the child's command and take over the signals that it changed. Raises WorkflowFailed."""
         link = _link(job, component)
         pin = f"{call.interface}.{call.command}"
-        results = await job.others.run(job, link, pin, call.arguments, call.path, is_over=call.is_over)
-        publish_linked(job, component, link, await job.others.look(link))
+        results = await job.linked_instances.run(job, link, pin, call.arguments, call.path, is_replay=call.is_replay)
+        publish_linked(job, component, link, await job.linked_instances.get(link))
         return results
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
         """Let an own child take over what the reconfiguration has for it. Raises WorkflowFailed."""
         link = _link(job, component)
-        await _must_offer(job, component, link)
+        await _check_offer(job, component, link)
         if link.kind is LinkKind.OWN and await _is_to_reconfigure(job, link, component, is_up=True):
-            await job.others.run(job, link, RECONFIGURE, {}, workflow_path(component.path, RECONFIGURE))
-        publish_linked(job, component, link, await job.others.look(link))
+            await job.linked_instances.run(job, link, RECONFIGURE, {}, workflow_path(component.path, RECONFIGURE))
+        publish_linked(job, component, link, await job.linked_instances.get(link))
 
     async def destroy(self, job: JobRun, component: Component) -> None:
         """Destroy an own child; a shared instance lives on. Raises WorkflowFailed."""
         link = job.links.get(component.path)
         if link is not None and link.kind is LinkKind.OWN:
-            await job.others.run(job, link, DESTROY, {}, workflow_path(component.path, DESTROY))
+            await job.linked_instances.run(job, link, DESTROY, {}, workflow_path(component.path, DESTROY))
 
 
 async def _await_providers(job: JobRun, component: Component, link: Link) -> None:
     """Let the launch wait for what the child's application requires, as for the `required` of a component (§3)."""
     if component.peers:
-        await wait_for_providers(job, component, await job.others.requires(link))
+        await wait_for_providers(job, component, await job.linked_instances.required_signals(link))
 
 
 async def _is_to_reconfigure(job: JobRun, link: Link, component: Component, *, is_up: bool) -> bool:
     path = workflow_path(component.path, RECONFIGURE)
-    return await job.others.is_to_reconfigure(job, link, path, is_up=is_up)
+    return await job.linked_instances.needs_reconfiguration(job, link, path, is_up=is_up)
 
 
-async def _settled(job: JobRun, link: Link) -> LinkedInstance:
+async def _is_final(job: JobRun, link: Link) -> LinkedInstance:
     """Return the linked instance; a shared one may be busy with a job of its own, and is waited for."""
-    until_s = job.surroundings.clock.monotonic_s() + limits.CALL_WAITS_FOR_INSTANCE_S
-    linked = await job.others.look(link)
+    until_s = job.deps.clock.monotonic_s() + limits.CALL_WAITS_FOR_INSTANCE_S
+    linked = await job.linked_instances.get(link)
     while (
         link.kind is LinkKind.SHARED
         and linked.status in {InstanceStatus.REQUESTED, InstanceStatus.EXECUTING}
-        and job.surroundings.clock.monotonic_s() < until_s
+        and job.deps.clock.monotonic_s() < until_s
     ):
-        await rest(LOOK_S)
-        linked = await job.others.look(link)
+        await interruptible_sleep(POLL_S)
+        linked = await job.linked_instances.get(link)
     return linked
 
 
@@ -279,9 +281,9 @@ def _link(job: JobRun, component: Component) -> Link:
     return link
 
 
-async def _must_offer(job: JobRun, component: Component, link: Link) -> None:
+async def _check_offer(job: JobRun, component: Component, link: Link) -> None:
     """Refuse a child without an interface that the component declares (§7)."""
-    offered = await job.others.offers(link)
+    offered = await job.linked_instances.offered_pins(link)
     missing = [key for key in component.pins if key != LOCATOR and key not in offered]
     if missing:
         raise WorkflowFailed(f"the application has no interface pin {', '.join(missing)}, which the manifest declares.")

@@ -11,12 +11,12 @@ from typing import Any
 from launchbay import limits
 from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
-from launchbay.manifest.scaling import MIN_QUANTITY, QUANTITY, least_quantity, members
+from launchbay.manifest.scaling import MIN_QUANTITY, QUANTITY, members, minimum_quantity
 from launchbay.model.types import INT
 from launchbay.model.values import CoercionError, coerce
 from launchbay.runtime.components.references import wait_for_launch
-from launchbay.runtime.contract import CommandCall, JobRun, PastJournal
-from launchbay.runtime.lifecycle import launch, take_down
+from launchbay.runtime.contract import CommandCall, JobRun, ReplayJournal
+from launchbay.runtime.lifecycle import destroy_component, launch
 
 SET_QUANTITY = "set-quantity"
 
@@ -37,8 +37,8 @@ class Scaler:
         if call.command != SET_QUANTITY:
             raise WorkflowFailed(f"component {component.path!r} has no command {call.command!r}, but {SET_QUANTITY}.")
         wanted = _wanted(job, component, call.arguments.get("quantity"))
-        if call.is_over:
-            job = replace(job, journal=PastJournal(job.journal))
+        if call.is_replay:
+            job = replace(job, journal=ReplayJournal(job.journal))
         present = _members(job, component, 0, job.state.quantity(component.path))
         for path in present:
             await wait_for_launch(job, job.component(path), call)
@@ -55,7 +55,7 @@ class Scaler:
 
 
 def _wanted(job: JobRun, component: Component, quantity: Any) -> int:
-    least = least_quantity(job.configuration.get(component.path, {}))
+    least = minimum_quantity(job.configuration.get(component.path, {}))
     try:
         wanted = coerce(INT, quantity)
     except CoercionError as error:
@@ -74,7 +74,7 @@ async def _shrink(job: JobRun, component: Component, wanted: int) -> None:
     for number in reversed(range(wanted, job.state.quantity(component.path))):
         for path in reversed(_members(job, component, number, number + 1)):
             try:
-                await take_down(job, job.component(path))
+                await destroy_component(job, job.component(path))
             except WorkflowFailed as failure:
                 job.state.scale(component.path, number + 1)
                 raise WorkflowFailed(f"component {path!r} could not be taken down: {failure}") from failure

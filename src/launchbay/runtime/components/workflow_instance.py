@@ -9,7 +9,7 @@ from launchbay.model.types import PinKind
 from launchbay.model.values import CoercionError, coerce
 from launchbay.runtime.components.references import wait_for_launch
 from launchbay.runtime.contract import CommandCall, JobRun
-from launchbay.runtime.signals import all_as_declared, consumed, signal_triggers
+from launchbay.runtime.signals import coerce_all, consumed, signal_triggers
 from launchbay.runtime.workflow import WorkflowRun, _run_if_present
 
 LAUNCH = "launch"
@@ -32,17 +32,17 @@ class WorkflowInstance:
                 "add it."
             )
         await wait_for_launch(job, component, call)
-        run = WorkflowRun(job, component, workflow, call.path, call.depth, call.is_over)
+        run = WorkflowRun(job, component, workflow, call.path, call.depth, call.is_replay)
         pin = component.pins.get(f"{call.interface}.{call.command}")
         if pin is None or (signature := pin.type.signature) is None:
             return await run.run(call.arguments)
 
         def tell(problem: str) -> None:
-            if not call.is_over:
+            if not call.is_replay:
                 job.journal.log(call.path, "warning", f"The result {problem}")
 
-        returned = await run.run(all_as_declared(signature.arguments, call.arguments))
-        return all_as_declared(signature.results, returned, tell)
+        returned = await run.run(coerce_all(signature.arguments, call.arguments))
+        return coerce_all(signature.results, returned, tell)
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
         """Change nothing: the values reach the workflows, and the triggers of changed pins run after it."""
@@ -97,7 +97,7 @@ class HttpEndpoint:
         values = {key.rpartition(".")[2]: value for key, value in configured.items()}
         for key, pin in component.pins.items():
             if pin.type.kind is PinKind.CONSUME_SIGNAL:
-                for value in consumed(job.manifest, job.state, job.fed, component, key).values():
+                for value in consumed(job.manifest, job.state, job.parent_signals, component, key).values():
                     values[pin.name] = value
                     break
         for pin in component.pins.values():

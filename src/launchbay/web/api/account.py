@@ -4,8 +4,8 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.usecases import account
-from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Paging, listed
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import Paging, Response, list_response
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Account", prefix="")
@@ -48,11 +48,11 @@ class SessionToken(msgspec.Struct):
     "/api/1/users/me/password",
     permission="None: everybody's own.",
     body=JsonBody(example={"currentPassword": "old and good", "newPassword": "new and better"}),
-    addition=True,
+    extension=True,
 )
-async def change_password(call: Call[PasswordBody, None]) -> None:
+async def change_password(request: Request[PasswordBody, None]) -> None:
     """Changes the caller's password."""
-    await account.change_password(call.ctx, call.body.currentPassword, call.body.newPassword)
+    await account.change_password(request.ctx, request.body.currentPassword, request.body.newPassword)
 
 
 @routes.get(
@@ -63,11 +63,11 @@ async def change_password(call: Call[PasswordBody, None]) -> None:
         [{"id": _ID, "label": "build server", "createdAt": _TIME, "expiresAt": _TIME, "lastUsedAt": None}],
         type=list[TokenItem],
     ),
-    addition=True,
+    extension=True,
 )
-async def list_tokens(call: Call[None, Paging]) -> Answer:
+async def list_tokens(request: Request[None, Paging]) -> Response:
     """Lists the caller's refresh tokens; never their values."""
-    rows = await account.list_tokens(call.ctx)
+    rows = await account.list_tokens(request.ctx)
     tokens_shown = [
         TokenItem(
             row.id,
@@ -78,17 +78,17 @@ async def list_tokens(call: Call[None, Paging]) -> Answer:
         )
         for row in rows
     ]
-    return listed(call, tokens_shown)
+    return list_response(request, tokens_shown)
 
 
 @routes.delete(
     "/api/1/tokens/{id}",
     permission="None: everybody's own.",
-    addition=True,
+    extension=True,
 )
-async def revoke_token(call: Call[None, None]) -> None:
+async def revoke_token(request: Request[None, None]) -> None:
     """Revokes one of the caller's refresh tokens."""
-    await account.revoke_token(call.ctx, call.path["id"])
+    await account.revoke_token(request.ctx, request.path["id"])
 
 
 @routes.post(
@@ -98,7 +98,7 @@ async def revoke_token(call: Call[None, None]) -> None:
     returns=Returns("The session token.", {"jwtBearer": "eyJhbGciOi…", "expiresIn": 36_000}),
     statuses=(401, 429),
 )
-async def exchange_token(call: Call[RefreshTokenBody, None]) -> SessionToken:
+async def exchange_token(request: Request[RefreshTokenBody, None]) -> SessionToken:
     """Exchanges a refresh token for a session token."""
-    session = await account.exchange_token(call.services.app, call.body.refreshToken, call.address)
+    session = await account.exchange_token(request.deps.app, request.body.refreshToken, request.address)
     return SessionToken(session.token, session.expires_in_s)

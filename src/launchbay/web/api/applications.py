@@ -7,8 +7,8 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.usecases import applications
 from launchbay.usecases.launch import launch
-from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Created, NameBody, Named, Paging, listed
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import Created, NameBody, Named, Paging, Response, list_response
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Applications")
@@ -61,10 +61,10 @@ LaunchBody = Annotated[
     returns=Returns("The applications, by name.", [{"id": _ID, "name": "petclinic"}], type=list[Named]),
     statuses=(403,),
 )
-async def list_applications(call: Call[None, Paging]) -> Answer:
+async def list_applications(request: Request[None, Paging]) -> Response:
     """Lists the applications of an organization."""
-    rows = await applications.list_applications(call.ctx, call.path["orgId"])
-    return listed(call, [Named(row.id, row.name) for row in rows])
+    rows = await applications.list_applications(request.ctx, request.path["orgId"])
+    return list_response(request, [Named(row.id, row.name) for row in rows])
 
 
 @routes.post(
@@ -75,9 +75,9 @@ async def list_applications(call: Call[None, Paging]) -> Answer:
     statuses=(403,),
     idempotency_key=True,
 )
-async def create_application(call: Call[NameBody, None]) -> Created:
+async def create_application(request: Request[NameBody, None]) -> Created:
     """Creates an application with the default no-op manifest."""
-    return Created(await applications.create_application(call.ctx, call.path["orgId"], call.body.name))
+    return Created(await applications.create_application(request.ctx, request.path["orgId"], request.body.name))
 
 
 @routes.get(
@@ -85,11 +85,11 @@ async def create_application(call: Call[NameBody, None]) -> Created:
     permission="Read",
     returns=Returns("The application."),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def read_application(call: Call[None, None]) -> ApplicationDocument:
+async def read_application(request: Request[None, None]) -> ApplicationDocument:
     """Reads an application."""
-    found = await applications.read_application(call.ctx, call.path["appId"])
+    found = await applications.read_application(request.ctx, request.path["appId"])
     return ApplicationDocument(
         id=found.id,
         name=found.name,
@@ -105,22 +105,22 @@ async def read_application(call: Call[None, None]) -> ApplicationDocument:
     permission="EditApplication",
     body=JsonBody(example={"name": "petclinic"}),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def rename_application(call: Call[NameBody, None]) -> None:
+async def rename_application(request: Request[NameBody, None]) -> None:
     """Renames an application."""
-    await applications.rename_application(call.ctx, call.path["appId"], call.body.name)
+    await applications.rename_application(request.ctx, request.path["appId"], request.body.name)
 
 
 @routes.delete(
     "/applications/{appId}",
     permission="DeleteApplication",
     statuses=(400, 403),
-    addition=True,
+    extension=True,
 )
-async def delete_application(call: Call[None, None]) -> None:
+async def delete_application(request: Request[None, None]) -> None:
     """Deletes an application whose instances are all destroyed, with its manifests and revisions."""
-    await applications.delete_application(call.ctx, call.path["appId"])
+    await applications.delete_application(request.ctx, request.path["appId"])
 
 
 @routes.post(
@@ -133,6 +133,6 @@ async def delete_application(call: Call[None, None]) -> None:
     statuses=(403,),
     idempotency_key=True,
 )
-async def launch_application(call: Call[LaunchBody, None]) -> Created:
+async def launch_application(request: Request[LaunchBody, None]) -> Created:
     """Launches the application into a new instance."""
-    return Created(await launch(call.ctx, call.path["appId"], call.body))
+    return Created(await launch(request.ctx, request.path["appId"], request.body))

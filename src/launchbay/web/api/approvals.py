@@ -7,12 +7,12 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.limits import LIST_LIMIT_MAX
-from launchbay.model.job import who_sentence
+from launchbay.model.job import approver_message
 from launchbay.store.approvals import ApprovalRow, read_answers
 from launchbay.usecases import approvals
-from launchbay.usecases.approvals import Given
-from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Json, Paging, page
+from launchbay.usecases.approvals import AnswerRequest
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import JSONResponse, Paging, Response, page
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Approvals")
@@ -69,14 +69,16 @@ class Approval(msgspec.Struct, kw_only=True):
     permission="Read for the instance of each",
     returns=Returns("Those that are pending, the oldest first; at most 10,000 at once.", type=list[Approval]),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def list_approvals(call: Call[None, Paging]) -> Answer:
+async def list_approvals(request: Request[None, Paging]) -> Response:
     """Lists the approvals that workflows of the organization wait for."""
-    query = call.query
+    query = request.query
     limit = LIST_LIMIT_MAX if query.limit is None else query.limit
-    rows = await approvals.pending_of_organization(call.ctx, call.path["orgId"], after=query.after, count=limit + 1)
-    return page(call, [msgspec.to_builtins(_approval(row)) for row in rows], limit)
+    rows = await approvals.list_pending_approvals(
+        request.ctx, request.path["orgId"], after=query.after, count=limit + 1
+    )
+    return page(request, [msgspec.to_builtins(_approval(row)) for row in rows], limit)
 
 
 @routes.get(
@@ -84,14 +86,14 @@ async def list_approvals(call: Call[None, Paging]) -> Answer:
     permission="Read",
     returns=Returns("The approvals, the oldest first; at most 10,000 at once.", type=list[Approval]),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def list_instance_approvals(call: Call[None, Paging]) -> Answer:
+async def list_instance_approvals(request: Request[None, Paging]) -> Response:
     """Lists the approvals that workflows of the instance wait for or have got."""
-    query = call.query
+    query = request.query
     limit = LIST_LIMIT_MAX if query.limit is None else query.limit
-    rows = await approvals.of_instance(call.ctx, call.path["id"], after=query.after, count=limit + 1)
-    return page(call, [msgspec.to_builtins(_approval(row)) for row in rows], limit)
+    rows = await approvals.list_instance_approvals(request.ctx, request.path["id"], after=query.after, count=limit + 1)
+    return page(request, [msgspec.to_builtins(_approval(row)) for row in rows], limit)
 
 
 @routes.post(
@@ -100,12 +102,12 @@ async def list_instance_approvals(call: Call[None, Paging]) -> Answer:
     body=JsonBody(media_optional=True, example={"comment": "Seen in staging."}),
     returns=Returns("The approval as it is now; with enough answers the step goes on.", type=Approval),
     statuses=(403, 409),
-    addition=True,
+    extension=True,
     idempotency_key=True,
 )
-async def approve(call: Call[AnswerBody, None]) -> Answer:
+async def approve(request: Request[AnswerBody, None]) -> Response:
     """Approves what a step waits for."""
-    return await _answered(call, approves=True)
+    return await _answered(request, approves=True)
 
 
 @routes.post(
@@ -114,17 +116,17 @@ async def approve(call: Call[AnswerBody, None]) -> Answer:
     body=JsonBody(media_optional=True, example={"comment": "Not on a Friday."}),
     returns=Returns("The approval, rejected.", type=Approval),
     statuses=(403, 409),
-    addition=True,
+    extension=True,
     idempotency_key=True,
 )
-async def reject(call: Call[AnswerBody, None]) -> Answer:
+async def reject(request: Request[AnswerBody, None]) -> Response:
     """Rejects what a step waits for: the step fails, and is not tried again."""
-    return await _answered(call, approves=False)
+    return await _answered(request, approves=False)
 
 
-async def _answered(call: Call[AnswerBody, None], *, approves: bool) -> Answer:
-    given = Given(approves, call.body.comment.strip())
-    return Json(_approval(await approvals.answer(call.ctx, call.path["approvalId"], given)))
+async def _answered(request: Request[AnswerBody, None], *, approves: bool) -> Response:
+    given = AnswerRequest(approves, request.body.comment.strip())
+    return JSONResponse(_approval(await approvals.answer_approval(request.ctx, request.path["approvalId"], given)))
 
 
 def _approval(row: ApprovalRow) -> Approval:
@@ -133,7 +135,7 @@ def _approval(row: ApprovalRow) -> Approval:
         id=row.id,
         status=row.status,  # type: ignore[arg-type] # the table has these five
         text=row.text,
-        who=who_sentence(permission=row.permission, role=role),
+        who=approver_message(permission=row.permission, role=role),
         permission=row.permission,
         role=row.role,
         needed=row.needed,

@@ -8,8 +8,8 @@ from launchbay.clock import to_ms
 from launchbay.limits import ORGANIZATION_ARCHIVE_BYTES
 from launchbay.model.archive import Archive
 from launchbay.usecases import archives
-from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import absolute
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import absolute_url
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Organizations")
@@ -60,11 +60,11 @@ class ImportedOrganization(msgspec.Struct):
     permission="ManageUsers for all users and ManageRoles for all roles",
     returns=Returns("The archive. `holes` tells what is not in it.", _ARCHIVE),
     statuses=(400, 403),
-    addition=True,
+    extension=True,
 )
-async def export_organization(call: Call[None, None]) -> Archive:
+async def export_organization(request: Request[None, None]) -> Archive:
     """Exports an organization as one document, without its secrets and its instances."""
-    return await archives.export_organization(call.ctx, call.path["orgId"])
+    return await archives.export_organization(request.ctx, request.path["orgId"])
 
 
 @routes.post(
@@ -76,15 +76,15 @@ async def export_organization(call: Call[None, None]) -> Archive:
         {"id": _ID, "created": {"applications": 3}, "holes": [_HOLE], "invitations": []},
     ),
     statuses=(403,),
-    addition=True,
+    extension=True,
     idempotency_key=True,
 )
-async def import_organization(call: Call[ArchiveImport, None]) -> ImportedOrganization:
+async def import_organization(request: Request[ArchiveImport, None]) -> ImportedOrganization:
     """Makes an organization of an archive, all of it or nothing; the caller becomes its administrator."""
-    body = call.body
-    made = await archives.import_organization(call.ctx, body.archive, body.name, plan=body.plan)
+    body = request.body
+    made = await archives.import_organization(request.ctx, body.archive, body.name, plan=body.plan)
     invitations = [
-        InvitedUser(email, absolute(call, f"/invitation/{each.token}"), to_ms(each.expires_at))
+        InvitedUser(email, absolute_url(request, f"/invitation/{each.token}"), to_ms(each.expires_at))
         for email, each in made.invitations.items()
     ]
     return ImportedOrganization(made.id, made.created, made.holes, invitations)

@@ -6,7 +6,7 @@ import msgspec
 
 from launchbay.usecases import preview, reconfigure
 from launchbay.usecases.preview import Preview
-from launchbay.web.requests import Call, JsonBody
+from launchbay.web.requests import JsonBody, Request
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes()
@@ -54,9 +54,9 @@ ConfigurationBody = Annotated[
     body=JsonBody(required=False, example=_EXAMPLE),
     statuses=(403, 409),
 )
-async def reconfigure_instance(call: Call[ConfigurationBody, None]) -> None:
+async def reconfigure_instance(request: Request[ConfigurationBody, None]) -> None:
     """Gives the instance a new configuration, which takes effect some time after the answer."""
-    await reconfigure.reconfigure(call.ctx, call.path["id"], call.body)
+    await reconfigure.reconfigure(request.ctx, request.path["id"], request.body)
 
 
 @routes.post(
@@ -66,11 +66,11 @@ async def reconfigure_instance(call: Call[ConfigurationBody, None]) -> None:
     body=JsonBody(required=False, example=_EXAMPLE),
     returns=Returns("What would happen.", _PREVIEW),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def preview_configuration(call: Call[dict[str, Any], None]) -> Preview:
+async def preview_configuration(request: Request[dict[str, Any], None]) -> Preview:
     """Tells what a reconfiguration would do, and changes nothing."""
-    return await preview.preview_configuration(call.ctx, call.path["id"], call.body)
+    return await preview.preview_configuration(request.ctx, request.path["id"], request.body)
 
 
 @routes.post(
@@ -80,8 +80,8 @@ async def preview_configuration(call: Call[dict[str, Any], None]) -> Preview:
     body=JsonBody(required=False, example={"parameters": {"input.size": 3}}),
     returns=Returns("What would happen.", _PREVIEW),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def preview_launch(call: Call[dict[str, Any], None]) -> Preview:
+async def preview_launch(request: Request[dict[str, Any], None]) -> Preview:
     """Tells what a launch would do, and changes nothing."""
-    return await preview.preview_launch(call.ctx, call.path["appId"], call.body)
+    return await preview.preview_launch(request.ctx, request.path["appId"], request.body)

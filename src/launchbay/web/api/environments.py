@@ -4,8 +4,8 @@ import msgspec
 
 from launchbay.model.environment import Marker, Property
 from launchbay.usecases import environments
-from launchbay.web.requests import YAML, Call, JsonBody, YamlBody
-from launchbay.web.responses import Answer, Created, NameBody, Named, Paging, ServiceItem, Yaml, listed
+from launchbay.web.requests import YAML, JsonBody, Request, YamlBody
+from launchbay.web.responses import Created, NameBody, Named, Paging, Response, ServiceItem, YAMLResponse, list_response
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Environments")
@@ -69,10 +69,10 @@ class ServiceIds(msgspec.Struct):
     ),
     statuses=(403,),
 )
-async def list_environments(call: Call[None, Paging]) -> Answer:
+async def list_environments(request: Request[None, Paging]) -> Response:
     """Lists the environments of an organization."""
-    rows = await environments.list_environments(call.ctx, call.path["orgId"])
-    return listed(call, [EnvironmentItem(row.id, row.name, row.is_default) for row in rows])
+    rows = await environments.list_environments(request.ctx, request.path["orgId"])
+    return list_response(request, [EnvironmentItem(row.id, row.name, row.is_default) for row in rows])
 
 
 @routes.post(
@@ -81,12 +81,12 @@ async def list_environments(call: Call[None, Paging]) -> Answer:
     body=JsonBody(example={"name": "staging"}),
     returns=Returns("The id of the new environment.", {"id": _ID}),
     statuses=(403,),
-    addition=True,
+    extension=True,
     idempotency_key=True,
 )
-async def create_environment(call: Call[NameBody, None]) -> Created:
+async def create_environment(request: Request[NameBody, None]) -> Created:
     """Creates an environment that offers nothing yet."""
-    return Created(await environments.create_environment(call.ctx, call.path["orgId"], call.body.name))
+    return Created(await environments.create_environment(request.ctx, request.path["orgId"], request.body.name))
 
 
 @routes.put(
@@ -94,11 +94,11 @@ async def create_environment(call: Call[NameBody, None]) -> Created:
     permission="EditEnvironment on the environment that becomes the default one",
     body=JsonBody(example={"environmentId": _ID}),
     statuses=(403, 409),
-    addition=True,
+    extension=True,
 )
-async def set_default_environment(call: Call[DefaultEnvironment, None]) -> None:
+async def set_default_environment(request: Request[DefaultEnvironment, None]) -> None:
     """Chooses the environment that launches without an environment go to."""
-    await environments.set_default_environment(call.ctx, call.path["orgId"], call.body.environmentId)
+    await environments.set_default_environment(request.ctx, request.path["orgId"], request.body.environmentId)
 
 
 @routes.put(
@@ -107,9 +107,9 @@ async def set_default_environment(call: Call[DefaultEnvironment, None]) -> None:
     body=YamlBody(example=_POLICIES),
     statuses=(403,),
 )
-async def replace_policies(call: Call[str, None]) -> None:
+async def replace_policies(request: Request[str, None]) -> None:
     """Imports policies; they replace all that the environment has."""
-    await environments.replace_policies(call.ctx, call.path["id"], call.body)
+    await environments.replace_policies(request.ctx, request.path["id"], request.body)
 
 
 @routes.get(
@@ -118,20 +118,20 @@ async def replace_policies(call: Call[str, None]) -> None:
     returns=Returns("The policies.", _POLICIES, YAML, type=str),
     statuses=(403,),
 )
-async def read_policies(call: Call[None, None]) -> Answer:
+async def read_policies(request: Request[None, None]) -> Response:
     """Exports the policies as the YAML document that an import takes."""
-    return Yaml(await environments.read_policies_document(call.ctx, call.path["id"]))
+    return YAMLResponse(await environments.read_policies_document(request.ctx, request.path["id"]))
 
 
 @routes.delete(
     "/environments/{id}",
     permission="DeleteEnvironment",
     statuses=(400, 403),
-    addition=True,
+    extension=True,
 )
-async def delete_environment(call: Call[None, None]) -> None:
+async def delete_environment(request: Request[None, None]) -> None:
     """Deletes an environment that has no instances and is not the default one."""
-    await environments.delete_environment(call.ctx, call.path["id"])
+    await environments.delete_environment(request.ctx, request.path["id"])
 
 
 @routes.post(
@@ -142,9 +142,9 @@ async def delete_environment(call: Call[None, None]) -> None:
     statuses=(403,),
     idempotency_key=True,
 )
-async def clone_environment(call: Call[CloneBody, None]) -> Named:
+async def clone_environment(request: Request[CloneBody, None]) -> Named:
     """Copies an environment with its policies, markers, properties and services."""
-    clone = await environments.clone_environment(call.ctx, call.path["id"], call.body.name)
+    clone = await environments.clone_environment(request.ctx, request.path["id"], request.body.name)
     return Named(clone.id, clone.name)
 
 
@@ -153,11 +153,11 @@ async def clone_environment(call: Call[CloneBody, None]) -> Named:
     permission="EditEnvironment",
     body=JsonBody(example={"name": "staging"}),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def rename_environment(call: Call[NameBody, None]) -> None:
+async def rename_environment(request: Request[NameBody, None]) -> None:
     """Renames an environment."""
-    await environments.rename_environment(call.ctx, call.path["id"], call.body.name)
+    await environments.rename_environment(request.ctx, request.path["id"], request.body.name)
 
 
 @routes.put(
@@ -166,9 +166,9 @@ async def rename_environment(call: Call[NameBody, None]) -> None:
     body=JsonBody(example=_MARKERS),
     statuses=(403,),
 )
-async def replace_markers(call: Call[Markers, None]) -> None:
+async def replace_markers(request: Request[Markers, None]) -> None:
     """Replaces the markers of an environment."""
-    await environments.replace_markers(call.ctx, call.path["id"], call.body.markers)
+    await environments.replace_markers(request.ctx, request.path["id"], request.body.markers)
 
 
 @routes.get(
@@ -177,9 +177,9 @@ async def replace_markers(call: Call[Markers, None]) -> None:
     returns=Returns("The markers.", _MARKERS),
     statuses=(403,),
 )
-async def read_markers(call: Call[None, None]) -> Markers:
+async def read_markers(request: Request[None, None]) -> Markers:
     """Reads the markers of an environment."""
-    return Markers(await environments.read_markers(call.ctx, call.path["id"]))
+    return Markers(await environments.read_markers(request.ctx, request.path["id"]))
 
 
 @routes.put(
@@ -188,9 +188,9 @@ async def read_markers(call: Call[None, None]) -> Markers:
     body=JsonBody(example=_PROPERTIES),
     statuses=(403,),
 )
-async def replace_properties(call: Call[Properties, None]) -> None:
+async def replace_properties(request: Request[Properties, None]) -> None:
     """Replaces the properties of an environment."""
-    await environments.replace_properties(call.ctx, call.path["id"], call.body.properties)
+    await environments.replace_properties(request.ctx, request.path["id"], request.body.properties)
 
 
 @routes.get(
@@ -199,9 +199,9 @@ async def replace_properties(call: Call[Properties, None]) -> None:
     returns=Returns("The properties.", _PROPERTIES),
     statuses=(403,),
 )
-async def read_properties(call: Call[None, None]) -> Properties:
+async def read_properties(request: Request[None, None]) -> Properties:
     """Reads the properties of an environment."""
-    return Properties(await environments.read_properties(call.ctx, call.path["id"]))
+    return Properties(await environments.read_properties(request.ctx, request.path["id"]))
 
 
 @routes.put(
@@ -209,11 +209,11 @@ async def read_properties(call: Call[None, None]) -> Properties:
     permission="EditEnvironment on the environment and each service that comes or goes",
     body=JsonBody(example={"services": [_ID]}),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def replace_environment_services(call: Call[ServiceIds, None]) -> None:
+async def replace_environment_services(request: Request[ServiceIds, None]) -> None:
     """Makes an environment offer exactly these services."""
-    await environments.replace_services(call.ctx, call.path["id"], call.body.services)
+    await environments.replace_services(request.ctx, request.path["id"], request.body.services)
 
 
 @routes.get(
@@ -223,11 +223,11 @@ async def replace_environment_services(call: Call[ServiceIds, None]) -> None:
         "The services, by name.", {"services": [{"id": _ID, "name": "Hosts", "typeId": "builtin:static_resource_pool"}]}
     ),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def read_environment_services(call: Call[None, None]) -> OfferedServices:
+async def read_environment_services(request: Request[None, None]) -> OfferedServices:
     """Reads which services an environment offers."""
-    rows = await environments.read_services(call.ctx, call.path["id"])
+    rows = await environments.read_services(request.ctx, request.path["id"])
     return OfferedServices([ServiceItem(row.id, row.name, row.type_id) for row in rows])
 
 
@@ -255,12 +255,12 @@ class OfferedInstance(msgspec.Struct):
     permission="Read",
     returns=Returns("The instances, oldest first.", type=list[OfferedInstance]),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def list_environment_offers(call: Call[None, Paging]) -> Answer:
+async def list_environment_offers(request: Request[None, Paging]) -> Response:
     """Lists the instances that the environment offers as services."""
-    found = await environments.instances_offered(call.ctx, call.path["id"])
-    return listed(call, [OfferedInstance(row.id, row.name, row.application_id, row.status) for row in found])
+    found = await environments.list_offered_instances(request.ctx, request.path["id"])
+    return list_response(request, [OfferedInstance(row.id, row.name, row.application_id, row.status) for row in found])
 
 
 @offers_routes.get(
@@ -269,11 +269,11 @@ async def list_environment_offers(call: Call[None, Paging]) -> Answer:
     permission="Read",
     returns=Returns("The environments, by id.", _EXAMPLE),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def read_instance_environments(call: Call[None, None]) -> OfferedIn:
+async def read_instance_environments(request: Request[None, None]) -> OfferedIn:
     """Reads which environments offer the instance as a service."""
-    return OfferedIn(await environments.read_offers(call.ctx, call.path["id"]))
+    return OfferedIn(await environments.list_offers(request.ctx, request.path["id"]))
 
 
 @offers_routes.put(
@@ -282,8 +282,8 @@ async def read_instance_environments(call: Call[None, None]) -> OfferedIn:
     permission="EditInstance; EditEnvironment on the instance and each environment that comes or goes",
     body=JsonBody(example=_EXAMPLE),
     statuses=(403, 409),
-    addition=True,
+    extension=True,
 )
-async def replace_instance_environments(call: Call[OfferedIn, None]) -> None:
+async def replace_instance_environments(request: Request[OfferedIn, None]) -> None:
     """Offers the instance as a service in exactly these environments; an offered instance does not expire."""
-    await environments.replace_offers(call.ctx, call.path["id"], call.body.environments)
+    await environments.replace_offers(request.ctx, request.path["id"], request.body.environments)

@@ -10,9 +10,18 @@ from launchbay.clock import to_ms
 from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.store.events import LogRow
 from launchbay.usecases import events
-from launchbay.usecases.events import Happening
-from launchbay.web.requests import Call
-from launchbay.web.responses import EVENTS, HEARTBEAT, Answer, EventStream, JsonList, encoded_event, page, rows
+from launchbay.usecases.events import LiveEvent
+from launchbay.web.requests import Request
+from launchbay.web.responses import (
+    EVENTS,
+    HEARTBEAT,
+    EventStreamResponse,
+    JSONStream,
+    Response,
+    encoded_event,
+    page,
+    rows,
+)
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Jobs")
@@ -54,22 +63,22 @@ class EventsQuery(msgspec.Struct, frozen=True):
     permission="Read",
     returns=Returns("The lines, the oldest first.", type=list[LogLine]),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def read_log(call: Call[None, LogQuery]) -> Answer:
+async def read_log(request: Request[None, LogQuery]) -> Response:
     """Reads the log of the instance, of one job or of one step; secrets are covered."""
-    query = call.query
-    found = events.log_of(
-        call.ctx,
-        call.path["id"],
+    query = request.query
+    found = events.read_log(
+        request.ctx,
+        request.path["id"],
         job_id=query.job,
         step=query.step,
         after=query.after,
         limit=None if query.limit is None else query.limit + 1,
     )
     if query.limit is not None:
-        return page(call, [_line(row) async for chunk in found for row in chunk], query.limit)
-    return JsonList(_encoded(found))
+        return page(request, [_line(row) async for chunk in found for row in chunk], query.limit)
+    return JSONStream(_encoded(found))
 
 
 @routes.get(
@@ -81,17 +90,17 @@ async def read_log(call: Call[None, LogQuery]) -> Answer:
         media_type=EVENTS,
     ),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def watch_instance(call: Call[None, EventsQuery]) -> Answer:
+async def watch_instance(request: Request[None, EventsQuery]) -> Response:
     """Streams what happens to the instance as server-sent events: status, job, step, log, signal, approval."""
-    last = call.headers.get("last-event-id", "")
+    last = request.headers.get("last-event-id", "")
     # What no number of ours is, such as one of another server's, cannot be gone on from: the stream begins anew.
-    after = int(last) if last.isdecimal() and len(last) < 19 else call.query.after
-    return EventStream(_chunks(events.watch_instance(call.ctx, call.path["id"], after)))
+    after = int(last) if last.isdecimal() and len(last) < 19 else request.query.after
+    return EventStreamResponse(_chunks(events.watch_instance(request.ctx, request.path["id"], after)))
 
 
-async def _chunks(stream: AsyncGenerator[list[Happening], None]) -> AsyncGenerator[bytes, None]:
+async def _chunks(stream: AsyncGenerator[list[LiveEvent], None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(stream):
         async for happenings in stream:
             yield b"".join(encoded_event(each.name, each.data, each.id) for each in happenings) or HEARTBEAT

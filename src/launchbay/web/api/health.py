@@ -7,8 +7,8 @@ import msgspec
 
 from launchbay.errors import NotAuthenticated, Unavailable
 from launchbay.limits import READY_S
-from launchbay.web.requests import Call
-from launchbay.web.responses import PROMETHEUS, Answer, Text
+from launchbay.web.requests import Request
+from launchbay.web.responses import PROMETHEUS, PlainTextResponse, Response
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Health", prefix="")
@@ -26,9 +26,9 @@ class Health(msgspec.Struct):
     public=True,
     unlimited=True,
     returns=Returns("The process lives.", {"status": "live"}),
-    addition=True,
+    extension=True,
 )
-async def health_live(_: Call[None, None]) -> Health:
+async def health_live(_: Request[None, None]) -> Health:
     """Tells that the process lives."""
     return Health("live")
 
@@ -38,12 +38,12 @@ async def health_live(_: Call[None, None]) -> Health:
     public=True,
     unlimited=True,
     returns=Returns("The process can answer requests.", {"status": "ready"}),
-    addition=True,
+    extension=True,
 )
-async def health_ready(call: Call[None, None]) -> Health:
+async def health_ready(request: Request[None, None]) -> Health:
     """Tells whether the process can answer requests: whether its database does."""
-    asked = asyncio.ensure_future(call.services.ready())
-    asked.add_done_callback(_heed)
+    asked = asyncio.ensure_future(request.deps.ready())
+    asked.add_done_callback(_accept_any_query)
     try:
         answered, _ = await asyncio.wait({asked}, timeout=READY_S)
     finally:
@@ -54,7 +54,7 @@ async def health_ready(call: Call[None, None]) -> Health:
     return Health("ready")
 
 
-def _heed(asked: "asyncio.Future[None]") -> None:
+def _accept_any_query(asked: "asyncio.Future[None]") -> None:
     """Take what a question ended with, also when nobody waits for the answer any more."""
     if not asked.cancelled():
         asked.exception()
@@ -66,11 +66,11 @@ def _heed(asked: "asyncio.Future[None]") -> None:
     unlimited=True,
     statuses=(401,),
     returns=Returns("The metrics.", media_type=PROMETHEUS, type=str),
-    addition=True,
+    extension=True,
 )
-async def read_metrics(call: Call[None, None]) -> Answer:
+async def read_metrics(request: Request[None, None]) -> Response:
     """Shows the metrics of this process in Prometheus' text format."""
-    token = call.services.metrics_token
-    if token and not hmac.compare_digest(call.headers.get("authorization", "").encode(), f"Bearer {token}".encode()):
+    token = request.deps.metrics_token
+    if token and not hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {token}".encode()):
         raise NotAuthenticated("The metrics need the token of LAUNCHBAY_METRICS_TOKEN: Authorization: Bearer <token>.")
-    return Text(await call.services.metrics(), PROMETHEUS)
+    return PlainTextResponse(await request.deps.metrics(), PROMETHEUS)

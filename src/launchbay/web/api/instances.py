@@ -11,8 +11,8 @@ from launchbay.model.job import JobStatus, raise_percent
 from launchbay.store.instances import InstanceSummary, JobRow, read_history
 from launchbay.usecases import instances
 from launchbay.usecases.instances import InstanceView
-from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Json, JsonList, Paging, page, rows
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import JSONResponse, JSONStream, Paging, Response, page, rows
 from launchbay.web.routing import Returns, Routes
 
 expiry_routes = Routes("Instances")
@@ -30,11 +30,11 @@ class DestroyAt(msgspec.Struct):
     permission="EditInstance",
     body=JsonBody(example={"destroyAt": 1_798_761_600_000}),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def set_destroy_at(call: Call[DestroyAt, None]) -> None:
+async def set_destroy_at(request: Request[DestroyAt, None]) -> None:
     """Sets when the instance is destroyed by itself; -1 lets it live on."""
-    await instances.set_destroy_at(call.ctx, call.path["id"], call.body.destroyAt)
+    await instances.set_destroy_at(request.ctx, request.path["id"], request.body.destroyAt)
 
 
 class StepDocument(TypedDict):
@@ -178,21 +178,21 @@ class ForceQuery(msgspec.Struct, frozen=True):
 
 
 @routes.get("/environments/{envId}/instances", permission="Read", returns=_LISTED, statuses=(403,))
-async def list_environment_instances(call: Call[None, InstanceQuery]) -> Answer:
+async def list_environment_instances(request: Request[None, InstanceQuery]) -> Response:
     """Lists the instances of an environment."""
-    return await _list(call, "environments", call.path["envId"])
+    return await _list(request, "environments", request.path["envId"])
 
 
 @routes.get("/applications/{appId}/instances", permission="Read", returns=_LISTED, statuses=(403,))
-async def list_application_instances(call: Call[None, InstanceQuery]) -> Answer:
+async def list_application_instances(request: Request[None, InstanceQuery]) -> Response:
     """Lists the instances of an application."""
-    return await _list(call, "applications", call.path["appId"])
+    return await _list(request, "applications", request.path["appId"])
 
 
 @routes.get("/revisions/{revId}/instances", permission="Read", returns=_LISTED, statuses=(403,))
-async def list_revision_instances(call: Call[None, InstanceQuery]) -> Answer:
+async def list_revision_instances(request: Request[None, InstanceQuery]) -> Response:
     """Lists the instances of a revision."""
-    return await _list(call, "revisions", call.path["revId"])
+    return await _list(request, "revisions", request.path["revId"])
 
 
 @routes.get(
@@ -201,9 +201,9 @@ async def list_revision_instances(call: Call[None, InstanceQuery]) -> Answer:
     returns=Returns("The instance.", type=InstanceDocument),
     statuses=(403,),
 )
-async def read_instance(call: Call[None, None]) -> Answer:
+async def read_instance(request: Request[None, None]) -> Response:
     """Reads an instance with its workflow history."""
-    return Json(instance_document(await instances.read_instance(call.ctx, call.path["id"])))
+    return JSONResponse(instance_document(await instances.read_instance(request.ctx, request.path["id"])))
 
 
 @routes.put(
@@ -212,9 +212,9 @@ async def read_instance(call: Call[None, None]) -> Answer:
     body=JsonBody(required=True, example={"ticket": "OPS-17", "tags": ["blue"]}),
     statuses=(403, 413),
 )
-async def put_user_data(call: Call[dict[str, Any], None]) -> None:
+async def put_user_data(request: Request[dict[str, Any], None]) -> None:
     """Associates user data with the instance."""
-    await instances.put_user_data(call.ctx, call.path["id"], call.body)
+    await instances.put_user_data(request.ctx, request.path["id"], request.body)
 
 
 @routes.delete(
@@ -222,15 +222,15 @@ async def put_user_data(call: Call[dict[str, Any], None]) -> None:
     permission="DeleteInstance",
     statuses=(403, 409),
 )
-async def delete_instance(call: Call[None, ForceQuery]) -> None:
+async def delete_instance(request: Request[None, ForceQuery]) -> None:
     """Deletes a destroyed instance; with force also an active one, which is destroyed first."""
-    await instances.delete_instance(call.ctx, call.path["id"], force=call.query.force == 1)
+    await instances.delete_instance(request.ctx, request.path["id"], force=request.query.force == 1)
 
 
-async def _list(call: Call[None, InstanceQuery], kind: str, of_id: str) -> Answer:
-    query = call.query
-    found = instances.instances_of(
-        call.ctx,
+async def _list(request: Request[None, InstanceQuery], kind: str, of_id: str) -> Response:
+    query = request.query
+    found = instances.list_instances(
+        request.ctx,
         kind,
         of_id,
         status=query.status,
@@ -240,8 +240,8 @@ async def _list(call: Call[None, InstanceQuery], kind: str, of_id: str) -> Answe
     )
     if query.limit is not None:
         shown = [msgspec.to_builtins(row) async for chunk in found for row in chunk]
-        return page(call, shown, query.limit)
-    return JsonList(_encoded(found))
+        return page(request, shown, query.limit)
+    return JSONStream(_encoded(found))
 
 
 async def _encoded(chunks: AsyncIterator[list[InstanceSummary]]) -> AsyncIterator[bytes]:

@@ -8,14 +8,14 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.model.job import StepStatus, raise_percent
-from launchbay.model.redaction import Masking
+from launchbay.model.redaction import Redactor
 from launchbay.store.instances import JobRow
 from launchbay.store.jobs import StepView
 from launchbay.usecases import jobs
-from launchbay.usecases.jobs import JobInDetail
+from launchbay.usecases.jobs import JobDetails
 from launchbay.web.api.instances import JobDocument, job_document
-from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Created, JsonList, Paging, page, rows
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import Created, JSONStream, Paging, Response, page, rows
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Jobs")
@@ -55,17 +55,17 @@ class JobDetail(msgspec.Struct, kw_only=True):
     steps: list[StepDetail]
 
 
-def job_item(row: JobRow, masking: Masking) -> dict[str, Any]:
+def job_item(row: JobRow, redactor: Redactor) -> dict[str, Any]:
     """Return a job as lists show it, in the form of the workflow history."""
     document = job_document(row)
     if row.error_message is not None:
-        document["errorMessage"] = masking.text(row.error_message)
+        document["errorMessage"] = redactor.text(row.error_message)
     return document
 
 
-def job_detail(job: JobInDetail) -> JobDetail:
+def job_detail(job: JobDetails) -> JobDetail:
     """Return a job in detail: the planned steps in the manifest's order, each followed by those inside of it."""
-    view, plan, masking = job.view, job.plan, job.masking
+    view, plan, redactor = job.view, job.plan, job.redactor
     return JobDetail(
         id=view.id,
         name=view.name,
@@ -74,21 +74,21 @@ def job_detail(job: JobInDetail) -> JobDetail:
         createdAt=to_ms(view.created_at),
         startedAt=None if view.started_at is None else to_ms(view.started_at),
         finishedAt=None if view.finished_at is None else to_ms(view.finished_at),
-        errorMessage=None if view.error_message is None else masking.text(view.error_message),
-        parameters=masking.value(plan.arguments),
+        errorMessage=None if view.error_message is None else redactor.text(view.error_message),
+        parameters=redactor.value(plan.arguments),
         resumes=plan.resumes[-1] if plan.resumes else None,
         steps=_steps(job),
     )
 
 
-def _steps(job: JobInDetail) -> list[StepDetail]:
+def _steps(job: JobDetails) -> list[StepDetail]:
     planned = {path: number for number, (path, *_) in enumerate(job.view.planned())}
     groups: dict[int, list[StepDetail]] = {number: [] for number in planned.values()}
     for view in job.view.recorded():
         if "/" not in view.path:
             continue  # the failed launch of a whole component: the step that failed in it says the same
         number = planned.get(view.path, _outermost(view.path, planned))
-        groups.setdefault(number, []).append(_recorded(view, job.masking))
+        groups.setdefault(number, []).append(_recorded(view, job.redactor))
     for path, name, status, percent in job.view.planned():
         group = groups[planned[path]]
         own = next((step for step in group if step.path == path), None)
@@ -109,8 +109,8 @@ def _outermost(path: str, planned: dict[str, int]) -> int:
     return len(planned)
 
 
-def _recorded(view: StepView, masking: Masking) -> StepDetail:
-    outputs = None if view.outputs is None else masking.value(msgspec.json.decode(view.outputs))
+def _recorded(view: StepView, redactor: Redactor) -> StepDetail:
+    outputs = None if view.outputs is None else redactor.value(msgspec.json.decode(view.outputs))
     return StepDetail(
         path=view.path,
         name=view.name,
@@ -121,7 +121,7 @@ def _recorded(view: StepView, masking: Masking) -> StepDetail:
         finishedAt=view.finished_at_ms,
         outputs=outputs,
         outputsOmitted=view.has_outputs and view.outputs is None,
-        errorMessage=None if view.error_message is None else masking.text(view.error_message),
+        errorMessage=None if view.error_message is None else redactor.text(view.error_message),
     )
 
 
@@ -139,17 +139,17 @@ class ResumeBody(msgspec.Struct):
     permission="Read",
     returns=Returns("The jobs, the newest first, with their planned steps in brief.", type=list[JobDocument]),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def list_jobs(call: Call[None, Paging]) -> Answer:
+async def list_jobs(request: Request[None, Paging]) -> Response:
     """Lists the jobs of the instance."""
-    query = call.query
+    query = request.query
     limit = None if query.limit is None else query.limit + 1
-    found = jobs.jobs_of(call.ctx, call.path["id"], after=query.after, limit=limit)
+    found = jobs.list_jobs(request.ctx, request.path["id"], after=query.after, limit=limit)
     if query.limit is not None:
-        shown = [job_item(row, masking) async for chunk, masking in found for row in chunk]
-        return page(call, shown, query.limit)
-    return JsonList(_encoded(found))
+        shown = [job_item(row, redactor) async for chunk, redactor in found for row in chunk]
+        return page(request, shown, query.limit)
+    return JSONStream(_encoded(found))
 
 
 @routes.get(
@@ -157,11 +157,11 @@ async def list_jobs(call: Call[None, Paging]) -> Answer:
     permission="Read",
     returns=Returns("The job; the planned steps in order, each followed by those inside of it."),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def read_job(call: Call[None, None]) -> JobDetail:
+async def read_job(request: Request[None, None]) -> JobDetail:
     """Reads a job with all its steps: attempts, times, outputs, errors; secrets are covered."""
-    job = await jobs.read_job(call.ctx, call.path["id"], call.path["jobId"])
+    job = await jobs.read_job(request.ctx, request.path["id"], request.path["jobId"])
     # Covering the secrets of large outputs takes a while, and nobody else's request should wait for that.
     return await asyncio.to_thread(job_detail, job)
 
@@ -170,11 +170,11 @@ async def read_job(call: Call[None, None]) -> JobDetail:
     "/instances/{id}/jobs/{jobId}",
     permission="RunInstanceWorkflow; EditInstance for destroy",
     statuses=(403, 409),
-    addition=True,
+    extension=True,
 )
-async def cancel_job(call: Call[None, None]) -> None:
+async def cancel_job(request: Request[None, None]) -> None:
     """Cancels a job under way: its running steps are interrupted, and it ends as failed soon."""
-    await jobs.cancel_job(call.ctx, call.path["id"], call.path["jobId"])
+    await jobs.cancel_job(request.ctx, request.path["id"], request.path["jobId"])
 
 
 @routes.post(
@@ -183,15 +183,17 @@ async def cancel_job(call: Call[None, None]) -> None:
     body=JsonBody(media_optional=True, example={"parameters": {"input.size": "3"}}),
     returns=Returns("The id of the new job.", {"id": _ID}),
     statuses=(403, 409),
-    addition=True,
+    extension=True,
     idempotency_key=True,
 )
-async def resume_job(call: Call[ResumeBody, None]) -> Created:
+async def resume_job(request: Request[ResumeBody, None]) -> Created:
     """Runs the newest job again from where it failed; the steps that are done stay done."""
-    resumed = await jobs.resume_job(call.ctx, call.path["id"], call.path["jobId"], call.body.parameters or {})
+    resumed = await jobs.resume_job(
+        request.ctx, request.path["id"], request.path["jobId"], request.body.parameters or {}
+    )
     return Created(resumed)
 
 
-async def _encoded(chunks: AsyncIterator[tuple[list[JobRow], Masking]]) -> AsyncIterator[bytes]:
-    async for chunk, masking in chunks:
-        yield rows([job_item(row, masking) for row in chunk])
+async def _encoded(chunks: AsyncIterator[tuple[list[JobRow], Redactor]]) -> AsyncIterator[bytes]:
+    async for chunk, redactor in chunks:
+        yield rows([job_item(row, redactor) for row in chunk])

@@ -6,8 +6,8 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.usecases import manifests
-from launchbay.web.requests import YAML, Call, JsonBody, YamlBody
-from launchbay.web.responses import Answer, Yaml
+from launchbay.web.requests import YAML, JsonBody, Request, YamlBody
+from launchbay.web.responses import Response, YAMLResponse
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Manifests")
@@ -72,9 +72,9 @@ class RefreshedVersion(msgspec.Struct):
     returns=Returns("The new version's number.", {"version": 2}),
     statuses=(403,),
 )
-async def replace_manifest(call: Call[str, None]) -> ManifestVersion:
+async def replace_manifest(request: Request[str, None]) -> ManifestVersion:
     """Replaces the manifest; the new text becomes the newest version."""
-    return ManifestVersion(await manifests.replace_manifest(call.ctx, call.path["appId"], call.body))
+    return ManifestVersion(await manifests.replace_manifest(request.ctx, request.path["appId"], request.body))
 
 
 @routes.post(
@@ -82,11 +82,11 @@ async def replace_manifest(call: Call[str, None]) -> ManifestVersion:
     permission="None: everybody may check a text of their own.",
     body=YamlBody(example="launch:\n  steps: []\n"),
     returns=Returns("What was found.", {"errors": [], "warnings": []}),
-    addition=True,
+    extension=True,
 )
-async def validate_manifest(call: Call[str, None]) -> Findings:
+async def validate_manifest(request: Request[str, None]) -> Findings:
     """Checks a manifest and returns its errors and warnings; stores nothing."""
-    found = await manifests.validate_manifest(call.ctx, call.body)
+    found = await manifests.validate_manifest(request.ctx, request.body)
     shapes = [
         (finding.severity, FindingShape(finding.message, finding.line, finding.column, finding.code))
         for finding in found
@@ -102,11 +102,11 @@ async def validate_manifest(call: Call[str, None]) -> Findings:
     permission="Read",
     returns=Returns("The manifest.", _EXAMPLE, YAML, type=str),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def read_manifest(call: Call[None, VersionQuery]) -> Answer:
+async def read_manifest(request: Request[None, VersionQuery]) -> Response:
     """Reads a manifest version as it was given."""
-    return Yaml(await manifests.read_manifest(call.ctx, call.path["appId"], call.query.version))
+    return YAMLResponse(await manifests.read_manifest(request.ctx, request.path["appId"], request.query.version))
 
 
 @routes.get(
@@ -114,11 +114,11 @@ async def read_manifest(call: Call[None, VersionQuery]) -> Answer:
     permission="Read",
     returns=Returns("The versions, the newest first.", [{"version": 1, "createdAt": 1767225600000, "authorId": _ID}]),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def list_manifests(call: Call[None, None]) -> list[VersionItem]:
+async def list_manifests(request: Request[None, None]) -> list[VersionItem]:
     """Lists the manifest versions of an application."""
-    rows = await manifests.list_manifests(call.ctx, call.path["appId"])
+    rows = await manifests.list_manifests(request.ctx, request.path["appId"])
     return [VersionItem(row.version, to_ms(row.created_at), row.author_id) for row in rows]
 
 
@@ -128,11 +128,11 @@ async def list_manifests(call: Call[None, None]) -> list[VersionItem]:
     body=JsonBody(example={"url": "https://manifests.example/petclinic.yaml"}),
     returns=Returns("The new version's number.", {"version": 2}),
     statuses=(403, 409),
-    addition=True,
+    extension=True,
 )
-async def set_manifest_source(call: Call[SourceBody, None]) -> ManifestVersion:
+async def set_manifest_source(request: Request[SourceBody, None]) -> ManifestVersion:
     """Loads the manifest from a URL from now on; what is there becomes the newest version."""
-    return ManifestVersion(await manifests.set_manifest_source(call.ctx, call.path["appId"], call.body.url))
+    return ManifestVersion(await manifests.set_manifest_source(request.ctx, request.path["appId"], request.body.url))
 
 
 @routes.post(
@@ -140,9 +140,9 @@ async def set_manifest_source(call: Call[SourceBody, None]) -> ManifestVersion:
     permission="EditApplication",
     returns=Returns("The newest version.", {"version": 3, "changed": True}),
     statuses=(400, 403, 409),
-    addition=True,
+    extension=True,
 )
-async def refresh_manifest(call: Call[None, None]) -> RefreshedVersion:
+async def refresh_manifest(request: Request[None, None]) -> RefreshedVersion:
     """Loads the manifest from its URL again; what has changed becomes the newest version."""
-    found = await manifests.refresh_manifest(call.ctx, call.path["appId"])
+    found = await manifests.refresh_manifest(request.ctx, request.path["appId"])
     return RefreshedVersion(found.version, found.changed)

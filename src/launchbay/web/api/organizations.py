@@ -10,17 +10,17 @@ from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store.audit import AuditRow
 from launchbay.store.machines import HostKeyRow
 from launchbay.usecases import organizations
-from launchbay.usecases.organizations import audit_entries
-from launchbay.web.requests import Call, JsonBody
+from launchbay.usecases.organizations import read_audit_entries
+from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import (
-    Answer,
     Created,
-    Json,
-    JsonList,
+    JSONResponse,
+    JSONStream,
     NameBody,
     Named,
     Paging,
-    listed,
+    Response,
+    list_response,
     next_link,
     rows,
 )
@@ -38,10 +38,10 @@ _ID = "5f" * 12
     permission="None: everybody sees their own organizations.",
     returns=Returns("The organizations, by name.", [{"id": _ID, "name": "Default"}], type=list[Named]),
 )
-async def list_organizations(call: Call[None, Paging]) -> Answer:
+async def list_organizations(request: Request[None, Paging]) -> Response:
     """Lists the organizations that the caller belongs to."""
-    rows = await organizations.list_organizations(call.ctx)
-    return listed(call, [Named(row.id, row.name) for row in rows])
+    rows = await organizations.list_organizations(request.ctx)
+    return list_response(request, [Named(row.id, row.name) for row in rows])
 
 
 @routes.post(
@@ -50,12 +50,12 @@ async def list_organizations(call: Call[None, Paging]) -> Answer:
     body=JsonBody(example={"name": "Research"}),
     returns=Returns("The id of the new organization.", {"id": _ID}),
     statuses=(403,),
-    addition=True,
+    extension=True,
     idempotency_key=True,
 )
-async def create_organization(call: Call[NameBody, None]) -> Created:
+async def create_organization(request: Request[NameBody, None]) -> Created:
     """Creates an organization with all that comes with one; the caller becomes its administrator."""
-    return Created(await organizations.create_organization(call.ctx, call.body.name))
+    return Created(await organizations.create_organization(request.ctx, request.body.name))
 
 
 @routes.get(
@@ -63,11 +63,11 @@ async def create_organization(call: Call[NameBody, None]) -> Created:
     permission="None: for those who belong to it.",
     returns=Returns("The organization.", {"id": _ID, "name": "Default"}),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def read_organization(call: Call[None, None]) -> Named:
+async def read_organization(request: Request[None, None]) -> Named:
     """Reads an organization."""
-    found = await organizations.read_organization(call.ctx, call.path["orgId"])
+    found = await organizations.read_organization(request.ctx, request.path["orgId"])
     return Named(found.id, found.name)
 
 
@@ -76,11 +76,11 @@ async def read_organization(call: Call[None, None]) -> Named:
     permission="ManageUsers for all users",
     body=JsonBody(example={"name": "Research"}),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def rename_organization(call: Call[NameBody, None]) -> None:
+async def rename_organization(request: Request[NameBody, None]) -> None:
     """Renames an organization."""
-    await organizations.rename_organization(call.ctx, call.path["orgId"], call.body.name)
+    await organizations.rename_organization(request.ctx, request.path["orgId"], request.body.name)
 
 
 _ID_DIGITS = 24
@@ -145,24 +145,24 @@ _EXAMPLE = {
     permission="ViewAudit",
     returns=Returns("The entries, oldest first.", [_EXAMPLE], type=list[AuditEntryShape]),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def list_audit_entries(call: Call[None, AuditQuery]) -> Answer:
+async def list_audit_entries(request: Request[None, AuditQuery]) -> Response:
     """Lists what was changed in an organization: by whom, when, from where, before and after."""
-    query = call.query
-    found = audit_entries(
-        call.ctx,
-        call.path["orgId"],
+    query = request.query
+    found = read_audit_entries(
+        request.ctx,
+        request.path["orgId"],
         after=min(int(query.after or "0", 16), _LAST_NUMBER),
         by=query.actor,
         about=query.object,
         limit=None if query.limit is None else query.limit + 1,
     )
     if query.limit is None:
-        return JsonList(_encoded(found))
+        return JSONStream(_encoded(found))
     entries = [_entry(row) async for chunk in found for row in chunk]
     shown = entries[: query.limit]
-    return Json(shown, next_link(call, shown[-1].id) if len(entries) > len(shown) else ())
+    return JSONResponse(shown, next_link(request, shown[-1].id) if len(entries) > len(shown) else ())
 
 
 async def _encoded(chunks: AsyncIterator[list[AuditRow]]) -> AsyncIterator[bytes]:
@@ -204,23 +204,23 @@ class HostKey(msgspec.Struct):
     permission=_PERMISSION,
     returns=Returns("The pinned keys, by host.", type=list[HostKey]),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def list_host_keys(call: Call[None, Paging]) -> Answer:
+async def list_host_keys(request: Request[None, Paging]) -> Response:
     """Lists the keys that the hosts of workflows showed at their first use."""
-    rows = await organizations.list_host_keys(call.ctx, call.path["orgId"])
-    return listed(call, [_host_key(row) for row in rows])
+    rows = await organizations.list_host_keys(request.ctx, request.path["orgId"])
+    return list_response(request, [_host_key(row) for row in rows])
 
 
 @host_keys_routes.delete(
     "/organizations/{orgId}/hostKeys/{host}",
     permission=_PERMISSION,
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def forget_host_key(call: Call[None, None]) -> None:
+async def forget_host_key(request: Request[None, None]) -> None:
     """Forgets the key of a host, such as 10.0.0.5:22: the key that it shows next is pinned."""
-    await organizations.forget_host_key(call.ctx, call.path["orgId"], call.path["host"])
+    await organizations.forget_host_key(request.ctx, request.path["orgId"], request.path["host"])
 
 
 def _host_key(row: HostKeyRow) -> HostKey:

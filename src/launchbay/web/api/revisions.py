@@ -7,8 +7,8 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.usecases import revisions
 from launchbay.usecases.launch_request import RevisionRequest
-from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Created, Named, Paging, listed
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import Created, Named, Paging, Response, list_response
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Revisions")
@@ -42,10 +42,10 @@ class RevisionDocument(msgspec.Struct):
     returns=Returns("The revisions, by name.", [{"id": _ID, "name": "stable"}], type=list[Named]),
     statuses=(403,),
 )
-async def list_revisions(call: Call[None, Paging]) -> Answer:
+async def list_revisions(request: Request[None, Paging]) -> Response:
     """Lists the named revisions of an application."""
-    rows = await revisions.list_revisions(call.ctx, call.path["appId"])
-    return listed(call, [Named(row.id, row.name) for row in rows])
+    rows = await revisions.list_revisions(request.ctx, request.path["appId"])
+    return list_response(request, [Named(row.id, row.name) for row in rows])
 
 
 @routes.post(
@@ -54,12 +54,12 @@ async def list_revisions(call: Call[None, Paging]) -> Answer:
     body=JsonBody(required=True, example=_EXAMPLE),
     returns=Returns("The id of the new revision.", {"id": _ID}),
     statuses=(403, 409),
-    addition=True,
+    extension=True,
     idempotency_key=True,
 )
-async def create_revision(call: Call[NewRevision, None]) -> Created:
+async def create_revision(request: Request[NewRevision, None]) -> Created:
     """Creates a revision from an instance, or from a manifest version with what goes with it."""
-    return Created(await revisions.create_revision(call.ctx, call.path["appId"], call.body))
+    return Created(await revisions.create_revision(request.ctx, request.path["appId"], request.body))
 
 
 @routes.get(
@@ -67,11 +67,11 @@ async def create_revision(call: Call[NewRevision, None]) -> Created:
     permission="Read on its application",
     returns=Returns("The revision."),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def read_revision(call: Call[None, None]) -> RevisionDocument:
+async def read_revision(request: Request[None, None]) -> RevisionDocument:
     """Reads a revision."""
-    found = await revisions.read_revision(call.ctx, call.path["revId"])
+    found = await revisions.read_revision(request.ctx, request.path["revId"])
     return RevisionDocument(
         id=found.id,
         name=found.name,
@@ -89,19 +89,19 @@ async def read_revision(call: Call[None, None]) -> RevisionDocument:
     permission="EditApplication on its application; Read on the instance or environment named",
     body=JsonBody(required=True, example={"name": "stable", "version": 3}),
     statuses=(403, 409),
-    addition=True,
+    extension=True,
 )
-async def change_revision(call: Call[RevisionRequest, None]) -> None:
+async def change_revision(request: Request[RevisionRequest, None]) -> None:
     """Changes what the body names of a revision."""
-    await revisions.change_revision(call.ctx, call.path["revId"], call.body)
+    await revisions.change_revision(request.ctx, request.path["revId"], request.body)
 
 
 @routes.delete(
     "/revisions/{revId}",
     permission="EditApplication on its application",
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def delete_revision(call: Call[None, None]) -> None:
+async def delete_revision(request: Request[None, None]) -> None:
     """Deletes a revision; instances launched from it stay."""
-    await revisions.delete_revision(call.ctx, call.path["revId"])
+    await revisions.delete_revision(request.ctx, request.path["revId"])

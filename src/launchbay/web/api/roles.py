@@ -4,11 +4,11 @@ from typing import Annotated
 
 import msgspec
 
-from launchbay.auth.permissions import OTHER_SPELLINGS, Permission
+from launchbay.auth.permissions import ALIASES, Permission
 from launchbay.store.users import Role
 from launchbay.usecases import permissions, roles
-from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Json, Paging, listed
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import JSONResponse, Paging, Response, list_response
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Roles")
@@ -47,10 +47,10 @@ class RoleBody(msgspec.Struct):
     returns=Returns("The roles.", [_ITEM], type=list[RoleItem]),
     statuses=(403,),
 )
-async def list_roles(call: Call[None, Paging]) -> Answer:
+async def list_roles(request: Request[None, Paging]) -> Response:
     """Lists the roles of an organization."""
-    rows = await roles.list_roles(call.ctx, call.path["orgId"])
-    return listed(call, [RoleItem(row.id, row.name, row.can_edit, row.can_delete) for row in rows])
+    rows = await roles.list_roles(request.ctx, request.path["orgId"])
+    return list_response(request, [RoleItem(row.id, row.name, row.can_edit, row.can_delete) for row in rows])
 
 
 @routes.post(
@@ -61,10 +61,10 @@ async def list_roles(call: Call[None, Paging]) -> Answer:
     statuses=(403,),
     idempotency_key=True,
 )
-async def create_role(call: Call[RoleBody, None]) -> Answer:
+async def create_role(request: Request[RoleBody, None]) -> Response:
     """Creates a role."""
-    body = call.body
-    return _detail(await roles.create_role(call.ctx, call.path["orgId"], body.name, body.permissions))
+    body = request.body
+    return _detail(await roles.create_role(request.ctx, request.path["orgId"], body.name, body.permissions))
 
 
 @routes.get(
@@ -73,9 +73,9 @@ async def create_role(call: Call[RoleBody, None]) -> Answer:
     returns=Returns("The role.", {**_ITEM, "permissions": _TEXT}, type=RoleDetail),
     statuses=(403,),
 )
-async def read_role(call: Call[None, None]) -> Answer:
+async def read_role(request: Request[None, None]) -> Response:
     """Reads a role with its permissions."""
-    return _detail(await roles.read_role(call.ctx, call.path["roleId"]))
+    return _detail(await roles.read_role(request.ctx, request.path["roleId"]))
 
 
 @routes.put(
@@ -84,10 +84,10 @@ async def read_role(call: Call[None, None]) -> Answer:
     body=JsonBody(example={"name": "Developer", "permissions": _TEXT}),
     statuses=(403,),
 )
-async def update_role(call: Call[RoleBody, None]) -> None:
+async def update_role(request: Request[RoleBody, None]) -> None:
     """Modifies a role; it counts for the next request of everybody who holds it."""
-    body = call.body
-    await roles.update_role(call.ctx, call.path["roleId"], body.name, body.permissions)
+    body = request.body
+    await roles.update_role(request.ctx, request.path["roleId"], body.name, body.permissions)
 
 
 @routes.delete(
@@ -95,18 +95,18 @@ async def update_role(call: Call[RoleBody, None]) -> None:
     permission="ManageRoles",
     statuses=(403,),
 )
-async def delete_role(call: Call[None, None]) -> None:
+async def delete_role(request: Request[None, None]) -> None:
     """Removes a role, also from everybody who holds it."""
-    await roles.delete_role(call.ctx, call.path["roleId"])
+    await roles.delete_role(request.ctx, request.path["roleId"])
 
 
-def _detail(role: Role) -> Answer:
-    return Json(RoleDetail(role.id, role.name, role.can_edit, role.can_delete, role.permissions))
+def _detail(role: Role) -> Response:
+    return JSONResponse(RoleDetail(role.id, role.name, role.can_edit, role.can_delete, role.permissions))
 
 
 _Id = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{24}$", max_length=24)]
 # These two are for the documentation; the use case reads both, and says more about what is wrong.
-_NAMES = {"enum": [*Permission, *OTHER_SPELLINGS]}
+_NAMES = {"enum": [*Permission, *ALIASES]}
 _PATH = {
     "pattern": "^/(applications/[^/]+(/instances/[^/]+(/workflows/.+)?)?|(environments|services|roles|users)/[^/]+)$"
 }
@@ -156,13 +156,13 @@ class Explained(msgspec.Struct):
         },
     ),
     statuses=(403, 404),
-    addition=True,
+    extension=True,
 )
-async def explain_permission(call: Call[None, ExplainQuery]) -> Explained:
+async def explain_permission(request: Request[None, ExplainQuery]) -> Explained:
     """Tells whether a user may do something, and which role, entry and pattern decide."""
-    query = call.query
+    query = request.query
     found = await permissions.explain(
-        call.ctx,
+        request.ctx,
         user_id=query.user,
         permission_name=query.permission,
         path=query.path,

@@ -8,8 +8,8 @@ import msgspec
 from launchbay.service_types.contract import CommandArgument, ServiceParameter, ServiceType
 from launchbay.usecases import services
 from launchbay.usecases.services import ServiceView
-from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Created, Named, Paging, ServiceItem, listed
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import Created, Named, Paging, Response, ServiceItem, list_response
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Services")
@@ -105,12 +105,12 @@ class ServiceTypeShape(msgspec.Struct):
     permission="Read on each service shown.",
     returns=Returns("The services, by name.", [{"id": _ID, "name": "Hosts", "typeId": _POOL}], type=list[ServiceItem]),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def list_services(call: Call[None, Paging]) -> Answer:
+async def list_services(request: Request[None, Paging]) -> Response:
     """Lists the service instances of an organization."""
-    rows = await services.list_services(call.ctx, call.path["orgId"])
-    return listed(call, [ServiceItem(row.id, row.name, row.type_id) for row in rows])
+    rows = await services.list_services(request.ctx, request.path["orgId"])
+    return list_response(request, [ServiceItem(row.id, row.name, row.type_id) for row in rows])
 
 
 @routes.post(
@@ -125,16 +125,16 @@ async def list_services(call: Call[None, Paging]) -> Answer:
     ),
     returns=Returns("The id of the new service.", {"id": _ID}),
     statuses=(403,),
-    addition=True,
+    extension=True,
     idempotency_key=True,
 )
-async def create_service(call: Call[NewService, None]) -> Created:
+async def create_service(request: Request[NewService, None]) -> Created:
     """Creates a service instance."""
-    body = call.body
+    body = request.body
     return Created(
         await services.create_service(
-            call.ctx,
-            call.path["orgId"],
+            request.ctx,
+            request.path["orgId"],
             name=body.name,
             type_id=body.typeId,
             zone_id=body.zoneId,
@@ -148,11 +148,11 @@ async def create_service(call: Call[NewService, None]) -> Created:
     permission="None: everybody in the organization may know.",
     returns=Returns("The types, by id."),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def list_service_types(call: Call[None, None]) -> list[ServiceTypeShape]:
+async def list_service_types(request: Request[None, None]) -> list[ServiceTypeShape]:
     """Lists the types that services can be made of, with their parameters and commands."""
-    types = await services.list_service_types(call.ctx, call.path["orgId"])
+    types = await services.list_service_types(request.ctx, request.path["orgId"])
     return [_type_shape(kind) for kind in types]
 
 
@@ -161,12 +161,12 @@ async def list_service_types(call: Call[None, None]) -> list[ServiceTypeShape]:
     permission="None: everybody in the organization may know.",
     returns=Returns("The zones, by name.", [{"id": _ID, "name": "Default"}], type=list[Named]),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def list_zones(call: Call[None, Paging]) -> Answer:
+async def list_zones(request: Request[None, Paging]) -> Response:
     """Lists the zones that services can be in."""
-    rows = await services.list_zones(call.ctx, call.path["orgId"])
-    return listed(call, [Named(row.id, row.name) for row in rows])
+    rows = await services.list_zones(request.ctx, request.path["orgId"])
+    return list_response(request, [Named(row.id, row.name) for row in rows])
 
 
 @routes.get(
@@ -175,9 +175,9 @@ async def list_zones(call: Call[None, Paging]) -> Answer:
     returns=Returns("The service."),
     statuses=(403,),
 )
-async def read_service(call: Call[None, None]) -> ServiceDocument:
+async def read_service(request: Request[None, None]) -> ServiceDocument:
     """Reads a service instance; secret parameters are masked."""
-    return _document(await services.read_service(call.ctx, call.path["id"]))
+    return _document(await services.read_service(request.ctx, request.path["id"]))
 
 
 @routes.put(
@@ -188,9 +188,9 @@ async def read_service(call: Call[None, None]) -> ServiceDocument:
     statuses=(403, 409),
     field_errors=True,
 )
-async def update_service(call: Call[ServiceChange, None]) -> ServiceDocument:
+async def update_service(request: Request[ServiceChange, None]) -> ServiceDocument:
     """Changes the name and the named parameters of a service instance."""
-    view = await services.update_service(call.ctx, call.path["id"], call.body.name, call.body.parameters)
+    view = await services.update_service(request.ctx, request.path["id"], request.body.name, request.body.parameters)
     return _document(view)
 
 
@@ -198,11 +198,11 @@ async def update_service(call: Call[ServiceChange, None]) -> ServiceDocument:
     "/services/{id}",
     permission="EditService",
     statuses=(400, 403),
-    addition=True,
+    extension=True,
 )
-async def delete_service(call: Call[None, None]) -> None:
+async def delete_service(request: Request[None, None]) -> None:
     """Deletes a service instance; no environment offers it any longer."""
-    await services.delete_service(call.ctx, call.path["id"])
+    await services.delete_service(request.ctx, request.path["id"])
 
 
 @routes.post(
@@ -213,14 +213,14 @@ async def delete_service(call: Call[None, None]) -> None:
     statuses=(403, 409),
     field_errors=True,
 )
-async def run_service_command(call: Call[CommandBody, None]) -> list[Mapping[str, Any]]:
+async def run_service_command(request: Request[CommandBody, None]) -> list[Mapping[str, Any]]:
     """Runs a command on a service instance and returns its results, the final one last."""
     return await services.run_command(
-        call.ctx,
-        call.path["id"],
-        call.path["commandname"],
-        call.body.arguments or {},
-        include_intermediate=call.body.includeIntermediate,
+        request.ctx,
+        request.path["id"],
+        request.path["commandname"],
+        request.body.arguments or {},
+        include_intermediate=request.body.includeIntermediate,
     )
 
 

@@ -15,10 +15,10 @@ from launchbay.limits import OPENID_ATTEMPT_S, REFRESH_TOKEN_LABEL_CHARS
 from launchbay.usecases import account, sign_in
 from launchbay.usecases.context import Context
 from launchbay.usecases.sign_in import OpenIdSignIn, open_session
-from launchbay.usecases.sign_in import sign_in as sign_in_sign_in
+from launchbay.usecases.sign_in import sign_in_with_identity as sign_in_sign_in
 from launchbay.web.html import page, require_same_origin
-from launchbay.web.requests import Call, FormBody
-from launchbay.web.responses import HTML, Answer, Html
+from launchbay.web.requests import FormBody, Request
+from launchbay.web.responses import HTML, HTMLResponse, Response
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Pages", prefix="")
@@ -52,9 +52,9 @@ class PasswordForm(msgspec.Struct):
     public=True,
     returns=_PAGE,
 )
-async def refresh_token_page(call: Call[None, None]) -> Answer:
+async def refresh_token_page(request: Request[None, None]) -> Response:
     """The page where people sign in to generate a refresh token."""
-    return _sign_in_form(call)
+    return _sign_in_form(request)
 
 
 @routes.post(
@@ -64,19 +64,19 @@ async def refresh_token_page(call: Call[None, None]) -> Answer:
     returns=_PAGE,
     statuses=(401, 403, 429),
 )
-async def generate_token(call: Call[SignInForm, None]) -> Answer:
+async def generate_token(request: Request[SignInForm, None]) -> Response:
     """Signs in and shows a new refresh token, this once."""
-    form = call.body
+    form = request.body
     try:
-        require_same_origin(call)
+        require_same_origin(request)
         credentials = BasicCredentials(form.email.strip(), form.password)
-        actor = await call.services.app.sign_in.authenticate(credentials, call.address)
-        return await show_new_token(Context(call.services.app, actor), form.label)
+        actor = await request.deps.app.sign_in.authenticate(credentials, request.address)
+        return await show_new_token(Context(request.deps.app, actor), form.label)
     except LaunchbayError as error:
-        return _sign_in_form(call, error, form)
+        return _sign_in_form(request, error, form)
 
 
-async def show_new_token(ctx: Context, label: str) -> Answer:
+async def show_new_token(ctx: Context, label: str) -> Response:
     """Generate a token for somebody who has just signed in, and show it this once. Raises as `generate_token` does."""
     generated = await account.generate_token(ctx, label)
     return page(
@@ -89,12 +89,12 @@ async def show_new_token(ctx: Context, label: str) -> Answer:
     public=True,
     returns=_PAGE,
     statuses=(404,),
-    addition=True,
+    extension=True,
 )
-async def invitation_page(call: Call[None, None]) -> Answer:
+async def invitation_page(request: Request[None, None]) -> Response:
     """The page where an invited user sets the first password."""
     try:
-        user = await sign_in.read_invitation(call.services.app, call.path["token"])
+        user = await sign_in.read_invitation(request.deps.app, request.path["token"])
     except LaunchbayError as error:
         return page("notice.html", error, heading="Invitation")
     return page("invitation.html", email=user.email)
@@ -106,18 +106,18 @@ async def invitation_page(call: Call[None, None]) -> Answer:
     body=FormBody(),
     returns=_PAGE,
     statuses=(403, 404),
-    addition=True,
+    extension=True,
 )
-async def accept_invitation(call: Call[PasswordForm, None]) -> Answer:
+async def accept_invitation(request: Request[PasswordForm, None]) -> Response:
     """Sets the first password; the link works once."""
-    app, token, form = call.services.app, call.path["token"], call.body
+    app, token, form = request.deps.app, request.path["token"], request.body
     email = ""
     try:
         email = (await sign_in.read_invitation(app, token)).email
-        require_same_origin(call)
+        require_same_origin(request)
         if form.password != form.repeated:
             raise BadRequest("The two passwords are not the same.", code="WrongPassword")
-        user = await sign_in.accept_invitation(app, token, form.password, call.address)
+        user = await sign_in.accept_invitation(app, token, form.password, request.address)
     except NotFound as error:
         return page("notice.html", error, heading="Invitation")
     except LaunchbayError as error:
@@ -126,17 +126,17 @@ async def accept_invitation(call: Call[PasswordForm, None]) -> Answer:
 
 
 def _sign_in_form(
-    call: Call[SignInForm, None] | Call[None, None],
+    request: Request[SignInForm, None] | Request[None, None],
     problem: LaunchbayError | None = None,
     form: SignInForm | None = None,
-) -> Answer:
+) -> Response:
     return page(
         "refresh_token.html",
         problem,
         email="" if form is None else form.email,
         label="" if form is None else form.label,
         label_chars=REFRESH_TOKEN_LABEL_CHARS,
-        ways=call.services.sign_in_ways,
+        ways=request.deps.sign_in_links,
     )
 
 
@@ -169,17 +169,19 @@ class CallbackQuery(msgspec.Struct, frozen=True):
     public=True,
     returns=Returns("Never: the answer is a redirect (302) to the provider.", media_type=HTML, type=str),
     statuses=(404,),
-    addition=True,
+    extension=True,
 )
-async def begin_sign_in(call: Call[None, BeginQuery]) -> Answer:
+async def begin_sign_in(request: Request[None, BeginQuery]) -> Response:
     """Sends the browser to the OpenID Connect provider to sign in."""
     try:
-        begun = await _configured(call).provider.begin()
+        begun = await _configured(request).provider.begin()
     except LaunchbayError as error:
         return page("notice.html", error, heading="Sign in")
-    to = CONSOLE if call.query.to == CONSOLE else ""
-    remembered = _cookie(call, to, OPENID_ATTEMPT_S if to else 0, _TO_COOKIE)
-    return Html("", 302, (("Location", begun.url), _cookie(call, begun.cookie, OPENID_ATTEMPT_S), remembered))
+    to = CONSOLE if request.query.to == CONSOLE else ""
+    remembered = _cookie(request, to, OPENID_ATTEMPT_S if to else 0, _TO_COOKIE)
+    return HTMLResponse(
+        "", 302, (("Location", begun.url), _cookie(request, begun.cookie, OPENID_ATTEMPT_S), remembered)
+    )
 
 
 @openid_routes.get(
@@ -187,41 +189,41 @@ async def begin_sign_in(call: Call[None, BeginQuery]) -> Answer:
     public=True,
     returns=Returns("The page with the token.", media_type=HTML, type=str),
     statuses=(401, 403, 404, 409),
-    addition=True,
+    extension=True,
 )
-async def finish_sign_in(call: Call[None, CallbackQuery]) -> Answer:
+async def finish_sign_in(request: Request[None, CallbackQuery]) -> Response:
     """Takes the provider's answer and shows a new refresh token, this once."""
-    app = call.services.app
+    app = request.deps.app
     try:
-        openid = _configured(call)
-        brought = {name: value for name, value in msgspec.structs.asdict(call.query).items() if value is not None}
-        cookies = call.headers.get("cookie", "")
+        openid = _configured(request)
+        brought = {name: value for name, value in msgspec.structs.asdict(request.query).items() if value is not None}
+        cookies = request.headers.get("cookie", "")
         identity = await openid.provider.finish(sent_cookie(cookies, _COOKIE), brought)
-        actor = await sign_in_sign_in(app, openid.admission, identity, call.address)
+        actor = await sign_in_sign_in(app, openid.account_policy, identity, request.address)
         is_for_console = sent_cookie(cookies, _TO_COOKIE) == CONSOLE
         ctx = Context(app, actor)
-        shown = await (_opened_console(call, ctx) if is_for_console else show_new_token(ctx, ""))
+        shown = await (_opened_console(request, ctx) if is_for_console else show_new_token(ctx, ""))
     except LaunchbayError as error:
         shown = page("notice.html", error, heading="Sign in")
-    assert isinstance(shown, Html)
+    assert isinstance(shown, HTMLResponse)
     # The attempt is over, however it ended.
-    over = (_cookie(call, "", 0), _cookie(call, "", 0, _TO_COOKIE))
+    over = (_cookie(request, "", 0), _cookie(request, "", 0, _TO_COOKIE))
     return msgspec.structs.replace(shown, headers=(*shown.headers, *over))
 
 
-async def _opened_console(call: Call[None, CallbackQuery], ctx: Context) -> Answer:
+async def _opened_console(request: Request[None, CallbackQuery], ctx: Context) -> Response:
     session = await open_session(ctx)
-    cookie = session_cookie(session.token, session.expires_in_s, secure=call.services.base_url.startswith("https://"))
-    return Html("", 303, (("Location", "/console"), ("Set-Cookie", cookie)))
+    cookie = session_cookie(session.token, session.expires_in_s, secure=request.deps.base_url.startswith("https://"))
+    return HTMLResponse("", 303, (("Location", "/console"), ("Set-Cookie", cookie)))
 
 
-def _configured(call: Call[Any, Any]) -> OpenIdSignIn:
-    if call.services.openid is None:
+def _configured(request: Request[Any, Any]) -> OpenIdSignIn:
+    if request.deps.openid is None:
         raise NotFound("No identity provider is set up on this server.", "Sign in with your password at /refreshToken.")
-    return call.services.openid
+    return request.deps.openid
 
 
-def _cookie(call: Call[Any, Any], value: str, seconds: int, name: str = _COOKIE) -> tuple[str, str]:
-    secure = "; Secure" if call.services.base_url.startswith("https://") else ""
+def _cookie(request: Request[Any, Any], value: str, seconds: int, name: str = _COOKIE) -> tuple[str, str]:
+    secure = "; Secure" if request.deps.base_url.startswith("https://") else ""
     # Lax: the provider's redirect comes from another site, and must bring the cookie.
     return "Set-Cookie", f"{name}={value}; Path={START}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"

@@ -4,9 +4,9 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.usecases import roles, users
-from launchbay.usecases.users import AccountView, MemberView
-from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Paging, absolute, listed
+from launchbay.usecases.users import UserAccountView, UserView
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import Paging, Response, absolute_url, list_response
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Users")
@@ -70,10 +70,10 @@ class UserChange(msgspec.Struct):
     returns=Returns("The users.", [_USER], type=list[UserItem]),
     statuses=(403,),
 )
-async def list_users(call: Call[None, Paging]) -> Answer:
+async def list_users(request: Request[None, Paging]) -> Response:
     """Lists the users of an organization."""
-    views = await users.list_users(call.ctx, call.path["orgId"])
-    return listed(call, [UserItem(*_item(view)) for view in views])
+    views = await users.list_users(request.ctx, request.path["orgId"])
+    return list_response(request, [UserItem(*_item(view)) for view in views])
 
 
 @routes.post(
@@ -89,15 +89,15 @@ async def list_users(call: Call[None, Paging]) -> Answer:
         },
     ),
     statuses=(403,),
-    addition=True,
+    extension=True,
     idempotency_key=True,
 )
-async def create_user(call: Call[NewUser, None]) -> AddedUser:
+async def create_user(request: Request[NewUser, None]) -> AddedUser:
     """Adds a user to an organization: a new account, or the existing one of this e-mail address."""
-    body = call.body
+    body = request.body
     added = await users.create_user(
-        call.ctx,
-        call.path["orgId"],
+        request.ctx,
+        request.path["orgId"],
         email=body.email,
         name=body.name,
         password=body.password,
@@ -105,7 +105,7 @@ async def create_user(call: Call[NewUser, None]) -> AddedUser:
     )
     if added.invitation is None:
         return AddedUser(added.id)
-    link = absolute(call, f"/invitation/{added.invitation.token}")
+    link = absolute_url(request, f"/invitation/{added.invitation.token}")
     return AddedUser(added.id, link, to_ms(added.invitation.expires_at))
 
 
@@ -114,11 +114,11 @@ async def create_user(call: Call[NewUser, None]) -> AddedUser:
     permission="Read on the user",
     returns=Returns("The user.", {**_USER, "enabled": True, "invited": False, "createdAt": 1_767_225_600_000}),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def read_user(call: Call[None, None]) -> UserDetail:
+async def read_user(request: Request[None, None]) -> UserDetail:
     """Reads a user of an organization."""
-    view = await users.read_user(call.ctx, call.path["orgId"], call.path["userId"])
+    view = await users.read_user(request.ctx, request.path["orgId"], request.path["userId"])
     row = view.row
     return UserDetail(*_item(view), row.enabled, row.is_invited, to_ms(row.created_at))
 
@@ -128,22 +128,22 @@ async def read_user(call: Call[None, None]) -> UserDetail:
     permission="ManageUsers on the user, in every organization that the account belongs to",
     body=JsonBody(example={"enabled": False}),
     statuses=(403, 409),
-    addition=True,
+    extension=True,
 )
-async def update_user(call: Call[UserChange, None]) -> None:
+async def update_user(request: Request[UserChange, None]) -> None:
     """Disables or enables a user's account."""
-    await users.update_user(call.ctx, call.path["orgId"], call.path["userId"], enabled=call.body.enabled)
+    await users.update_user(request.ctx, request.path["orgId"], request.path["userId"], enabled=request.body.enabled)
 
 
 @routes.delete(
     "/organizations/{orgId}/users/{userId}",
     permission="ManageUsers on the user",
     statuses=(400, 403),
-    addition=True,
+    extension=True,
 )
-async def remove_user(call: Call[None, None]) -> None:
+async def remove_user(request: Request[None, None]) -> None:
     """Removes a user from an organization; an account that belongs to no other one is deleted."""
-    await users.remove_user(call.ctx, call.path["orgId"], call.path["userId"])
+    await users.remove_user(request.ctx, request.path["orgId"], request.path["userId"])
 
 
 @routes.put(
@@ -152,9 +152,9 @@ async def remove_user(call: Call[None, None]) -> None:
     body=JsonBody(example=["Guest"]),
     statuses=(403,),
 )
-async def assign_roles(call: Call[list[str], None]) -> None:
+async def assign_roles(request: Request[list[str], None]) -> None:
     """Assigns roles to a user."""
-    await roles.assign_roles(call.ctx, call.path["orgId"], call.path["userId"], call.body)
+    await roles.assign_roles(request.ctx, request.path["orgId"], request.path["userId"], request.body)
 
 
 @routes.delete(
@@ -163,11 +163,11 @@ async def assign_roles(call: Call[list[str], None]) -> None:
     body=JsonBody(example=["Guest"]),
     statuses=(403,),
 )
-async def revoke_roles(call: Call[list[str], None]) -> None:
+async def revoke_roles(request: Request[list[str], None]) -> None:
     """Revokes roles from a user."""
-    await roles.revoke_roles(call.ctx, call.path["orgId"], call.path["userId"], call.body)
+    await roles.revoke_roles(request.ctx, request.path["orgId"], request.path["userId"], request.body)
 
 
-def _item(view: MemberView | AccountView) -> tuple[str, str, str, list[str], bool, bool]:
+def _item(view: UserView | UserAccountView) -> tuple[str, str, str, list[str], bool, bool]:
     row = view.row
     return row.id, row.name, row.email, row.roles, view.can_evict, view.can_manage_roles

@@ -9,8 +9,8 @@ from launchbay.clock import to_ms
 from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.store.webhooks import DeliveryRow, WebhookRow
 from launchbay.usecases import webhooks
-from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Paging, listed, page
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import Paging, Response, list_response, page
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Webhooks")
@@ -75,12 +75,12 @@ class Delivery(msgspec.Struct):
     permission=_PERMISSION,
     returns=Returns("The webhooks, the oldest first.", type=list[Webhook]),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def list_webhooks(call: Call[None, Paging]) -> Answer:
+async def list_webhooks(request: Request[None, Paging]) -> Response:
     """Lists the webhooks of the organization."""
-    rows = await webhooks.list_webhooks(call.ctx, call.path["orgId"])
-    return listed(call, [_webhook(row) for row in rows])
+    rows = await webhooks.list_webhooks(request.ctx, request.path["orgId"])
+    return list_response(request, [_webhook(row) for row in rows])
 
 
 @routes.post(
@@ -89,13 +89,15 @@ async def list_webhooks(call: Call[None, Paging]) -> Answer:
     body=JsonBody(example={"url": "https://build.example.org/hooks", "events": ["status", "job"]}),
     returns=Returns("The id, and the secret where none was given.", {"id": _ID, "secret": "2k…"}),
     statuses=(403,),
-    addition=True,
+    extension=True,
     idempotency_key=True,
 )
-async def create_webhook(call: Call[WebhookBody, None]) -> CreatedWebhook:
+async def create_webhook(request: Request[WebhookBody, None]) -> CreatedWebhook:
     """Creates a webhook: a URL that is told, signed, what happens to the organization's instances."""
-    body = call.body
-    webhook_id, secret = await webhooks.create_webhook(call.ctx, call.path["orgId"], body.url, body.events, body.secret)
+    body = request.body
+    webhook_id, secret = await webhooks.create_webhook(
+        request.ctx, request.path["orgId"], body.url, body.events, body.secret
+    )
     return CreatedWebhook(webhook_id, secret)
 
 
@@ -104,14 +106,14 @@ async def create_webhook(call: Call[WebhookBody, None]) -> CreatedWebhook:
     permission=_PERMISSION,
     body=JsonBody(example={"events": ["signal"], "enabled": True}),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def update_webhook(call: Call[WebhookChange, None]) -> None:
+async def update_webhook(request: Request[WebhookChange, None]) -> None:
     """Changes what is given of the webhook, or switches it off or on."""
-    body = call.body
+    body = request.body
     await webhooks.update_webhook(
-        call.ctx,
-        call.path["webhookId"],
+        request.ctx,
+        request.path["webhookId"],
         url=body.url,
         events=body.events,
         secret=body.secret,
@@ -123,11 +125,11 @@ async def update_webhook(call: Call[WebhookChange, None]) -> None:
     "/webhooks/{webhookId}",
     permission=_PERMISSION,
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def delete_webhook(call: Call[None, None]) -> None:
+async def delete_webhook(request: Request[None, None]) -> None:
     """Deletes the webhook with its deliveries."""
-    await webhooks.delete_webhook(call.ctx, call.path["webhookId"])
+    await webhooks.delete_webhook(request.ctx, request.path["webhookId"])
 
 
 @routes.get(
@@ -135,14 +137,14 @@ async def delete_webhook(call: Call[None, None]) -> None:
     permission=_PERMISSION,
     returns=Returns("The deliveries of the last days, the newest first.", type=list[Delivery]),
     statuses=(403,),
-    addition=True,
+    extension=True,
 )
-async def list_deliveries(call: Call[None, Paging]) -> Answer:
+async def list_deliveries(request: Request[None, Paging]) -> Response:
     """Lists what was sent to the webhook and what is on its way."""
-    query = call.query
+    query = request.query
     limit = LIST_LIMIT_MAX if query.limit is None else query.limit
-    rows = await webhooks.list_deliveries(call.ctx, call.path["webhookId"], after=query.after, count=limit + 1)
-    return page(call, [msgspec.to_builtins(_delivery(row)) for row in rows], limit)
+    rows = await webhooks.list_deliveries(request.ctx, request.path["webhookId"], after=query.after, count=limit + 1)
+    return page(request, [msgspec.to_builtins(_delivery(row)) for row in rows], limit)
 
 
 def _webhook(row: WebhookRow) -> Webhook:

@@ -6,8 +6,8 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.usecases import workflows
-from launchbay.web.requests import Call, JsonBody
-from launchbay.web.responses import Answer, Created, Empty, Json
+from launchbay.web.requests import JsonBody, Request
+from launchbay.web.responses import Created, EmptyResponse, JSONResponse, Response
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Workflows")
@@ -53,9 +53,9 @@ class Schedules(msgspec.Struct):
     statuses=(403, 409),
     idempotency_key=True,
 )
-async def run_workflow(call: Call[dict[str, Any], None]) -> Created:
+async def run_workflow(request: Request[dict[str, Any], None]) -> Created:
     """Runs a workflow on the instance."""
-    ran_on = await workflows.run_workflow(call.ctx, call.path["id"], call.path["workflow"], call.body)
+    ran_on = await workflows.run_workflow(request.ctx, request.path["id"], request.path["workflow"], request.body)
     return Created(ran_on)
 
 
@@ -69,15 +69,15 @@ async def run_workflow(call: Call[dict[str, Any], None]) -> Created:
     statuses=(403, 409),
     idempotency_key=True,
 )
-async def schedule_workflow(call: Call[ScheduleBody, None]) -> Answer:
+async def schedule_workflow(request: Request[ScheduleBody, None]) -> Response:
     """Schedules a workflow; interval 0 runs it at once."""
     return _scheduled(
         await workflows.schedule_workflow(
-            call.ctx,
-            call.path["id"],
-            call.path["workflow"],
-            call.body.interval,
-            call.body.parameters or {},
+            request.ctx,
+            request.path["id"],
+            request.path["workflow"],
+            request.body.interval,
+            request.body.parameters or {},
         )
     )
 
@@ -89,15 +89,15 @@ async def schedule_workflow(call: Call[ScheduleBody, None]) -> Answer:
     returns=Returns("The id of the schedule; the empty object when it was cancelled.", {"id": _ID}, type=Scheduled),
     statuses=(403,),
 )
-async def reschedule_workflow(call: Call[ScheduleBody, None]) -> Answer:
+async def reschedule_workflow(request: Request[ScheduleBody, None]) -> Response:
     """Moves a schedule, named by its id or workflow; interval 0 cancels it."""
     return _scheduled(
         await workflows.reschedule_workflow(
-            call.ctx,
-            call.path["id"],
-            call.path["workflow"],
-            call.body.interval,
-            call.body.parameters,
+            request.ctx,
+            request.path["id"],
+            request.path["workflow"],
+            request.body.interval,
+            request.body.parameters,
         )
     )
 
@@ -111,12 +111,12 @@ async def reschedule_workflow(call: Call[ScheduleBody, None]) -> Answer:
     ),
     statuses=(403,),
 )
-async def list_schedules(call: Call[None, None]) -> Schedules:
+async def list_schedules(request: Request[None, None]) -> Schedules:
     """Lists the pending schedules of the instance."""
-    rows = await workflows.list_schedules(call.ctx, call.path["id"])
+    rows = await workflows.list_schedules(request.ctx, request.path["id"])
     return Schedules([ScheduleEntry(row.id, row.workflow, to_ms(row.due_at)) for row in rows])
 
 
-def _scheduled(schedule_id: str | None) -> Answer:
+def _scheduled(schedule_id: str | None) -> Response:
     """Answer without an id when the workflow was started at once, or the schedule cancelled (reference §4)."""
-    return Empty() if schedule_id is None else Json(Scheduled(schedule_id))
+    return EmptyResponse() if schedule_id is None else JSONResponse(Scheduled(schedule_id))
