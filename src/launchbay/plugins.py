@@ -43,7 +43,8 @@ def packaged(group: str, noun: str, check: Callable[[Any], T]) -> Packaged[T]:
                 f"The {noun} '{point.name}' of the package {_package(point)} ({point.value}) is left out:"
                 f" {type(error).__name__}: {error}"
             )
-            _log.error(problem)
+            # Not structlog: the CLI loads plug-ins too, and its standard output is data.
+            _log.error("plugin.skipped: %s", problem)
             problems.append(problem)
     return Packaged(tuple(sources), tuple(problems))
 

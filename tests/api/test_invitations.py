@@ -114,7 +114,7 @@ async def test_neither_the_database_nor_the_log_has_the_secret_of_a_link(api: Ap
         await visitor.request("PATCH", link)
         await visitor.get(f"/prefix/invitation/{secret}")
         await send(visitor, link, password=CHOSEN, repeated="other")
-    assert len([line for line in logs if line["event"] == "request"]) == 6
+    assert len([line for line in logs if line["event"] == "http.request"]) == 6
     assert secret not in str(logs)
     async with api.database.connection() as connection:
         cursor = await connection.execute("SELECT i::text FROM invitations i WHERE user_id = %s", [user])

@@ -113,7 +113,7 @@ async def test_more_than_ten_tokens_an_hour_block_the_user_and_nobody_else(
     assert 890 <= int(blocked.answer.headers["retry-after"]) <= 900
     assert "lbr_" not in blocked.answer.text
     assert len(accepted(await who.get("tokens"))) == 10
-    kinds = [line["kind"] for line in logs if line["event"] == "security event"]
+    kinds = [line["kind"] for line in logs if line["event"] == "security_event.reported"]
     assert kinds == ["many refresh tokens"] * 5 + ["generation of refresh tokens blocked"]
     assert (await send(visitor, "/refreshToken", email=other.email, password=PASSWORD)).status == 200
 

@@ -52,7 +52,7 @@ class Failover:
     @property
     def figures(self) -> str:
         waits = ", ".join(f"{after:.2f}" for after in self.healthy_after_s)
-        dead = self.logged("queue.worker_taken_for_dead")
+        dead = self.logged("worker.lease_lost")
         return (
             f"{self.campaign.figures}; {len(self.healthy_after_s)} failovers, healthy {waits} s after the promotion;"
             f" {dead} times a worker was taken for dead"

@@ -99,7 +99,7 @@ class Clocked:
     def taken_for_dead(self) -> bool:
         """Tell whether a worker lost its jobs."""
         logs = [log.read_text("utf-8") for log in self.campaign.directory.glob("*-1.log")]
-        return any("queue.worker_taken_for_dead" in log for log in logs)
+        return any("worker.lease_lost" in log for log in logs)
 
 
 async def test_a_server_whose_clock_is_set_fires_nothing_early_twice_or_never(tmp_path: Path, seed: int) -> None:

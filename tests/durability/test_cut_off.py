@@ -23,4 +23,4 @@ async def test_a_worker_that_is_cut_off_is_replaced_and_writes_nothing_when_it_i
     assert campaign.broken == [], campaign.figures
     assert 0.0 < (campaign.recoveries.share_s(0.5) or 0.0) <= TAKEN_OVER_S, campaign.figures
     log = (tmp_path / "worker-1.log").read_text("utf-8")
-    assert "queue.worker_taken_for_dead" in log, "it learned what had become of its jobs"
+    assert "worker.lease_lost" in log, "it learned what had become of its jobs"

@@ -76,7 +76,7 @@ async def test_a_disk_that_takes_300_ms_for_a_flush_costs_time_and_nothing_else(
     finally:
         await asyncio.to_thread(postgres.end)
     logs = [log.read_text("utf-8") for log in tmp_path.glob("*.log")]
-    dead = sum(log.count("queue.worker_taken_for_dead") for log in logs)
+    dead = sum(log.count("worker.lease_lost") for log in logs)
     keep("slow disk", campaign)
     print(f"a commit took {min(commits_s):.2f} to {max(commits_s):.2f} s; ready {sum(ready)} of {len(ready)} times")
     assert min(commits_s) >= 0.05, "the disk was slow"

@@ -89,7 +89,7 @@ async def test_one_that_cannot_be_taken_down_keeps_no_other_from_going(bay: Bay,
     with structlog.testing.capture_logs() as logs:
         await sweeper(bay, yard).sweep()
     assert list(yard.standing) == [first.id]
-    assert [entry["event"] for entry in logs] == ["sweep.left", "sweep.removed"]
+    assert [entry["event"] for entry in logs] == ["orphan.removal_failed", "orphan.removed"]
 
 
 async def test_what_is_taken_down_stands_in_the_audit_log_of_its_organization(bay: Bay, yard: Yard) -> None:
@@ -137,7 +137,7 @@ async def test_a_report_names_strays_and_leaves_them(bay: Bay, yard: Yard) -> No
     yard.add(new_id())
     with structlog.testing.capture_logs() as logs:
         await sweeper(bay, yard, mode=REPORT).sweep()
-    assert [entry["event"] for entry in logs] == ["sweep.found"]
+    assert [entry["event"] for entry in logs] == ["orphan.found"]
     assert len(yard.standing) == 1
     assert await bay.rows("SELECT id FROM audit_entries") == []
 

@@ -153,7 +153,7 @@ async def test_every_answer_has_the_security_headers(client: httpx.AsyncClient, 
 async def test_every_request_is_logged_once_without_its_query(client: httpx.AsyncClient) -> None:
     with capture_logs() as logs:
         await client.get(f"/api/1/things/{ID}?token={SECRET}", headers={"X-Request-Id": "one"})
-    [line] = [line for line in logs if line["event"] == "request"]
+    [line] = [line for line in logs if line["event"] == "http.request"]
     assert (line["method"], line["status"], line["user_id"], line["request_id"]) == ("GET", 200, ID, "one")
     assert line["path"] == f"/api/1/things/{ID}"
     assert SECRET not in str(logs)

@@ -318,7 +318,7 @@ async def test_what_has_been_refused_is_not_answered_a_second_time(port: int, mo
         assert (await wire.answer()).status == 408
         assert await wire.ended()
         await asyncio.sleep(0.6)
-    assert [line["event"] for line in logs] == ["connection refused", "request"]
+    assert [line["event"] for line in logs] == ["http.rejected", "http.request"]
     assert logs[1]["client_gone"]
 
 
@@ -362,7 +362,7 @@ async def test_a_list_that_fails_midway_never_looks_complete(port: int) -> None:
     with capture_logs() as logs:
         async with asyncio.timeout(5):
             data = await wire.reader.read(-1)
-    assert [line["event"] for line in logs if line["log_level"] == "error"] == ["answer was cut off"]
+    assert [line["event"] for line in logs if line["log_level"] == "error"] == ["http.aborted"]
     assert data.startswith(b"HTTP/1.1 200")
     assert data.count(b'"id"') >= 2000
     assert not data.endswith(b"0\r\n\r\n")
@@ -402,4 +402,4 @@ async def test_a_client_that_goes_away_before_its_body_is_complete_is_no_error(p
             while not logs:
                 await asyncio.sleep(0.01)
     [line] = logs
-    assert (line["event"], line["client_gone"], line["log_level"]) == ("request", True, "info")
+    assert (line["event"], line["client_gone"], line["log_level"]) == ("http.request", True, "info")

@@ -132,7 +132,7 @@ class LoggedSecurityEvents:
 
     def report(self, event: SecurityEvent) -> None:
         """Write the event."""
-        _log.warning("security event", kind=event.kind.value, user_id=event.user_id, detail=event.detail)
+        _log.warning("security_event.reported", kind=event.kind.value, user_id=event.user_id, detail=event.detail)
 
 
 def record_once(

@@ -347,7 +347,7 @@ def _entries(name: str, kind: str, text: str) -> tuple[Entry, ...]:
         return _read(text)
     except BadRequest as error:
         # Stored texts were checked when they came. Should one not be readable any more, it allows nothing.
-        _log.error("a stored role cannot be read and grants nothing", role=name, problem=str(error))
+        _log.error("role.unreadable", role=name, problem=str(error))
         return ()
 
 

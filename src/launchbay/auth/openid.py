@@ -128,7 +128,7 @@ class ProviderMetadata:
 
     def _unfit(self, why: str) -> Unavailable:
         # The operator reads the log; who signs in can do nothing about it.
-        log.error("openid.provider_unfit", issuer=self._issuer, why=why)
+        log.error("openid.provider_rejected", issuer=self._issuer, why=why)
         return Unavailable("The identity provider cannot be used now.", "Try again later, or ask an administrator.")
 
 

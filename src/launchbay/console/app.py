@@ -157,7 +157,7 @@ async def _refusal(request: PageRequest, error: Exception) -> Response:
     status = outside.status_of(error)
     request_id = request.http.scope["state"]["request_id"]
     if not isinstance(error, LaunchbayError) or status == 500:
-        outside.log_failure("page failed", error, request_id)
+        outside.log_failure("page.failed", error, request_id)
         error = LaunchbayError(_INTERNAL)
     # Without the organizations of the caller: whatever failed may fail for them too.
     nobody = PageRequest(http=request.http, deps=outside, signed_in=None, session=request.session)

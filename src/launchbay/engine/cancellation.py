@@ -190,7 +190,7 @@ async def replay_superseded(
     except Fenced:
         raise
     except Exception:
-        log.exception("deletion.not_recalled", job=job.job_id, superseded=superseded_id)
+        log.exception("deletion.replay_failed", job=job.job_id, superseded=superseded_id)
 
 
 async def release_descendants(database: Database, job: JobRun) -> list[str]:

@@ -69,7 +69,7 @@ class Heartbeat:
             try:
                 await self._connected()
             except (psycopg.Error, OSError) as error:
-                log.warning("queue.pulse_lost", error=str(error), retry_in_s=RECONNECT_S)
+                log.warning("worker.heartbeat_disconnected", error=str(error), retry_in_s=RECONNECT_S)
             await asyncio.sleep(RECONNECT_S)
 
     async def _connected(self) -> NoReturn:
@@ -170,7 +170,7 @@ class Queue:
                     stop, self._heartbeat_s, self._grace_s
                 )
             except ConnectorException as error:
-                log.warning("queue.worker_lost_database", worker=name, error=repr(error.__cause__ or error))
+                log.warning("worker.database_lost", worker=name, error=repr(error.__cause__ or error))
             if not stop.is_set():
                 await _first(stop.wait(), timeout_s=RETRY_S)
 
@@ -298,7 +298,7 @@ class _Jobs(JobManager):
                 continue  # another worker claimed a job of the same lock, of lower priority, at the same moment
             except ConnectorException as error:
                 self._uncertain_until_s = time.monotonic() + UNCERTAIN_CLAIM_S
-                await self._log_failure("queue.claim_failed", error, worker_id=worker_id)
+                await self._log_failure("job.claim_failed", error, worker_id=worker_id)
                 return None  # the worker asks again at the next poll
             if row["id"] is not None:
                 self._known[row["id"]] = row["queue_name"]
@@ -315,7 +315,7 @@ class _Jobs(JobManager):
                     _FINISH_SQL, job_id=job.id, worker_id=job.worker_id, attempt=job.attempts, outcome=status.value
                 )
             except ConnectorException as error:
-                await self._log_failure("queue.outcome_not_written", error, job=job.id)
+                await self._log_failure("job.outcome_write_failed", error, job=job.id)
                 await _first(self.over.wait(), timeout_s=RETRY_S)
                 if self.over.is_set():
                     return  # the rescue finds the job without a living worker, and it runs again
@@ -402,7 +402,7 @@ class _Session:
                 pulse.cancel()
                 await asyncio.wait({pulse})
         if jobs.lost.is_set():
-            log.warning("queue.worker_taken_for_dead", worker=self._name)
+            log.warning("worker.lease_lost", worker=self._name)
 
     async def _end(self, running: asyncio.Task[None], grace_s: float) -> None:
         jobs, worker = self._jobs, self._worker
@@ -418,7 +418,7 @@ class _Session:
         jobs.over.set()
         await _first(running, timeout_s=RETRY_S)
         if not running.done():
-            log.error("queue.handler_ignores_cancellation", worker=self._name)
+            log.error("job.cancellation_ignored", worker=self._name)
             if jobs.worker_id is not None:
                 await jobs.unregister_worker(jobs.worker_id)  # which leaves its jobs to the rescue
         else:

@@ -62,7 +62,7 @@ class Retention:
             }
         counts = {name: count for name, (count, _) in dropped.items() if count}
         if counts:
-            log.info("retention.dropped", **counts)
+            log.info("retention.purged", **counts)
         has_more = any(more for _, more in dropped.values())
         if has_more:
             await asyncio.sleep(PAUSE_S)

@@ -212,7 +212,7 @@ class Runner:
         async with self._database.connection() as connection:
             stored = await jobs.get_versions(connection, job_id=job_id)
         if stored is not None and (stored.plan > PLAN_VERSION or stored.state > STATE_VERSION):
-            log.warning("job.left_to_newer_worker", job=job_id, plan_version=stored.plan, state_version=stored.state)
+            log.warning("job.skipped_newer_version", job=job_id, plan_version=stored.plan, state_version=stored.state)
             raise Conflict(
                 f"The job {job_id} is for a newer version of Launchbay.", "Upgrade this worker.", code="NewerPlan"
             )
@@ -264,7 +264,7 @@ class Runner:
             outcome = JobOutcome(error=str(failure))
         except Exception:
             # A defect of ours. Repeating it would fail the same way for ever, and promise 2 wants an end.
-            log.exception("job.broke", job=job_id, instance=claim.instance_id)
+            log.exception("job.crashed", job=job_id, instance=claim.instance_id)
             outcome = JobOutcome(error=INTERNAL_ERROR.format(job_id=job_id))
         await ending.write(state, outcome)
 

@@ -155,7 +155,7 @@ class Stager:
         try:
             manifest = await self._manifests.get(connection, target.application_id, target.version)
         except InvalidManifest as error:  # a plug-in is gone; the instance's next job says so to its owner
-            log.warning("signals.unseen", instance=schedule.instance_id, error=str(error))
+            log.warning("signals.refresh_failed", instance=schedule.instance_id, error=str(error))
             return
         await refresh_signals(connection, schedule.instance_id, manifest, self._clock.now(), self._secret_key)
 
@@ -193,7 +193,7 @@ class Stager:
         except (Unavailable, psycopg.Error):
             raise
         except Exception:
-            log.exception("schedule.broke", schedule=schedule.id, instance=schedule.instance_id)
+            log.exception("schedule.planning_failed", schedule=schedule.id, instance=schedule.instance_id)
             refusal = f"Launchbay broke while planning this job; its log tells more under {schedule.id}. Report it."
         workflow = schedule.workflow
         return manifest, Plan(kind="refused", workflow=workflow, prior_status=prior, propagates=False, refusal=refusal)

@@ -73,14 +73,14 @@ class Sweeper:
                     if not await provider.exists(context, tagged.machine):
                         return
                     if self.mode == REPORT:
-                        log.warning("sweep.found", **about)
+                        log.warning("orphan.found", **about)
                         return
                     await provider.release(context, tagged.machine)
             except Exception as error:  # noqa: BLE001 - a provider is foreign code; the other strays must go all the same
-                log.warning("sweep.left", **about, error=str(error) or type(error).__name__)
+                log.warning("orphan.removal_failed", **about, error=str(error) or type(error).__name__)
                 return
             await _record(connection, tagged, about)
-            log.warning("sweep.removed", **about)
+            log.warning("orphan.removed", **about)
 
 
 def _reason(tagged: TaggedMachine, instance: machines.OwnedMachineRow | None) -> str | None:

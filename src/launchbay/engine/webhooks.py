@@ -101,7 +101,7 @@ class WebhookSender:
     def _finished(self, task: "asyncio.Task[None]") -> None:
         del self._in_flight[task]
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("webhook.broke", error=repr(error))
+            log.error("webhook.crashed", error=repr(error))
 
     async def _deliver(self, row: ClaimedRow, body: Mapping[str, Any]) -> None:
         status, error = await self._post(row, msgspec.json.encode(body), body["organization"])

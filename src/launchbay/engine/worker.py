@@ -35,9 +35,9 @@ async def run_periodically(task: PeriodicTask, stop: asyncio.Event) -> None:
         try:
             again = await task.run()
         except Unavailable as error:
-            log.warning("duty.postponed", duty=task.name, error=str(error))
+            log.warning("background_task.postponed", task=task.name, error=str(error))
         except Exception:
-            log.exception("duty.failed", duty=task.name)
+            log.exception("background_task.failed", task=task.name)
         if again:
             await asyncio.sleep(0)
             continue
@@ -97,6 +97,7 @@ class Engine:
         try:
             freed = await self.queue.rescue(await self.queue.heartbeats())
         except psycopg.Error as error:
-            log.warning("engine.nothing_inherited", error=str(error))  # the leases end all the same
-        else:
-            log.info("engine.inherited", jobs=freed)
+            log.warning("jobs.recovery_failed", error=str(error))  # the leases end all the same
+            return
+        if freed:
+            log.info("jobs.recovered", jobs=freed)

@@ -325,7 +325,7 @@ async def stop_runs(context: ProviderContext, machine: Machine, open_shell: Open
         async with asyncio.timeout(limits.MACHINE_STOP_S), open_shell() as shell:
             code = await shell.script(text, OutputBuffer(0), stderr)
     except (ShellLost, ActionFailed, TimeoutError) as error:
-        log.warning("machine.not_stopped", machine=machine.host, job=context.job_id, reason=str(error))
+        log.warning("machine.stop_failed", machine=machine.host, job=context.job_id, reason=str(error))
         reason = str(error) or f"it did not answer within {limits.MACHINE_STOP_S:g} s"
         raise ActionFailed(f"On {machine.host} commands may still run: {reason}") from error
     if code != 0:

@@ -10,7 +10,6 @@ the directory, `postgres.lock` is shared by everybody who uses the cluster, so t
 
 import asyncio
 import fcntl
-import logging
 import os
 import signal
 import subprocess
@@ -22,10 +21,12 @@ from types import TracebackType
 from typing import IO, Self
 from urllib.parse import quote
 
+import structlog
+
 from launchbay.errors import CannotStart
 from launchbay.postgres import cluster
 
-_log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 _READY_WITHIN_S = 120.0  # recovery after a crash replays at most max_wal_size, but a slow disk takes its time
 _STOP_WITHIN_S = 30.0
@@ -99,9 +100,9 @@ class EmbeddedPostgres:
             await asyncio.sleep(_WATCH_EVERY_S)
             try:
                 if await asyncio.to_thread(self.ensure_running):
-                    _log.warning("The embedded PostgreSQL had died and was started again.")
+                    log.warning("postgres.restarted")
             except (CannotStart, OSError) as error:
-                _log.error("The embedded PostgreSQL died and does not start: %s", error)
+                log.error("postgres.restart_failed", error=str(error))  # noqa: TRY400 - a trace says no more
 
     def stop(self) -> None:
         """Give up the use of PostgreSQL, and stop it unless another process uses it. Harmless when called twice."""

@@ -151,7 +151,7 @@ class EventFeed:
                 async with connection:
                     await self._listen_once(connection)
             except (psycopg.Error, OSError) as error:
-                log.warning("events.connection_lost", error=str(error), retry_in_s=RECONNECT_S)
+                log.warning("event_feed.disconnected", error=str(error), retry_in_s=RECONNECT_S)
             finally:
                 self._heard.clear()
             await asyncio.sleep(RECONNECT_S)
@@ -209,4 +209,4 @@ class EventFeed:
                 async with self._database.connection() as connection:
                     await delete_watch(connection, instance_id=instance_id, process_id=self._process_id)
             except Unavailable:
-                log.info("events.watch_left_behind", instance=instance_id)  # it is removed with time
+                log.info("event_watch.removal_failed", instance=instance_id)  # it is removed with time

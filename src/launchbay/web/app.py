@@ -160,7 +160,7 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - the last place where an exception can become an answer
             if state.get("answer_started"):
                 # Nothing may be added that could make the answer look whole: the server closes the connection instead.
-                log_failure("answer was cut off", error, state["request_id"])
+                log_failure("http.aborted", error, state["request_id"])
                 return
             await _refuse(error, state, endpoint, body_reader, send)
 

@@ -48,7 +48,7 @@ class AccessLog:
                 metrics.requests.labels(state.get("operation") or "none", status).observe(elapsed_s)
             client = scope.get("client")
             _log.info(
-                "request",
+                "http.request",
                 method=scope["method"],
                 path=_shown(scope.get("raw_path") or scope["path"].encode()),
                 operation=state.get("operation"),

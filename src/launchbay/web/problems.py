@@ -72,7 +72,7 @@ def problem(error: Exception, request_id: str, *, field_errors: bool = False) ->
     """
     status = status_of(error)
     if not isinstance(error, errors.LaunchbayError) or status == 500:
-        log_failure("request failed", error, request_id)
+        log_failure("http.failed", error, request_id)
         error = errors.LaunchbayError(_INTERNAL)
     return Problem(status, _body(error, status, request_id, field_errors=field_errors), _headers(error, status))
 

@@ -267,9 +267,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return
         self._disconnect_active()
         request_id = new_id()
-        _log.info(
-            "connection refused", request_id=request_id, code=refusal.code, address=self.client and self.client[0]
-        )
+        _log.info("http.rejected", request_id=request_id, code=refusal.code, address=self.client and self.client[0])
         metrics.refusals.labels(refusal.code).inc()
         problem = plain_problem(refusal.status, refusal.code, refusal.message, request_id)
         lines = [

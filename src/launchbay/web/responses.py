@@ -218,7 +218,7 @@ async def _write_body(
                 allowed_until_s = time.monotonic() + EVENT_HEARTBEAT_S
             chunk = coming.result()
         except LaunchbayError as error:
-            _log.info("event stream ended", reason=str(error))
+            _log.info("event_stream.ended", reason=str(error))
             return
         finally:
             coming.cancel()

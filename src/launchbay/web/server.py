@@ -62,7 +62,7 @@ async def serve(
         for connection in list(server.server_state.connections):
             connection.transport.abort()
         listener.close()
-    _log.info("stopped serving")
+    _log.info("server.stopped")
 
 
 def _config(app: ASGIApp, settings: Settings) -> Config:
