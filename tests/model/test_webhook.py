@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.store.webhooks import EVENTS, pause_s, signature, validate_events
+from launchbay.store.webhooks import EVENTS, signature, validate_events
 
 
 @given(st.lists(st.sampled_from(EVENTS), min_size=1))
@@ -38,9 +38,3 @@ def test_the_signature_changes_with_secret_time_and_body() -> None:
         signature(b"s", 1, b"y"),
     }
     assert len(signatures) == 4
-
-
-@given(st.integers(1, 10_000))
-def test_pauses_double_up_to_the_longest(attempt: int) -> None:
-    assert pause_s(1, 5, 3600) == 5
-    assert 5 <= pause_s(attempt, 5, 3600) <= pause_s(attempt + 1, 5, 3600) <= 3600

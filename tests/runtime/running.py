@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from launchbay.actions.registry import BUILT_IN, Registry
+from launchbay.backoff import Backoff
 from launchbay.clock import SystemClock
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import EgressClient
@@ -23,7 +24,7 @@ from launchbay.model.instance import InstanceStatus, Link
 from launchbay.model.job import Plan
 from launchbay.planning import plan_destroy, plan_launch, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.contract import JobRun, LinkedInstance, RetryBackoff, RuntimeDeps, StepBudget
+from launchbay.runtime.contract import JobRun, LinkedInstance, RuntimeDeps, StepBudget
 from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.signals import return_values
 from launchbay.runtime.state import Graph, InstanceState
@@ -31,7 +32,7 @@ from tests.runtime.journals import Disk, MemoryJournal
 from tests.runtime.probes import World
 
 JOB = "5f0000000000000000000004"
-QUICK = RetryBackoff(0.001, 0.004)
+QUICK = Backoff(0.001, 0.004)
 LONGEST_S = 20.0  # no run of these tests takes long; one that hangs shall say so
 OUTGOING = EgressClient(Allowlist.parse(""), ssl_context=ssl.create_default_context())
 SUCCEEDED = None

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from launchbay import limits
+from launchbay.backoff import Backoff
 from launchbay.errors import ActionFailed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.job import StepStatus
-from launchbay.runtime.contract import RetryBackoff
 from tests.runtime.probes import World
 from tests.runtime.running import Instance, instance
 
@@ -51,16 +51,11 @@ async def test_all_attempts_have_the_same_idempotency_key_and_other_steps_anothe
 
 
 async def test_attempts_are_paced_with_doubling_pauses() -> None:
-    live = one_step("{action: effect, parameters: {fail: 3, retryCount: 3}}", pacing=RetryBackoff(0.02, 0.04))
+    live = one_step("{action: effect, parameters: {fail: 3, retryCount: 3}}", pacing=Backoff(0.02, 0.04))
     begun = asyncio.get_running_loop().time()
     assert await live.launch() is None
     assert asyncio.get_running_loop().time() - begun > 0.08, "0.1 s but for the rounding of three timers"
     assert [text.rpartition(" in ")[2] for text in live.disk.texts("warning")] == ["0.02 s.", "0.04 s.", "0.04 s."]
-
-
-def test_pauses_double_up_to_the_longest_and_never_overflow() -> None:
-    pacing = RetryBackoff(1.0, 30.0)
-    assert [pacing.pause_s(n) for n in (1, 2, 3, 5, 6, 100)] == [1, 2, 4, 16, 30, 30]
 
 
 async def test_what_cannot_get_better_is_not_tried_again() -> None:

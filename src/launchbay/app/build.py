@@ -21,6 +21,7 @@ from launchbay.auth.openid import OpenIdClient, OpenIdProvider, ProviderMetadata
 from launchbay.auth.secret_key import SecretKey, UnsealFailed, read_secret_key
 from launchbay.auth.throttle import AddressThrottle, RateLimits, SignInThrottle
 from launchbay.auth.tokens import KeyRing, RefreshTokens, SessionTokens
+from launchbay.backoff import Backoff
 from launchbay.clock import Clock, SystemClock
 from launchbay.console.app import create_console, is_of_console
 from launchbay.console.request import ConsoleDeps
@@ -46,7 +47,7 @@ from launchbay.planning import CompiledManifests
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.processes.run import Programs
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.contract import RetryBackoff, RuntimeDeps
+from launchbay.runtime.contract import RuntimeDeps
 from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
@@ -278,7 +279,7 @@ def _assemble(
         component_types=component_types.running,
         clock=clock,
         egress=egress,
-        retry_backoff=RetryBackoff(settings.step_retry_first_s, settings.step_retry_longest_s),
+        retry_backoff=Backoff(settings.step_retry_first_s, settings.step_retry_longest_s),
         machines=providers,
         approvals=approvals,
         notifier=WebhookNotifier(database),

@@ -11,6 +11,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address, ip_network
 
+from launchbay.backoff import Backoff
 from launchbay.clock import Clock
 from launchbay.errors import TooManyRequests
 from launchbay.limits import THROTTLED_KEYS
@@ -30,8 +31,8 @@ class BackoffRule:
 
     def wait_s(self, attempts: int) -> float:
         """Return the seconds to wait after so many attempts in a row."""
-        doublings = min(attempts - self.free_attempts, 64)
-        return 0.0 if doublings < 0 else min(self.longest_s, self.first_s * 2.0**doublings)
+        beyond = attempts - self.free_attempts
+        return 0.0 if beyond < 0 else Backoff(self.first_s, self.longest_s).delay_s(beyond + 1)
 
 
 PER_ACCOUNT_AND_ADDRESS = BackoffRule(free_attempts=5, first_s=1.0, longest_s=900.0, reset_after_s=3600.0)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import httpx
 
+from launchbay.backoff import Backoff
 from launchbay.client.core import Authentication, Call, Core, Pause, Retries, Steps, read
 from launchbay.client.drivers import AsyncDriver, SyncDriver
 from launchbay.client.errors import ApiError, ConnectionFailed, InstanceFailed, WaitTimedOut
@@ -18,8 +19,7 @@ from launchbay.client.types import InstanceDocument
 
 T = TypeVar("T")
 
-_POLL_FIRST_S = 0.2
-_POLL_LONGEST_S = 3.0
+_POLL = Backoff(0.2, 3.0)
 _STREAM_AGAIN_AFTER = 10  # questions
 _LISTEN_LONGEST_S = 30.0  # then the instance is read again, whatever was heard
 
@@ -38,7 +38,7 @@ def _waiting(
     """
     wanted = {until} if isinstance(until, str) else set(until)
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-    questions, pause_s = 0, _POLL_FIRST_S
+    questions, delays = 0, _POLL.delays()
     while True:
         instance = yield from core.answer(Operations.read_instance.call(instance_id))
         if instance.status in wanted:
@@ -51,10 +51,10 @@ def _waiting(
         has_news = questions % _STREAM_AGAIN_AFTER == 0 and (yield from _next_status(core, instance_id, wanted, left_s))
         questions += 1
         if has_news:
-            questions, pause_s = 0, _POLL_FIRST_S
+            questions, delays = 0, _POLL.delays()
         else:
-            yield Pause(pause_s if left_s is None else min(pause_s, max(left_s, 0.01)))
-            pause_s = min(2 * pause_s, _POLL_LONGEST_S)
+            delay_s = next(delays)
+            yield Pause(delay_s if left_s is None else min(delay_s, max(left_s, 0.01)))
 
 
 def _next_status(core: Core, instance_id: str, wanted: set[str], left_s: float | None) -> Steps[bool]:

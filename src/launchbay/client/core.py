@@ -21,6 +21,7 @@ import httpx
 import msgspec
 
 from launchbay import __version__
+from launchbay.backoff import Backoff
 from launchbay.client.errors import ClientError, ConnectionFailed, UnreadableAnswer, api_error
 
 T = TypeVar("T")
@@ -371,7 +372,7 @@ class Retries:
             return None
         if asked_s is not None:
             return asked_s
-        return min(self.first_pause_s * 2.0 ** (attempt - 1), self.longest_pause_s) * random.uniform(0.75, 1.25)
+        return Backoff(self.first_pause_s, self.longest_pause_s).delay_s(attempt) * random.uniform(0.75, 1.25)
 
 
 class Core:

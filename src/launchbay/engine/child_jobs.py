@@ -8,13 +8,14 @@ crash, finds it again and takes it over, or reads how it ended.
 
 import hashlib
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from launchbay import limits
+from launchbay.backoff import Backoff
 from launchbay.engine.journal import retry_while_unavailable
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import BadRequest, Fenced, WorkflowFailed
@@ -40,8 +41,7 @@ from launchbay.store import jobs as store
 from launchbay.store.database import Database
 from launchbay.store.jobs import ChildOutcomeRow, TargetRow
 
-BUSY_FIRST_S = 0.05
-BUSY_LONGEST_S = 1.0
+_BUSY = Backoff(0.05, 1.0)
 STALLED_AFTER_S = 2.0  # without a worker for the job that keeps the other instance busy
 ORPHAN_S = 30.0  # after which another worker may have died over it
 TOO_LONG = "The call took longer than its caller waits."
@@ -130,7 +130,7 @@ class ChildJobs:
                 return _results(done, parent)
         resumes = [failed.id for failed in before]
         begin = partial(self._begin, parent, link, workflow, arguments, job_id, resumes)
-        waiting = _BusyBackoff(workflow)
+        delays = _busy_delays(workflow)
         while True:
             outcome = await retry_while_unavailable(partial(self._outcome, job_id))
             if outcome is None:
@@ -141,7 +141,7 @@ class ChildJobs:
                 except _AlreadyDestroyed:
                     return {}  # a destroy that is run again finds some of the submodules destroyed
                 if not begun:
-                    await waiting.pause()
+                    await interruptible_sleep(next(delays))
                     await self._run_stalled_job(link.instance_id)
             elif outcome.status == JobStatus.EXECUTING:
                 if is_replay:
@@ -287,24 +287,17 @@ class _AlreadyDestroyed(Exception):
     """What is to be destroyed is destroyed."""
 
 
-class _BusyBackoff:
-    """The pauses of a call that waits for a busy instance: each longer than the one before, and bounded in all."""
-
-    def __init__(self, workflow: str) -> None:
-        self._workflow = workflow
-        self._waited_s = 0.0
-        self._pause_s = BUSY_FIRST_S
-
-    async def pause(self) -> None:
-        """Wait a little. Raises WorkflowFailed beyond the bound."""
-        if self._waited_s > limits.CALL_WAITS_FOR_INSTANCE_S:
+def _busy_delays(workflow: str) -> Iterator[float]:
+    """Yield the delays between attempts to start on a busy instance. Raises WorkflowFailed at the limit."""
+    waited_s = 0.0
+    for delay_s in _BUSY.delays():
+        if waited_s > limits.CALL_WAITS_FOR_INSTANCE_S:
             raise WorkflowFailed(
                 f"the instance was busy for more than {limits.CALL_WAITS_FOR_INSTANCE_S:g} s, "
-                f"so {self._workflow!r} did not run on it."
+                f"so {workflow!r} did not run on it."
             )
-        await interruptible_sleep(self._pause_s)
-        self._waited_s += self._pause_s
-        self._pause_s = min(BUSY_LONGEST_S, self._pause_s * 2)
+        yield delay_s
+        waited_s += delay_s
 
 
 def child_job_id(parent_job_id: str, path: str) -> str:

@@ -18,6 +18,7 @@ import structlog
 from launchbay import limits
 from launchbay.actions.contract import Document
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
+from launchbay.backoff import Backoff
 from launchbay.clock import Clock
 from launchbay.errors import ActionFailed, Fenced, Unavailable
 from launchbay.ids import new_id
@@ -91,8 +92,7 @@ LAZY_S = 0.25  # log lines, percentages and notes wait this long for company
 OUTCOME_S = 0.005  # outcomes wait this long for the begin of the next step, which is written with them
 FRESH_S = 1.0  # how old the proof that the job is held may be when an effect begins; less than a lease
 CLOSE_S = 0.4  # within the time that the queue gives to cancelled handlers
-RETRY_FIRST_S = 0.1
-RETRY_LONGEST_S = 2.0
+DATABASE_RETRY = Backoff(0.1, 2.0)
 _WRITES_OF_A_BEGIN = 3  # where the database is slow, this is enough of asking
 _LEVEL_CHARS = 20
 _FINAL = frozenset({StepStatus.SUCCEEDED, StepStatus.FAILED})
@@ -394,13 +394,12 @@ class PostgresJournal:
 
 async def retry_while_unavailable(attempt: Callable[[], Awaitable[T]]) -> T:
     """Repeat a statement until the database takes it. Only for statements that may run twice."""
-    pause_s = RETRY_FIRST_S
+    delays = DATABASE_RETRY.delays()
     while True:
         try:
             return await attempt()
         except Unavailable:
-            await asyncio.sleep(pause_s)
-            pause_s = min(RETRY_LONGEST_S, pause_s * 2)
+            await asyncio.sleep(next(delays))
 
 
 class PostgresDocuments:

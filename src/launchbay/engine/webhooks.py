@@ -18,6 +18,7 @@ import structlog
 from launchbay import limits
 from launchbay.actions.contract import idempotency_key
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
+from launchbay.backoff import Backoff
 from launchbay.egress.http import EgressClient, redacted_url
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.journal import retry_while_unavailable
@@ -27,7 +28,7 @@ from launchbay.runtime.contract import JobRun
 from launchbay.store import webhooks
 from launchbay.store import webhooks as store
 from launchbay.store.database import Database
-from launchbay.store.webhooks import ClaimedRow, pause_s, secret_purpose, signature, url_purpose
+from launchbay.store.webhooks import ClaimedRow, secret_purpose, signature, url_purpose
 
 
 class WebhookNotifier:
@@ -52,6 +53,7 @@ class WebhookNotifier:
 
 POLL_S = 0.5
 LEASE_S = limits.WEBHOOK_TIMEOUT_S * 3
+_RETRY = Backoff(limits.WEBHOOK_RETRY_FIRST_S, limits.WEBHOOK_RETRY_LONGEST_S)
 log = structlog.get_logger(__name__)
 
 
@@ -116,7 +118,7 @@ class WebhookSender:
                     attempt=row.attempts,
                     last_status=status,
                     last_error=error,
-                    pause_s=pause_s(row.attempts, limits.WEBHOOK_RETRY_FIRST_S, limits.WEBHOOK_RETRY_LONGEST_S),
+                    pause_s=_RETRY.delay_s(row.attempts),
                     give_up_s=limits.WEBHOOK_GIVE_UP_S,
                 )
             if failing_s is not None and failing_s >= limits.WEBHOOK_DISABLED_AFTER_S:

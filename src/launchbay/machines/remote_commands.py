@@ -24,6 +24,7 @@ from typing import TypeVar
 import structlog
 
 from launchbay import limits
+from launchbay.backoff import Backoff
 from launchbay.errors import ActionFailed, EgressFailed
 from launchbay.machines.contract import OnData, OpenShell, ProviderContext, Shell, ShellLost
 from launchbay.model.machine import CommandResult, Machine, RemoteCommand, Sink
@@ -153,8 +154,7 @@ def text_of(name: str) -> str:
 
 Prepare = Callable[[Shell], Awaitable[None]]
 _NO_PLACE, _VANISHED, _TOO_MUCH = 73, 75, 76  # exit codes of the scripts
-_RECONNECT_FIRST_S = 0.5
-_RECONNECT_LONGEST_S = 10.0
+_RECONNECT = Backoff(0.5, 10.0)
 _REPORTED_BYTES = 4 * limits.KIB
 _MARKER_BYTES = 200  # a line that says how much is left out, and the exit code
 log = structlog.get_logger(__name__)
@@ -289,7 +289,7 @@ class RemoteRun:
     async def _with_reconnects(self, work: Callable[[Shell], Awaitable[T]]) -> T:
         """Do something on the machine, and again where the way there breaks. Raises ActionFailed at last."""
         loop = asyncio.get_running_loop()
-        pause_s = _RECONNECT_FIRST_S
+        delays = _RECONNECT.delays()
         lost_at: float | None = None
         while True:
             opened_at = loop.time()
@@ -301,15 +301,14 @@ class RemoteRun:
                 now = loop.time()
                 # A way that held for a while is no sign of one that is lost for good.
                 if lost_at is None or now - opened_at > limits.MACHINE_RECONNECT_S:
-                    lost_at, pause_s = now, _RECONNECT_FIRST_S
+                    lost_at, delays = now, _RECONNECT.delays()
                 # What has begun is worth more patience than what has not.
                 if now - lost_at > (limits.MACHINE_RECONNECT_S if self._is_ours else limits.MACHINE_CONNECT_S):
                     raise ActionFailed(
                         f"{self.machine.host} is out of reach since {now - lost_at:.0f} s: {error}."
                     ) from None
                 self.context.log("warning", f"The way to {self.machine.host} broke: {error}. It is tried again.")
-            await asyncio.sleep(pause_s)
-            pause_s = min(_RECONNECT_LONGEST_S, pause_s * 2)
+            await asyncio.sleep(next(delays))
 
     async def _stop_now(self) -> None:
         key = run_key(self.context, self.machine, self.purpose)

@@ -35,6 +35,7 @@ from typing import Any
 import asyncssh
 
 from launchbay import limits
+from launchbay.backoff import Backoff
 from launchbay.errors import ActionFailed
 from launchbay.machines.chef import converge
 from launchbay.machines.contract import OnData, ProviderContext, ProviderDeps, Shell, ShellLost
@@ -270,8 +271,7 @@ def _described(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-_RETRY_FIRST_S = 0.5
-_RETRY_LONGEST_S = 5.0
+_RETRY = Backoff(0.5, 5.0)
 
 
 class Ssh:
@@ -290,7 +290,7 @@ class Ssh:
         Raises ActionFailed with the last reason after `within_s` seconds, and at once for a host key that has changed.
         """
         loop = asyncio.get_running_loop()
-        until, pause_s = loop.time() + within_s, _RETRY_FIRST_S
+        until, delays = loop.time() + within_s, _RETRY.delays()
         while True:
             try:
                 async with self.open(context, machine) as shell, asyncio.timeout(limits.MACHINE_CONNECT_S):
@@ -307,8 +307,7 @@ class Ssh:
                 reason = str(error)
             if loop.time() >= until:
                 raise ActionFailed(f"{reason}.".replace("..", "."))
-            await asyncio.sleep(pause_s)
-            pause_s = min(_RETRY_LONGEST_S, pause_s * 2)
+            await asyncio.sleep(next(delays))
 
     async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
         """Run a command to its end, or go on with the one that this attempt of the step began."""

@@ -13,6 +13,7 @@ import click
 
 from launchbay import limits
 from launchbay.actions.registry import Registry
+from launchbay.backoff import Backoff
 from launchbay.egress.http import EgressClient
 from launchbay.errors import BadRequest, InvalidManifest, WorkflowFailed
 from launchbay.machines.dry_run import Answers, fits
@@ -31,7 +32,7 @@ from launchbay.model.job import Plan
 from launchbay.model.machine import DRY_RUN
 from launchbay.planning import may_accept, plan_destroy, plan_launch, plan_reconfigure, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.contract import RetryBackoff, RuntimeDeps
+from launchbay.runtime.contract import RuntimeDeps
 from launchbay.runtime.state import InstanceState
 from launchbay.settings import Settings
 
@@ -82,7 +83,7 @@ class SuiteRunner:
             clock=clock,
             # It is never asked: every call is answered by the dry run.
             egress=EgressClient(ssl_context=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)),
-            retry_backoff=RetryBackoff(settings.step_retry_first_s, settings.step_retry_longest_s),
+            retry_backoff=Backoff(settings.step_retry_first_s, settings.step_retry_longest_s),
             machines=Providers([("launchbay test", provider)], DRY_RUN),
         )
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from launchbay import limits
 from launchbay.actions.contract import Action, Document
 from launchbay.actions.registry import Registry
+from launchbay.backoff import Backoff
 from launchbay.clock import Clock
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
@@ -112,18 +113,6 @@ class ReplayJournal:
 
     def log(self, path: str | None, level: str, text: str) -> None:
         """Take no note: the first run has said it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RetryBackoff:
-    """How long a failed step waits before its next attempt: doubling from `first_s` up to `longest_s`, in seconds."""
-
-    first_s: float
-    longest_s: float
-
-    def pause_s(self, failed_attempts: int) -> float:
-        """Return the pause after so many failed attempts (1 or more), in seconds."""
-        return min(self.longest_s, self.first_s * 2.0 ** min(failed_attempts - 1, 16))
 
 
 class StepBudget:
@@ -326,7 +315,7 @@ class RuntimeDeps:
     component_types: Mapping[str, ComponentType]
     clock: Clock
     egress: EgressClient
-    retry_backoff: RetryBackoff
+    retry_backoff: Backoff
     machines: Providers
     approvals: Approvals = field(default_factory=NullApprovals)
     notifier: Notifier = field(default_factory=NullNotifier)

@@ -176,7 +176,7 @@ class _Execution:
             self.job.journal.note(self.path, self.step.name, StepStatus.EXECUTING)
 
     async def _pause(self, attempt: int, retries: int, error: Exception) -> None:
-        pause_s = self.job.deps.retry_backoff.pause_s(attempt)
+        pause_s = self.job.deps.retry_backoff.delay_s(attempt)
         text = f"Attempt {attempt} of {retries + 1} failed: {error} The next one follows in {pause_s:g} s."
         self.job.journal.log(self.path, "warning", text)
         await self.step_run.sleep(pause_s)

@@ -116,8 +116,3 @@ def signature(secret: bytes, timestamp_s: int, body: bytes) -> str:
     """
     digest = hmac.new(secret, b"%d.%b" % (timestamp_s, body), hashlib.sha256).hexdigest()
     return f"t={timestamp_s},v1={digest}"
-
-
-def pause_s(attempt: int, first_s: float, longest_s: float) -> float:
-    """Return the pause after so many failed attempts (1 or more), in seconds: each twice as long as the one before."""
-    return min(longest_s, first_s * 2.0 ** min(attempt - 1, 32))

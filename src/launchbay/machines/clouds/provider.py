@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from launchbay import limits
+from launchbay.backoff import Backoff
 from launchbay.errors import ActionFailed, AddressRefused
 from launchbay.machines.clouds.account import GIVEN, CloudAccount, MachineLedger, NodeId, Place
 from launchbay.machines.clouds.driver import Cloud, CloudFailed, Endpoint, Node, NodeAccess, NodeState, read_node_access
@@ -134,8 +135,7 @@ def _loaded(driver: str) -> Callable[[CloudAccount, str, Endpoint], Cloud]:
 
 
 NAME = "cloud"
-_POLL_FIRST_S = 0.5
-_POLL_LONGEST_S = 5.0
+_POLL = Backoff(0.5, 5.0)
 _TERMINATE_PAUSES_S = (0.5, 2.0)  # between attempts to clean up
 
 
@@ -235,7 +235,7 @@ class NodeLaunch:
 
     async def _running(self, made: Mapping[int, Node]) -> dict[int, Node]:
         """Wait until all run and have an address."""
-        nodes, pause_s = dict(made), _POLL_FIRST_S
+        nodes, delays = dict(made), _POLL.delays()
         while waiting := {node.id: number for number, node in nodes.items() if not self._is_up(node)}:
             # A cloud may not know a machine yet, right after it was made: it is waited for.
             for node in await self._call(partial(_describe, ids=list(waiting))):
@@ -243,8 +243,7 @@ class NodeLaunch:
                     raise CloudFailed(f"The machine {node.id} ended while it started.")
                 nodes[waiting[node.id]] = node
             if not all(map(self._is_up, nodes.values())):
-                await asyncio.sleep(pause_s)
-                pause_s = min(_POLL_LONGEST_S, pause_s * 2)
+                await asyncio.sleep(next(delays))
         return nodes
 
     def _is_up(self, node: Node) -> bool:
