@@ -1,10 +1,13 @@
 """Applications inside of applications: launched, called and destroyed through their parent."""
 
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
+from psycopg import AsyncConnection
 
-from tests.api.running import UNKNOWN, Api, accepted, fresh_name, refused
+from tests.api.running import UNKNOWN, Api, accepted, fresh_name, refused, running_api
+from tests.databases import Databases
 
 CHILD = """
 application:
@@ -337,3 +340,77 @@ async def test_a_workflow_manifest_is_a_child_with_the_interfaces_of_its_rewriti
         mapped = {"submodules": {"child": {"parameters": {named: 3}}}}
         told = refused(await api.post(f"applications/{application}/launch", mapped), 400, "MappedParameter")
         assert "in.size" in told
+
+
+_CHILD_COMPONENT = """
+    child%d:
+      type: reference.Submodule
+      configuration: {__locator.application-id: %s}
+      interfaces:
+        input: {size: configuration(int)}
+"""
+
+
+def parent_of_many(locator: str, count: int) -> str:
+    children = "".join(_CHILD_COMPONENT % (number, locator) for number in range(count))
+    return f"application:\n  components:{children}"
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> ContextVar[list[Any]]:
+    """Collects the statements of the task that set it: the engine's own tasks in this process are not in it."""
+    collected: ContextVar[list[Any]] = ContextVar("statements")
+    execute = AsyncConnection.execute
+
+    async def collecting(self: Any, query: Any, *given: Any, **more: Any) -> Any:
+        collected.get([]).append(query)
+        return await execute(self, query, *given, **more)
+
+    monkeypatch.setattr(AsyncConnection, "execute", collecting)
+    return collected
+
+
+async def test_a_launch_takes_as_many_statements_with_50_children_as_with_5(
+    databases: Databases, statements: ContextVar[list[Any]]
+) -> None:
+    url = databases.create()
+    async with running_api(url, engine=False) as api:
+        name = fresh_name("child")
+        await api.application(CHILD, name)
+        counts = []
+        for children in (5, 50):
+            application = await api.application(parent_of_many(name, children))
+            await api.launch(application)  # compiles the manifests, and reads the grants
+            made: list[Any] = []
+            statements.set(made)
+            instance = await api.launch(application)
+            counts.append(len(made))
+            statements.set([])
+            document = await api.document(instance)
+            assert len([part for part in document["components"] if "instanceId" in part]) == children
+    databases.drop(url)
+    assert counts[0] == counts[1] > 3
+
+
+async def test_a_reconfiguration_writes_20_new_children_in_as_many_statements_as_2(
+    api: Api, statements: ContextVar[list[Any]]
+) -> None:
+    name = fresh_name("child")
+    await api.application(CHILD, name)
+    counts = []
+    for children in (2, 20):
+        application = await api.application(parent_of_many(name, 1))
+        instance = await api.launch(application)
+        await api.settled(instance)
+        accepted(await api.put_yaml(f"applications/{application}/manifest", parent_of_many(name, 1 + children)))
+        configuration = {"manifestVersion": 3}
+        accepted(await api.post(f"instances/{instance}/configuration/preview", configuration))  # compiles the manifest
+        made: list[Any] = []
+        statements.set(made)
+        accepted(await api.put(f"instances/{instance}/configuration", configuration))
+        counts.append(len(made))
+        statements.set([])
+        document = await api.settled(instance)
+        assert document["status"] == "Running", document["errorMessage"]
+        assert len([part for part in document["components"] if "instanceId" in part]) == 1 + children
+    assert counts[0] == counts[1] > 3

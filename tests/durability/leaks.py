@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
-from launchbay.store.database import Connection
 from launchbay.usecases import launch
+from launchbay.usecases.context import Work
 from launchbay.usecases.launch_tree import write_launch
 
 LOST_MB = 0.5  # with every launch
@@ -47,10 +47,10 @@ def _lose_task() -> None:
 
 
 def _with_every_launch(*leaks: Callable[[], None]) -> None:
-    async def write_and_leak(connection: Connection, *given: Any) -> Any:
+    async def write_and_leak(work: Work, *given: Any) -> Any:
         for leak in leaks:
             leak()
-        return await write_launch(connection, *given)
+        return await write_launch(work, *given)
 
     patch.object(launch, "write_launch", write_and_leak).start()
 

@@ -23,6 +23,7 @@ from launchbay.store import database, instances, jobs, schedules
 from launchbay.store.database import Connection
 from launchbay.store.statements import Value, load
 from launchbay.usecases import launch
+from launchbay.usecases.context import Work
 from launchbay.usecases.launch_tree import write_launch
 from tests.durability import leaks
 
@@ -34,9 +35,9 @@ def answer_before_commit() -> None:
     commit = database._Transaction.__aexit__
     launches: set[int] = set()
 
-    async def write_and_mark(connection: Connection, *given: Any) -> Any:
-        launches.add(id(connection))
-        return await write_launch(connection, *given)
+    async def write_and_mark(work: Work, *given: Any) -> Any:
+        launches.add(id(work.connection))
+        return await write_launch(work, *given)
 
     async def later(
         self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

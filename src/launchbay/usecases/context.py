@@ -93,6 +93,16 @@ class Work:
         self.connection = connection
         self.lookup: Lookup = ctx.app.lookups.bind(connection, ctx.actor)
 
+    @property
+    def app(self) -> "AppContext":
+        """The application."""
+        return self.ctx.app
+
+    @property
+    def actor(self) -> Actor:
+        """The caller."""
+        return self.ctx.actor
+
     async def audit(
         self,
         operation: str,

@@ -216,7 +216,7 @@ async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> 
         await ctx.app.queue_quota.check_quota(work.connection, application.organization_id)
         destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
         with foreign_key_violation_as("The application or its environment was deleted at the same moment."):
-            await write_launch(work.connection, root, environment, planned.view, ctx.actor.user_id, destroy_after_ms)
+            await write_launch(work, root, environment, planned.view, destroy_after_ms)
         await work.audit(
             "launch_application",
             permissions.instance(application.id, root.instance_id),

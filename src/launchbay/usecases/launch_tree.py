@@ -4,7 +4,7 @@ Everything that can be known at launch is checked here, at every level: applicat
 So the launch is accepted whole or refused whole (promise 8).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,7 @@ from launchbay.store import applications, instances, jobs
 from launchbay.store.applications import Application, Revision
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
-from launchbay.store.instances import InstanceRecord, LinkedRow
+from launchbay.store.instances import LinkedRow
 from launchbay.usecases.context import Work
 from launchbay.usecases.launch_request import SubmoduleRequest, for_components, merge_submodules, read_submodules
 
@@ -77,6 +77,9 @@ class TreePlanner:
         self._environment = environment
         self._shared = shared
         self._count = 0
+        # A launch may name the same application hundreds of times, and looks it up once.
+        self._ids: dict[str, str] = {}  # by locator
+        self._applications: dict[str, Application] = {}  # by id
 
     async def plan_tree(self, node: LaunchNode, requests: Mapping[str, SubmoduleRequest]) -> None:
         """Add to a node the links and nodes of its submodules, at every level. Raises BadRequest, NotAllowed."""
@@ -125,9 +128,12 @@ class TreePlanner:
         self._count += 1
         if self._count > SUBMODULE_INSTANCES:
             raise BadRequest(f"The launch brings more than {SUBMODULE_INSTANCES} submodules.", code="TooManySubmodules")
-        application = await self._work.lookup.application(
-            application_id, Permission.CREATE_INSTANCE, permissions.environment(self._environment.id)
-        )
+        application = self._applications.get(application_id)
+        if application is None:
+            application = await self._work.lookup.application(
+                application_id, Permission.CREATE_INSTANCE, permissions.environment(self._environment.id)
+            )
+            self._applications[application_id] = application
         present = await self._present(node, component.path, application.id)
         version = application.latest_version if present is None else present.version
         inherited: Mapping[str, Any] = {}
@@ -221,15 +227,17 @@ class TreePlanner:
         locator = configured.get(LOCATOR)
         if not isinstance(locator, str) or not locator:
             raise BadRequest(f"The submodule {where} has no {LOCATOR}; name an application.", code="UnknownSubmodule")
-        found = await applications.resolve_locator(
-            self._work.connection, organization_id=self._environment.organization_id, locator=locator
-        )
-        if found is None:
-            raise BadRequest(
-                f"The submodule {where} is the application {locator!r}; the organization has none of this id or name.",
-                code="UnknownSubmodule",
+        if locator not in self._ids:
+            found = await applications.resolve_locator(
+                self._work.connection, organization_id=self._environment.organization_id, locator=locator
             )
-        return found
+            if found is None:
+                raise BadRequest(
+                    f"Submodule {where}: the organization has no application with the ID or name {locator!r}.",
+                    code="UnknownSubmodule",
+                )
+            self._ids[locator] = found
+        return self._ids[locator]
 
     async def _revision(self, revision_id: str, application_id: str, where: str) -> Revision:
         try:
@@ -258,55 +266,68 @@ async def former_of(
 
 
 async def write_launch(
-    connection: Connection,
-    root: LaunchNode,
-    environment: Environment,
-    view: EnvironmentView,
-    owner_id: str,
-    destroy_after_ms: int | None,
+    work: Work, root: LaunchNode, environment: Environment, view: EnvironmentView, destroy_after_ms: int | None
 ) -> None:
-    """Write the root with its job and expiry, and below it the submodules, which its job will launch in their turn."""
-    shared = _shared(environment.organization_id, environment.id, owner_id, view)
+    """Write the root with its job and expiry, and its submodules, which the jobs of their parents launch.
+
+    A tree of any size takes three statements.
+    """
     await jobs.accept_launch(
-        connection,
-        **shared,
-        **_columns(root),
+        work.connection,
         job_id=new_id(),
         schedule_id=new_id(),
+        organization_id=environment.organization_id,
+        environment_id=environment.id,
+        owner_id=work.actor.user_id,
+        status=InstanceStatus.REQUESTED,
+        environment_view=view.to_text(),
+        instance_id=root.instance_id,
+        application_id=root.application_id,
+        revision_id=root.revision_id,
+        version=root.version,
+        name=root.name,
+        parameters=_parameters_text(root),
+        components=components_text(root),
         destroy_after_ms=destroy_after_ms,
         **job_columns(plan_launch({}, InstanceStatus.REQUESTED), root.manifest),
     )
-    await write_links(connection, root)
-    for parent in root.walk():
-        for child in parent.children.values():
-            await instances.insert_child(connection, **shared, **_columns(child), parent_id=parent.instance_id)
-            await write_links(connection, child)
+    await write_children(work, root, environment, view)
+    await write_links(work, root.walk())
 
 
-async def write_child(
-    connection: Connection,
-    child: LaunchNode,
-    parent: LaunchNode,
-    of: InstanceRecord,
-    view: EnvironmentView,
-    owner_id: str,
-) -> None:
-    """Write a submodule that a reconfiguration brings; `of` is the instance that is reconfigured."""
-    shared = _shared(of.organization_id, of.environment_id, owner_id, view)
-    await instances.insert_child(connection, **shared, **_columns(child), parent_id=parent.instance_id)
-    await write_links(connection, child)
+async def write_children(work: Work, root: LaunchNode, environment: Environment, view: EnvironmentView) -> None:
+    """Write the submodules of a tree that don't exist yet, without their links."""
+    new = [(parent, child) for parent in root.walk() for child in parent.children.values() if child.former is None]
+    if new:
+        await instances.insert_children(
+            work.connection,
+            organization_id=environment.organization_id,
+            environment_id=environment.id,
+            owner_id=work.actor.user_id,
+            status=InstanceStatus.REQUESTED,
+            environment_view=view.to_text(),
+            instance_ids=[child.instance_id for _, child in new],
+            application_ids=[child.application_id for _, child in new],
+            revision_ids=[child.revision_id for _, child in new],
+            versions=[child.version for _, child in new],
+            names=[child.name for _, child in new],
+            parameters=[_parameters_text(child) for _, child in new],
+            components=[components_text(child) for _, child in new],
+            parent_ids=[parent.instance_id for parent, _ in new],
+        )
 
 
-async def write_links(connection: Connection, node: LaunchNode) -> None:
-    """Write where the node's components lead."""
-    if node.links:
+async def write_links(work: Work, nodes: Iterable[LaunchNode]) -> None:
+    """Write where the components of the nodes lead."""
+    links = [(node.instance_id, path, link) for node in nodes for path, link in node.links.items()]
+    if links:
         await instances.insert_links(
-            connection,
-            instance_id=node.instance_id,
-            components=list(node.links),
-            targets=[link.instance_id for link in node.links.values()],
-            kinds=[link.kind.value for link in node.links.values()],
-            bindings=[link.binding_text() for link in node.links.values()],
+            work.connection,
+            instance_ids=[instance_id for instance_id, _, _ in links],
+            components=[path for _, path, _ in links],
+            targets=[link.instance_id for _, _, link in links],
+            kinds=[link.kind.value for _, _, link in links],
+            bindings=[link.binding_text() for _, _, link in links],
         )
 
 
@@ -317,28 +338,10 @@ def components_text(node: LaunchNode) -> str:
     return msgspec.json.encode([_component(node, path) for path in node.manifest.components]).decode()
 
 
-def _shared(organization_id: str, environment_id: str, owner_id: str, view: EnvironmentView) -> dict[str, object]:
-    return {
-        "organization_id": organization_id,
-        "environment_id": environment_id,
-        "owner_id": owner_id,
-        "status": InstanceStatus.REQUESTED,
-        "environment_view": view.to_text(),
-    }
-
-
 def _component(node: LaunchNode, path: str) -> dict[str, str]:
     link = node.links.get(path)
     return {"name": path, "instanceId": link.instance_id} if link is not None and link.is_instance else {"name": path}
 
 
-def _columns(node: LaunchNode) -> dict[str, object]:
-    return {
-        "instance_id": node.instance_id,
-        "application_id": node.application_id,
-        "revision_id": node.revision_id,
-        "version": node.version,
-        "name": node.name,
-        "parameters": msgspec.json.encode(node.parameters).decode(),
-        "components": components_text(node),
-    }
+def _parameters_text(node: LaunchNode) -> str:
+    return msgspec.json.encode(node.parameters).decode()

@@ -17,6 +17,7 @@ from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKi
 from launchbay.planning import accept, environment_view, may_accept, plan_reconfigure
 from launchbay.store import applications, environments, instances
 from launchbay.store.database import Connection
+from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import bind_services, shared_instances, validate_runnable
@@ -26,7 +27,14 @@ from launchbay.usecases.launch_request import (
     read_configuration_request,
     read_submodules,
 )
-from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, components_text, former_of, write_child, write_links
+from launchbay.usecases.launch_tree import (
+    LaunchNode,
+    TreePlanner,
+    components_text,
+    former_of,
+    write_children,
+    write_links,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,7 @@ class PlannedConfiguration:
     """The whole new configuration, with the view of the environment that every level gets."""
 
     record: InstanceRecord
+    environment: Environment
     root: LaunchNode
     view: EnvironmentView
 
@@ -64,7 +73,7 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
         busy = record.job_id is not None or not may_accept(plan)
         if busy or await accept(work.connection, record.id, ctx.actor.user_id, plan, root.manifest) is None:
             raise Conflict("A workflow is running on the instance; try again when it has ended.", code="InstanceBusy")
-        await _write(work.connection, planned, ctx.actor.user_id)
+        await _write(work, planned)
         await work.audit(
             "reconfigure_instance",
             f"/applications/{record.application_id}/instances/{record.id}",
@@ -108,7 +117,7 @@ async def plan_configuration(work: Work, instance_id: str, body: Mapping[str, An
     await _refuse_cycles(work.connection, record.organization_id, root)
     for node in root.walk():
         validate_runnable(node, view, work.ctx.app.runnable_types, unmet)
-    return PlannedConfiguration(record, root, view)
+    return PlannedConfiguration(record, environment, root, view)
 
 
 async def _target(connection: Connection, record: InstanceRecord, request: ConfigurationRequest) -> _Target:
@@ -167,11 +176,15 @@ async def _refuse_cycles(connection: Connection, organization_id: str, root: Lau
                 )
 
 
-async def _write(connection: Connection, planned: PlannedConfiguration, owner_id: str) -> None:
+async def _write(work: Work, planned: PlannedConfiguration) -> None:
+    relinked = []
     for node in planned.root.walk():
-        if node.former is not None and (node is planned.root or _changes(node, planned)):
+        if node.former is None:
+            relinked.append(node)
+        elif node is planned.root or _changes(node, planned):
+            relinked.append(node)
             await instances.change_configuration(
-                connection,
+                work.connection,
                 instance_id=node.instance_id,
                 version=node.version,
                 revision_id=node.revision_id,
@@ -181,11 +194,8 @@ async def _write(connection: Connection, planned: PlannedConfiguration, owner_id
                 name=node.name,
                 before=_former_text(node),
             )
-            await write_links(connection, node)
-    for parent in planned.root.walk():
-        for child in parent.children.values():
-            if child.former is None:
-                await write_child(connection, child, parent, planned.record, planned.view, owner_id)
+    await write_children(work, planned.root, planned.environment, planned.view)
+    await write_links(work, relinked)
 
 
 def _changes(node: LaunchNode, planned: PlannedConfiguration) -> bool:

@@ -31,20 +31,24 @@ FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE OF instances;
 -- name: delete
 DELETE FROM instances WHERE id = %(instance_id)s;
 
--- name: insert_child
--- A submodule's instance; its parent's job launches it.
+-- name: insert_children
+-- The instances of submodules, parents before their children; the job of its parent launches each.
 INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status,
                        parameters, components, environment_view, parent_id)
-VALUES (%(instance_id)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(revision_id)s, %(version)s,
-        %(name)s, %(owner_id)s, %(status)s, %(parameters)s, %(components)s, %(environment_view)s, %(parent_id)s);
+SELECT child.id, %(organization_id)s, child.application_id, %(environment_id)s, child.revision_id, child.version, child.name,
+       %(owner_id)s, %(status)s, child.parameters, child.components, %(environment_view)s, child.parent_id
+FROM unnest(%(instance_ids)s::text[], %(application_ids)s::text[], %(revision_ids)s::text[], %(versions)s::integer[],
+            %(names)s::text[], %(parameters)s::text[], %(components)s::text[], %(parent_ids)s::text[])
+     WITH ORDINALITY AS child (id, application_id, revision_id, version, name, parameters, components, parent_id, place)
+ORDER BY child.place;
 
 -- name: state
 SELECT state FROM instances WHERE id = %(instance_id)s;
 
 -- name: insert_links
 INSERT INTO instance_links (instance_id, component, target_id, kind, binding)
-SELECT %(instance_id)s, link.*
-FROM unnest(%(components)s::text[], %(targets)s::text[], %(kinds)s::text[], %(bindings)s::text[]) AS link;
+SELECT link.*
+FROM unnest(%(instance_ids)s::text[], %(components)s::text[], %(targets)s::text[], %(kinds)s::text[], %(bindings)s::text[]) AS link;
 
 -- name: shared_catalogs
 -- The parameters of the shared-instances catalogs of an environment.
