@@ -1,14 +1,12 @@
-"""The pages of the console with their pictures. `python -m tests.browser.screenshots` takes the pictures anew."""
+"""The pages of the console and their pictures. `python -m tests.browser.screenshots` takes the pictures again."""
 
 from typing import NamedTuple
 
 FOLDER = "images/console"
-SCHEMES = ("light", "dark")
-WIDTHS = ("wide", "narrow")
 
 
 class Shown(NamedTuple):
-    """A page: the name of its pictures, its row in the console's table of pages, its heading, and what it is for."""
+    """A page: the name of its picture, its path in the console's routes, its heading, and its purpose."""
 
     name: str
     path: str
@@ -17,90 +15,92 @@ class Shown(NamedTuple):
 
 
 GALLERY = (
-    Shown("sign-in", "/console/signIn", "Sign in", "By password, or through the identity provider where there is one."),
+    Shown(
+        "sign-in", "/console/signIn", "Sign in", "By password, or through the identity provider if one is configured."
+    ),
     Shown(
         "organizations",
         "/console/organizations",
         "Organizations",
-        "Those that you belong to. Who belongs to one alone begins on its page.",
+        "The organizations that you belong to. If you belong to only one, its page opens instead.",
     ),
     Shown(
         "organization",
         "/console/organizations/{id}",
         "An organization",
-        "What failed, what was launched last, and what there is to launch.",
+        "Failed instances, the newest instances, and the applications that you can launch.",
     ),
     Shown(
         "applications",
         "/console/organizations/{id}/applications",
         "Applications",
-        "Each with its page, its manifest, and a launch.",
+        "Each application links to its page, its manifest, and its launch form.",
     ),
     Shown(
         "application",
         "/console/applications/{id}",
         "An application",
-        "The graph of its components, its instances, revisions and manifest versions.",
+        "The graph of its components, its instances, its revisions, and its manifest versions.",
     ),
     Shown(
         "manifest",
         "/console/applications/{id}/manifest",
         "The manifest editor",
-        "Errors and warnings stand at their lines while the text is written; Ctrl-Space completes.",
+        "Errors and warnings appear at their lines while you type. Ctrl-Space requests completion.",
     ),
     Shown(
         "launch",
         "/console/applications/{id}/launch",
         "The launch form",
-        "Fields from the manifest's parameters, those of submodules in groups of their own, and a preview.",
+        "One field per parameter of the manifest, one group of fields per submodule, and a preview.",
     ),
     Shown(
         "delete-application",
         "/console/applications/{id}/delete",
-        "Deleting an application",
-        "What takes something away for good asks first.",
+        "Delete an application",
+        "Permanent deletions ask for confirmation.",
     ),
     Shown(
         "instances",
         "/console/organizations/{id}/instances",
         "Instances",
-        "By name, status, application and environment.",
+        "Filtered by name, status, application, and environment.",
     ),
     Shown(
         "instance",
         "/console/instances/{id}",
         "An instance",
-        "Status, workflows, return values, the job under way, graph, schedules, user data, log; it follows by itself.",
+        "Status, workflows, return values, jobs, graphs, schedules, user data, and log. Updates automatically.",
     ),
     Shown(
         "job",
         "/console/instances/{id}/jobs/{job}",
         "A job",
-        "Its steps with attempts, times and outputs. One that failed goes on from its failed step.",
+        "Its steps with attempts, durations, and outputs. You can resume a failed job from its failed step.",
     ),
     Shown(
         "configuration",
         "/console/instances/{id}/configuration",
         "Reconfigure",
-        "First the difference, then its application.",
+        "The page shows the difference before you apply it.",
     ),
     Shown(
         "end",
         "/console/instances/{id}/end",
         "Extend or destroy",
-        "How long an instance lives, its destruction, and the deletion of its records.",
+        "Change when an instance expires, destroy it, or delete its records.",
     ),
     Shown(
         "approvals",
         "/console/organizations/{id}/approvals",
         "Approvals",
-        "What steps of workflows wait for people to approve.",
+        "Workflow steps that wait for people to approve them.",
     ),
     Shown(
         "environments",
         "/console/organizations/{id}/environments",
         "Environments",
-        "The default one takes the launches that name none.",
+        "A launch that names no environment uses the default one.",
     ),
     Shown(
         "environment",
@@ -111,40 +111,45 @@ GALLERY = (
     Shown(
         "delete-environment",
         "/console/environments/{id}/delete",
-        "Deleting an environment",
-        "Services stay; what belongs to the environment alone goes.",
+        "Delete an environment",
+        "Deletes the environment's policies, markers, and properties. Keeps the services.",
     ),
     Shown(
         "services",
         "/console/organizations/{id}/services",
         "Services",
-        "Of the types that are installed, each with the fields that it takes.",
+        "Create services of the installed types. Each type has its own fields.",
     ),
-    Shown("service", "/console/services/{id}", "A service", "Its parameters, with secrets covered, and its commands."),
+    Shown("service", "/console/services/{id}", "A service", "Its parameters, with secrets masked, and its commands."),
     Shown(
         "roles",
         "/console/organizations/{id}/roles",
         "Roles",
-        "And the question why something is allowed, or not.",
+        "The roles, and a form that explains why an operation is allowed or not.",
     ),
-    Shown("role", "/console/roles/{id}", "A role", "Its text: each entry a permission with the paths it is for."),
+    Shown(
+        "role",
+        "/console/roles/{id}",
+        "A role",
+        "Each entry of a role is a permission with the paths that it applies to.",
+    ),
     Shown(
         "users",
         "/console/organizations/{id}/users",
         "Users",
-        "A new one gets a password, or an invitation link that is shown once.",
+        "A new user gets a password, or an invitation link that is shown once.",
     ),
     Shown(
         "user",
         "/console/organizations/{id}/users/{user}",
         "A user",
-        "The roles held here; disabling the account, and removal.",
+        "The user's roles in this organization. Disable the account, or remove it from the organization.",
     ),
     Shown(
         "webhooks",
         "/console/organizations/{id}/webhooks",
         "Webhooks",
-        "Programs that are told what happens to instances.",
+        "Programs that Launchbay notifies about instances.",
     ),
     Shown(
         "webhook",
@@ -153,34 +158,32 @@ GALLERY = (
         "Its events, and the log of its deliveries.",
     ),
     Shown(
-        "audit", "/console/organizations/{id}/audit", "The audit log", "Who did what, when, from where, and the change."
+        "audit",
+        "/console/organizations/{id}/audit",
+        "The audit log",
+        "Who did what, when, and from where, with each change.",
     ),
-    Shown("account", "/console/account", "Your account", "Refresh tokens to revoke, and the password."),
+    Shown("account", "/console/account", "Your account", "Your refresh tokens, sessions, and password."),
     Shown(
         "refresh-token",
         "/refreshToken",
         "A new refresh token",
-        "For programs; it asks for the password again, and shows the token once.",
+        "For programs. The page asks for your password again and shows the token once.",
     ),
-    Shown("refusal", "/console/{anything}", "A refusal", "What was wrong, and the id by which the log tells more."),
+    Shown(
+        "refusal", "/console/{anything}", "An error page", "The problem, and the request ID to search for in the log."
+    ),
 )
 
 
-def file_name(shown: Shown, scheme: str, width: str) -> str:
-    """Return the name of a picture."""
-    return f"{shown.name}-{scheme}-{width}.png"
+def file_name(shown: Shown) -> str:
+    """Return the name of the picture of a page."""
+    return f"{shown.name}.png"
 
 
 def console_pages() -> str:
-    """Return the sections of the page that shows them all."""
-    lines: list[str] = []
-    for shown in GALLERY:
-        lines += [f"## {shown.heading}", "", shown.sentence, "", "| | wide | on a phone |", "|---|---|---|"]
-        for scheme in SCHEMES:
-            cells = [
-                f"![{shown.heading}, {scheme}, {width}](../{FOLDER}/{file_name(shown, scheme, width)})"
-                for width in WIDTHS
-            ]
-            lines.append(f"| {scheme} | {' | '.join(cells)} |")
-        lines.append("")
-    return "\n".join(lines)
+    """Return the sections of the reference page."""
+    return "\n".join(
+        f"## {shown.heading}\n\n{shown.sentence}\n\n![{shown.heading}](../{FOLDER}/{file_name(shown)})\n"
+        for shown in GALLERY
+    )

@@ -1,6 +1,6 @@
 """`python -m tests.browser.screenshots [NAME …]` takes the pictures of the console's pages for the documentation.
 
-Every page of `generators/console_gallery.py`, or those that are named, in light and dark, wide and narrow.
+Every page of `generators/console_gallery.py`, or the named ones, in light colors and at the width of a screen.
 """
 
 import io
@@ -15,17 +15,16 @@ import httpx
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from generators.console_gallery import FOLDER, GALLERY, SCHEMES, Shown, file_name
+from generators.console_gallery import FOLDER, GALLERY, Shown, file_name
 from tests.browser.conftest import CHROMIUM, FLAGS, sign_in
 from tests.browser.showcase import showcase
 from tests.browser.site import EMAIL, PASSWORD, Site, running_site
 
 PICTURES = Path(__file__).parents[2] / "docs" / FOLDER
-SIZES = {"wide": (1180, 560), "narrow": (390, 640)}
-TALLEST = {"wide": 1500, "narrow": 1700}
+WIDTH, HEIGHT, TALLEST = 1180, 560, 1500
 _COLOURS = 96
 _EXACT = 32
-_LONG = {"instance": 2}  # pages whose end says something too
+_LONG = {"instance": 2}  # pages whose end matters too
 
 
 def main(names: list[str]) -> None:
@@ -40,9 +39,7 @@ def main(names: list[str]) -> None:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
             for shown in GALLERY:
                 if not names or shown.name in names:
-                    for scheme in SCHEMES:
-                        for width in SIZES:
-                            _take(browser, site, shown, addresses[shown.name], scheme, width)
+                    _take(browser, site, shown, addresses[shown.name])
             browser.close()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
@@ -51,17 +48,16 @@ def main(names: list[str]) -> None:
 _signed_in: dict[str, object] = {}
 
 
-def _take(browser: Browser, site: Site, shown: Shown, address: str, scheme: str, width: str) -> None:
+def _take(browser: Browser, site: Site, shown: Shown, address: str) -> None:
     if shown.name not in {"sign-in", "refresh-token"} and not _signed_in:
         first = browser.new_context(base_url=site.url)
         sign_in(first.new_page(), EMAIL, PASSWORD)
         _signed_in.update(first.storage_state())
         first.close()
-    across, down = SIZES[width]
     context = browser.new_context(
         base_url=site.url,
-        viewport={"width": across, "height": down},
-        color_scheme="dark" if scheme == "dark" else "light",
+        viewport={"width": WIDTH, "height": HEIGHT},
+        color_scheme="light",
         reduced_motion="reduce",
         storage_state=None if shown.name in {"sign-in", "refresh-token"} else _signed_in,  # type: ignore[arg-type]  # as it was given
     )
@@ -74,10 +70,10 @@ def _take(browser: Browser, site: Site, shown: Shown, address: str, scheme: str,
         if shown.name in _PREPARED:
             _PREPARED[shown.name](page)
         page.wait_for_timeout(250)
-        tallest = TALLEST[width] * _LONG.get(shown.name, 1)
+        tallest = TALLEST * _LONG.get(shown.name, 1)
         tall = min(tallest, page.evaluate("document.documentElement.scrollHeight"))
-        picture = page.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": across, "height": tall})
-        (PICTURES / file_name(shown, scheme, width)).write_bytes(_small(picture))
+        picture = page.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": WIDTH, "height": tall})
+        (PICTURES / file_name(shown)).write_bytes(_small(picture))
     finally:
         context.close()
 
