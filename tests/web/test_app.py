@@ -89,9 +89,11 @@ async def test_every_error_has_its_status_and_the_form_of_errors(
 
 
 def test_every_error_of_the_tree_is_mapped_or_internal_on_purpose() -> None:
-    tree = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
-    assert tree <= set(STATUSES)
-    assert all(status_of(FAILURES[name]) == STATUSES[name] for name in tree)
+    tree = {
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.LaunchbayError)
+    }
+    assert tree <= {type(error) for error in FAILURES.values()}
+    assert all(status_of(error) == STATUSES[name] for name, error in FAILURES.items())
 
 
 async def test_a_manifest_that_is_wrong_brings_its_findings(client: httpx.AsyncClient) -> None:

@@ -230,7 +230,7 @@ async def test_http_1_0_and_absolute_addresses_are_served(port: int) -> None:
 def quick_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "HEADER_READ_S", 0.4)
     monkeypatch.setattr(protocol, "BODY_READ_S", 0.8)
-    monkeypatch.setattr(protocol, "ANSWER_STALL_S", 0.3)
+    monkeypatch.setattr(protocol, "RESPONSE_STALL_S", 0.3)
 
 
 @contextlib.asynccontextmanager

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.requests import Request
@@ -10,9 +9,8 @@ from starlette.requests import Request
 from launchbay.console.rendering import redact
 from launchbay.errors import BadRequest, MalformedBody, TooLarge
 from launchbay.limits import CONSOLE_FORM_BYTES, CONSOLE_FORM_FIELDS, KIB
+from launchbay.urlencoded import MEDIA_TYPE, decode_fields
 from launchbay.usecases.instances import NEVER
-
-_MEDIA_TYPE = "application/x-www-form-urlencoded"
 
 
 class Form:
@@ -49,29 +47,17 @@ class Form:
 
 async def read_form(request: Request) -> Form:
     """Return the form in a request's body. Raises MalformedBody for what is no form, TooLarge beyond the bound."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA_TYPE:
-        raise MalformedBody(f"A form has the content type {_MEDIA_TYPE}; send it from its page.")
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
+        raise MalformedBody(f"A form has the content type {MEDIA_TYPE}; send it from its page.")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > CONSOLE_FORM_BYTES:
             raise TooLarge(f"The form is larger than {CONSOLE_FORM_BYTES // KIB} KiB; send less at once.")
     try:
-        pairs = parse_qsl(
-            body.decode("ascii"),
-            keep_blank_values=True,
-            strict_parsing=False,
-            errors="strict",
-            max_num_fields=CONSOLE_FORM_FIELDS,
-        )
+        return Form(decode_fields(bytes(body), CONSOLE_FORM_FIELDS))
     except ValueError as error:
-        raise MalformedBody("The form cannot be read; send it from its page.") from error
-    fields: dict[str, list[str]] = {}
-    for name, value in pairs:
-        if "\0" in value:
-            raise MalformedBody(f"The field {name[:80]!r} holds a NUL character; take it out.")
-        fields.setdefault(name, []).append(value)
-    return Form(fields)
+        raise MalformedBody("Invalid form.", str(error)) from error
 
 
 def parsed_object(label: str, text: str) -> dict[str, Any]:

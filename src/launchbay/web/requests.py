@@ -5,7 +5,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
-from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.types import Receive
@@ -13,6 +12,8 @@ from starlette.types import Receive
 from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest, FieldErrors, MalformedBody, TooLarge
 from launchbay.limits import FORM_BYTES, JSON_BODY_BYTES, KIB, LEFTOVER_BYTES, MANIFEST_BYTES, QUERY_FIELDS
+from launchbay.urlencoded import MEDIA_TYPE as FORM
+from launchbay.urlencoded import decode_fields
 from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.sign_in import OpenIdSignIn, SignInLink
@@ -64,7 +65,7 @@ class FormBody:
     type: Any = None
     bytes_max: int = FORM_BYTES
     example: Any = None
-    media_type: str = "application/x-www-form-urlencoded"
+    media_type: str = FORM
 
 
 class ClientDisconnect(Exception):
@@ -162,26 +163,15 @@ def read_query(query_string: bytes, wanted: type[msgspec.Struct] | None) -> Any:
     """
     if wanted is None:
         return None
-    values: dict[str, str] = {}
-    if query_string:
-        try:
-            pairs = parse_qsl(
-                query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS
-            )
-        except ValueError:
-            raise BadRequest(
-                f"The query string cannot be read; send at most {QUERY_FIELDS} parameters, percent-encoded as UTF-8."
-            ) from None
-        for name, text in pairs:
-            values.setdefault(name, text)
     try:
-        query = msgspec.convert(values, wanted, strict=False)
+        values = {name: texts[0] for name, texts in decode_fields(query_string, QUERY_FIELDS).items()}
+    except ValueError as error:
+        raise BadRequest("Invalid query string.", str(error)) from None
+    try:
+        return msgspec.convert(values, wanted, strict=False)
     except msgspec.ValidationError as error:
         field, message = _explained(error)
         raise BadRequest(f"Query parameter {field}: {message}." if field else f"Query: {message}.") from None
-    if any("\0" in text for text in values.values()):
-        raise BadRequest("A query parameter holds a NUL character; leave it out.")
-    return query
 
 
 def header_map(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -228,15 +218,10 @@ def _yaml_text(data: bytes) -> str:
 
 def _form(data: bytes, wanted: type[msgspec.Struct]) -> Any:
     """Return a form's fields; of repeated ones the first counts, and unknown ones are ignored."""
-    fields: dict[str, str] = {}
     try:
-        pairs = parse_qsl(data.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS)
-    except ValueError:
-        raise MalformedBody("The form cannot be read; send its fields percent-encoded as UTF-8.") from None
-    for name, text in pairs:
-        fields.setdefault(name, text)
-    if any("\0" in text for text in fields.values()):
-        raise MalformedBody("A field of the form holds a NUL character; leave it out.")
+        fields = {name: texts[0] for name, texts in decode_fields(data, QUERY_FIELDS).items()}
+    except ValueError as error:
+        raise MalformedBody("Invalid form.", str(error)) from None
     return _typed(fields, wanted, field_errors=False)
 
 
