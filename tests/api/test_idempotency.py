@@ -206,7 +206,7 @@ async def test_a_failure_before_the_commit_leaves_no_change_and_no_key(
 
     key = new_id()
     with monkeypatch.context() as patch:
-        patch.setattr(audit, "finish", broken)
+        patch.setattr(audit, "set_idempotent_answer", broken)
         refused(await send(api, *launching, key), 500)
     assert await instances_of(api, application) == []
     answer = await send(api, *launching, key)

@@ -167,7 +167,7 @@ async def test_an_endless_form_is_413(visitor: httpx.AsyncClient) -> None:
 async def test_the_page_offers_every_way_to_sign_in_that_is_set_up(api: Api) -> None:
     ways = (SignInLink("Company account", "signIn/company"),)
     reached = {field.name: None for field in dataclasses.fields(ApiDeps)}
-    services = ApiDeps(**{**reached, "base_url": "", "sign_in_ways": ways})  # type: ignore[arg-type] # only the ways
+    services = ApiDeps(**{**reached, "base_url": "", "sign_in_links": ways})  # type: ignore[arg-type] # only the ways
     app = create_app(routes, None, services)  # type: ignore[arg-type] # every page is public
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://launchbay") as client:
         page = Page(await client.get("/refreshToken"))

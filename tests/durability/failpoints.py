@@ -40,19 +40,19 @@ class Point:
     later: int = 2
 
 
-_COMMIT = "store.pool:_Transaction._commit"
-_ACCEPT = "planning.accept:accept"
-_LAUNCH = "usecases.launching:launch"
+_COMMIT = "store.database:_Transaction._commit"
+_ACCEPT = "planning:accept"
+_LAUNCH = "usecases.launch:launch"
 _RUN = "usecases.workflows:run_workflow"
 _SCHEDULE = "usecases.workflows:schedule_workflow"
-_CONFIGURE = "usecases.reconfiguring:reconfigure"
+_CONFIGURE = "usecases.reconfigure:reconfigure"
 _DELETE = "usecases.instances:delete_instance"
 _FIRE = "engine.stager:Stager._fire"
 _ROUND = "engine.stager:Stager.fire_due"
 _START = "engine.journal:PostgresJournal.start"
-_GO_ON = "engine.ending:Ending._go_on"
-_INNER = "engine.inner_jobs:InnerJobs._go_on"
-_APPLY = "runtime.reconfigure:reconfigure"
+_GO_ON = "engine.ending:JobCompletion._start_follow_up"
+_INNER = "engine.child_jobs:ChildJobs._resume"
+_APPLY = "runtime.lifecycle:reconfigure"
 _ANSWER = "web.app:_write"
 
 POINTS: dict[str, Point] = {
@@ -84,25 +84,25 @@ POINTS: dict[str, Point] = {
     "journal.before-write": Point("run", "before", "store.jobs:write_journal", later=4),
     "journal.written": Point("run", "after", "store.jobs:write_journal", later=4),
     # A job ends, and what follows.
-    "end.before": Point("run", "before", "engine.ending:Ending.write"),
+    "end.before": Point("run", "before", "engine.ending:JobCompletion.write"),
     "end.before-write": Point("run", "before", "store.jobs:end"),
     "end.written": Point("run", "after", "store.jobs:end"),
     "end.before-acknowledgement": Point("run", "before", "engine.queue:_Jobs.finish_job"),
     "end.acknowledged": Point("run", "after", "engine.queue:_Jobs.finish_job"),
     "end.before-waiting-work-is-freed": Point("schedule behind a run", "before", "store.schedules:unblock"),
     "end.waiting-work-freed": Point("schedule behind a run", "after", "store.schedules:unblock"),
-    "look.before-write": Point("ask", "before", "store.schedules:write_look"),
-    "look.written": Point("ask", "after", "store.schedules:write_look"),
+    "look.before-write": Point("ask", "before", "store.schedules:save_refreshed_signals"),
+    "look.written": Point("ask", "after", "store.schedules:save_refreshed_signals"),
     "trigger.before-acceptance": Point("ask", "before", _ACCEPT, _GO_ON),
     "trigger.accepted": Point("ask", "after", _ACCEPT, _GO_ON),
-    "trigger.removed": Point("ask", "after", "store.schedules:remove", _GO_ON),
-    "trigger.before-commit": Point("ask", "before", _COMMIT, "engine.ending:Ending._write"),
-    "trigger.committed": Point("ask", "after", _COMMIT, "engine.ending:Ending._write"),
+    "trigger.removed": Point("ask", "after", "store.schedules:delete", _GO_ON),
+    "trigger.before-commit": Point("ask", "before", _COMMIT, "engine.ending:JobCompletion._write"),
+    "trigger.committed": Point("ask", "after", _COMMIT, "engine.ending:JobCompletion._write"),
     # What a process that was killed had begun is gone on with.
     "recovery.before-inheritance": Point("recovery", "before", "engine.queue:Queue.rescue"),
     "recovery.inherited": Point("recovery", "after", "engine.queue:Queue.rescue"),
     "recovery.job-claimed": Point("recovery", "after", "store.jobs:claim"),
-    "recovery.looked-back": Point("recovery", "after", "engine.runner:Runner._look_back"),
+    "recovery.looked-back": Point("recovery", "after", "engine.runner:Runner._load_history"),
     "recovery.step-begun": Point("recovery", "after", _START, later=4),
     "recovery.step-done": Point("recovery", "before", "engine.journal:PostgresJournal.succeed", later=4),
     "recovery.job-ended": Point("recovery", "after", "store.jobs:end"),
@@ -111,15 +111,15 @@ POINTS: dict[str, Point] = {
     "fire.target-locked": Point("schedule", "after", "store.schedules:lock_target"),
     "fire.before-acceptance": Point("schedule", "before", _ACCEPT, _FIRE),
     "fire.accepted": Point("schedule", "after", _ACCEPT, _FIRE),
-    "fire.removed": Point("schedule", "after", "store.schedules:remove", _ROUND),
+    "fire.removed": Point("schedule", "after", "store.schedules:delete", _ROUND),
     "fire.one-of-two-accepted": Point("two schedules", "after", _ACCEPT, _FIRE),
-    "fire.two-removed": Point("two schedules", "after", "store.schedules:remove", _ROUND),
+    "fire.two-removed": Point("two schedules", "after", "store.schedules:delete", _ROUND),
     "fire.before-commit": Point("schedule", "before", _COMMIT, _ROUND, since=_FIRE),
     "fire.committed": Point("schedule", "after", _COMMIT, _ROUND, since=_FIRE),
     "fire.held-back": Point("schedule behind a run", "after", "store.schedules:block"),
     "fire.held-back-and-committed": Point("schedule behind a run", "after", _COMMIT, _ROUND, "store.schedules:block"),
-    "cron.before-next": Point("cron", "before", "store.schedules:come_again"),
-    "cron.next-written": Point("cron", "after", "store.schedules:come_again"),
+    "cron.before-next": Point("cron", "before", "store.schedules:schedule_next"),
+    "cron.next-written": Point("cron", "after", "store.schedules:schedule_next"),
     "expiry.accepted": Point("expiry", "after", _ACCEPT, _FIRE),
     "expiry.committed": Point("expiry", "after", _COMMIT, _ROUND, since=_FIRE),
     # A reconfiguration is accepted, and carried out.
@@ -132,44 +132,44 @@ POINTS: dict[str, Point] = {
     "reconfigure.committed": Point("reconfigure", "after", _COMMIT, _CONFIGURE),
     "reconfigure.answered": Point("reconfigure", "soon after", _ANSWER, since=_CONFIGURE),
     "reconfigure.begun": Point("reconfigure", "before", _APPLY),
-    "reconfigure.before-stops": Point("reconfigure", "before", "runtime.reconfigure:_stop"),
-    "reconfigure.component-taken-down": Point("reconfigure", "after", "runtime.destroy:take_down", _APPLY),
-    "reconfigure.stopped": Point("reconfigure", "after", "runtime.reconfigure:_stop"),
+    "reconfigure.before-stops": Point("reconfigure", "before", "runtime.lifecycle:_stop"),
+    "reconfigure.component-taken-down": Point("reconfigure", "after", "runtime.lifecycle:destroy_component", _APPLY),
+    "reconfigure.stopped": Point("reconfigure", "after", "runtime.lifecycle:_stop"),
     "reconfigure.child-reconfigured": Point(
-        "reconfigure", "after", "runtime.components.submodule:Submodule.reconfigure"
+        "reconfigure", "after", "runtime.components.references:Submodule.reconfigure"
     ),
-    "reconfigure.before-starts": Point("reconfigure", "before", "runtime.launch:launch", _APPLY),
-    "reconfigure.started": Point("reconfigure", "after", "runtime.launch:launch", _APPLY),
-    "reconfigure.before-triggers": Point("reconfigure", "before", "runtime.reconfigure:_run_triggers"),
-    "reconfigure.triggered": Point("reconfigure", "after", "runtime.reconfigure:_run_triggers"),
+    "reconfigure.before-starts": Point("reconfigure", "before", "runtime.lifecycle:launch", _APPLY),
+    "reconfigure.started": Point("reconfigure", "after", "runtime.lifecycle:launch", _APPLY),
+    "reconfigure.before-triggers": Point("reconfigure", "before", "runtime.lifecycle:_run_triggers"),
+    "reconfigure.triggered": Point("reconfigure", "after", "runtime.lifecycle:_run_triggers"),
     "reconfigure.end-written": Point("reconfigure", "after", "store.jobs:end"),
     # A job runs others in its course.
-    "inner.fed": Point("feed", "after", "store.inner_jobs:feed"),
+    "inner.fed": Point("feed", "after", "store.jobs:push_signals"),
     "inner.fed-at-the-end": Point("say", "after", "store.jobs:end"),
     "inner.fed-and-triggered": Point("say", "after", _ACCEPT, _FIRE),
-    "inner.before-its-rows": Point("launch", "before", "store.inner_jobs:begin"),
-    "inner.rows-written": Point("launch", "after", "store.inner_jobs:begin"),
-    "inner.begun": Point("launch", "after", "engine.inner_jobs:InnerJobs._begin"),
+    "inner.before-its-rows": Point("launch", "before", "store.jobs:begin_child"),
+    "inner.rows-written": Point("launch", "after", "store.jobs:begin_child"),
+    "inner.begun": Point("launch", "after", "engine.child_jobs:ChildJobs._begin"),
     "inner.before-claim": Point("ask", "before", "store.jobs:claim", _INNER),
     "inner.claimed": Point("ask", "after", "store.jobs:claim", _INNER),
     "inner.ended": Point("ask", "after", _INNER),
     # An instance is destroyed.
-    "destroy.begun": Point("destroy", "before", "runtime.destroy:destroy"),
+    "destroy.begun": Point("destroy", "before", "runtime.lifecycle:destroy"),
     "destroy.component-down": Point(
         "destroy", "after", "runtime.components.workflow_instance:WorkflowInstance.destroy", later=3
     ),
-    "destroy.child-down": Point("destroy", "after", "runtime.components.submodule:Submodule.destroy"),
-    "destroy.before-release": Point("destroy", "before", "runtime.machines:release_everything"),
-    "destroy.done": Point("destroy", "after", "runtime.destroy:destroy"),
+    "destroy.child-down": Point("destroy", "after", "runtime.components.references:Submodule.destroy"),
+    "destroy.before-release": Point("destroy", "before", "runtime.machines:release_all"),
+    "destroy.done": Point("destroy", "after", "runtime.lifecycle:destroy"),
     # An instance is deleted by force, with a job under way.
     "delete.superseded": Point("delete", "after", "store.jobs:supersede"),
     "delete.accepted": Point("delete", "after", _ACCEPT, _DELETE),
     "delete.before-commit": Point("delete", "before", _COMMIT, _DELETE),
     "delete.committed": Point("delete", "after", _COMMIT, _DELETE),
     "delete.answered": Point("delete", "soon after", _ANSWER, since=_DELETE),
-    "delete.before-recall": Point("delete", "before", "engine.deletion:recall_superseded"),
-    "delete.recalled": Point("delete", "after", "engine.deletion:recall_superseded"),
-    "delete.before-release": Point("delete", "before", "engine.deletion:release_below"),
+    "delete.before-recall": Point("delete", "before", "engine.cancellation:replay_superseded"),
+    "delete.recalled": Point("delete", "after", "engine.cancellation:replay_superseded"),
+    "delete.before-release": Point("delete", "before", "engine.cancellation:release_descendants"),
     "delete.before-end": Point("delete", "before", "store.jobs:end_and_delete_instance"),
     "delete.ended": Point("delete", "after", "store.jobs:end_and_delete_instance"),
 }

@@ -171,7 +171,7 @@ def no_take_over() -> None:
     async def standing(self: NodeLaunch) -> list[Node]:
         return []
 
-    patch.object(NodeLaunch, "standing", standing).start()
+    patch.object(NodeLaunch, "existing", standing).start()
 
 
 DEFECTS: dict[str, Callable[[], None]] = {

@@ -63,7 +63,7 @@ async def test_a_destroyed_instance_goes_when_its_time_is_over_and_not_before(ba
 
 
 async def test_large_histories_go_in_small_transactions(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "BATCH", 10)
+    monkeypatch.setattr(retention, "RETENTION_BATCH_ROWS", 10)
     await destroyed(bay, 31, jobs=35)
     assert await purge(bay, destroyed_days=30) == 4 + 4 + 0 - 1
     assert await bay.one("SELECT count(*) FROM instances") == 0
@@ -78,7 +78,7 @@ async def test_a_destroyed_instance_stays_while_something_inside_lives(bay: Bay)
 
 
 async def test_old_jobs_of_the_living_go_but_for_the_last_ones(bay: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "JOBS_KEPT", 3)
+    monkeypatch.setattr(limits, "JOBS_RETAINED", 3)
     busy, quiet = await bay.instance(MANIFEST, "Running"), await bay.instance(MANIFEST, "Running")
     for days_ago in range(20, 0, -1):
         await ended_job(bay, busy, days_ago)

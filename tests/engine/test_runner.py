@@ -226,7 +226,7 @@ async def test_a_job_that_is_cancelled_from_inside_is_not_taken_for_ended(
     async def cancel(_: Any) -> None:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(runner, "perform", cancel)
+    monkeypatch.setattr(runner, "run_plan", cancel)
     job = await bay.launch(await bay.instance("launch: {steps: []}"))
     with pytest.raises(RuntimeError, match="cancelled from inside"):
         await bay.run(job)

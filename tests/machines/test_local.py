@@ -88,7 +88,7 @@ async def test_a_cancelled_command_dies_with_its_children(local: LocalMachines, 
 
 async def test_release_ends_what_still_runs(local: LocalMachines, tmp_path: Path) -> None:
     machine, mark = await made(local), tmp_path / "mark"
-    step = context(goes_on=lambda: True)
+    step = context(handed_over=lambda: True)
     task = asyncio.create_task(local.run(step, machine, RemoteCommand(line=f"echo $$ > {mark}; sleep 300")))
     async with asyncio.timeout(30):
         while not mark.exists() or not mark.read_text().strip():

@@ -98,7 +98,7 @@ async def test_a_cancelled_command_dies_with_all_its_processes(
 async def test_a_command_whose_job_goes_on_elsewhere_runs_on_and_is_adopted(ssh: Ssh, hosts: Hosts) -> None:
     begun, go_on, ledger = (hosts[0].work / name for name in ("begun", "ends", "effects"))
     line = f"echo x >> {ledger}; touch {begun}; until [ -e {go_on} ]; do sleep 0.05; done; echo done"
-    step = asked("elsewhere", goes_on=lambda: True)
+    step = asked("elsewhere", handed_over=lambda: True)
     task = asyncio.create_task(ssh.run(step, on(hosts[0]), RemoteCommand(line=line)))
     await _until(begun.exists)
     task.cancel()
@@ -114,7 +114,7 @@ async def test_all_commands_of_a_job_are_ended_together_and_those_that_did_not_b
     ssh: Ssh, hosts: Hosts
 ) -> None:
     begun = hosts[0].work / "stopped"
-    step = replace(asked("stopped", goes_on=lambda: True), job_id="5f00000000000000000000bb")
+    step = replace(asked("stopped", handed_over=lambda: True), job_id="5f00000000000000000000bb")
     task = asyncio.create_task(ssh.run(step, on(hosts[0]), RemoteCommand(line=f"touch {begun}; sleep 300")))
     await _until(begun.exists)
     await ssh.stop(step, on(hosts[0]))

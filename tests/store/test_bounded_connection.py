@@ -36,7 +36,7 @@ async def test_listening_is_not_bounded_and_goes_on(database: Database) -> None:
 
 
 async def test_the_pool_replaces_what_hung(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BoundedConnection, "patience_s", 0.2)
+    monkeypatch.setattr(BoundedConnection, "timeout_s", 0.2)
     with pytest.raises(Unavailable):
         async with database.connection() as connection:
             await connection.execute("SELECT pg_sleep(60)")

@@ -104,7 +104,7 @@ def test_proxies_of_this_machine_do_not_count(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_answer_that_is_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CLOUD_ANSWER_BYTES", 100_000)
+    monkeypatch.setattr(limits, "CLOUD_RESPONSE_BYTES", 100_000)
     with endpoint(saying(b" " * 200_000)) as (cloud, _), pytest.raises(CloudFailed, match="more than 100000 bytes"):
         cloud.find_tagged(MARKS)
 

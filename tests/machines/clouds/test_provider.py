@@ -34,7 +34,7 @@ async def test_machines_are_made_with_marks_and_found_by_them(lab: Bay) -> None:
 
 async def test_the_job_learns_the_credential_so_that_nothing_shows_it(lab: Bay) -> None:
     learned: list[str] = []
-    await lab.provider.provision(lab.context(learn=learned.append), "web", [1], spec())
+    await lab.provider.provision(lab.context(register_secret=learned.append), "web", [1], spec())
     assert set(learned) == {lab.account.credential}
 
 

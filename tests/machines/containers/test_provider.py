@@ -168,7 +168,7 @@ async def test_a_job_that_goes_on_elsewhere_keeps_its_command_and_finds_it_again
     seen = asyncio.Event()
     line = "echo x >>/tmp/ledger; echo begun; sleep 2; cat /tmp/ledger"
     command = RemoteCommand(line=line, sink=lambda stream, text: seen.set())
-    task = asyncio.ensure_future(provider.run(asked(goes_on=lambda: True), machine, command))
+    task = asyncio.ensure_future(provider.run(asked(handed_over=lambda: True), machine, command))
     await asyncio.wait_for(seen.wait(), 60)
     task.cancel()
     await asyncio.wait({task})

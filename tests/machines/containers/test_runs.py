@@ -67,7 +67,7 @@ async def test_a_server_that_comes_back_follows_the_command_that_it_began(
     run = shell(
         "echo $$-$(cat /proc/sys/kernel/random/uuid); sleep 2; echo end", sink=lambda _, line: lines.append(line)
     )
-    first = asyncio.create_task(provider.run_image(asked(goes_on=lambda: True), run))
+    first = asyncio.create_task(provider.run_image(asked(handed_over=lambda: True), run))
     await until(lambda: len(lines) == 1)
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -86,7 +86,7 @@ async def test_a_command_that_ended_meanwhile_is_not_run_again_but_another_attem
 ) -> None:
     lines: list[str] = []
     run = shell("cat /proc/sys/kernel/random/uuid; sleep 0.3; exit 3", sink=lambda _, line: lines.append(line))
-    first = asyncio.create_task(provider.run_image(asked(goes_on=lambda: True), run))
+    first = asyncio.create_task(provider.run_image(asked(handed_over=lambda: True), run))
     await until(lambda: len(lines) == 1)
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -153,7 +153,7 @@ async def test_what_a_dead_server_left_is_found_as_a_machine_of_the_instance(
 ) -> None:
     lines: list[str] = []
     run = shell("echo up; sleep 600", sink=lambda _, line: lines.append(line))
-    running = asyncio.create_task(provider.run_image(asked(goes_on=lambda: True), run))
+    running = asyncio.create_task(provider.run_image(asked(handed_over=lambda: True), run))
     await until(lambda: lines == ["up"])
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -28,7 +28,7 @@ _PAGE = Returns("The page.", media_type=HTML, type=str)
 
 # The two pages outside the console: a new refresh token (reference §5), and the invitation of a new user.
 #
-# Another way to sign in (`Services.sign_in_ways`) starts at its own address, proves who somebody is, and ends with
+# Another way to sign in (`ApiDeps.sign_in_links`) starts at its own address, proves who somebody is, and ends with
 # `show_new_token`, as the local password does here.
 
 
