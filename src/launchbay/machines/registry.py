@@ -15,7 +15,7 @@ from launchbay.plugins import BUILT_IN, by_name, packaged
 
 NONE = "none"
 POLICY = "machines.provider"
-_ASYNC = ("provision", "adopt", "release", "strays", "run", "stop", "converge", "put_file", "get_file")
+_ASYNC = ("provision", "adopt", "release", "orphans", "run", "stop", "converge", "put_file", "get_file")
 
 
 LazyProvider = Mapping[str, Callable[[], MachineProvider]]
@@ -100,7 +100,7 @@ def _checked(provider: Any) -> MachineProvider:
     for attribute in _ASYNC:
         if not inspect.iscoroutinefunction(getattr(provider, attribute, None)):
             raise TypeError(f"its '{attribute}' is not an async function")
-    if not callable(getattr(provider, "stand_in", None)):
-        raise TypeError("its 'stand_in' is not a function")
+    if not callable(getattr(provider, "simulate", None)):
+        raise TypeError("its 'simulate' is not a function")
     accepted: MachineProvider = provider
     return accepted
