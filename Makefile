@@ -33,7 +33,7 @@ check: $(DEV) ## lint, formatting, types, import contracts, rules of style
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	frontend/check
-	$(PYTEST) -q tests/test_style.py
+	$(PYTEST) -q tests/style/test_style.py
 
 prose: $(DEV) ## check the English of documentation, messages and docstrings
 	$(BIN)/python -m tests.style.prose $(ARGS)

@@ -22,8 +22,8 @@ import psycopg
 
 import launchbay
 from benchmarks.launches import THREE_STEPS
-from tests.api.running import running_api
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.service import running_api
 
 SOURCE = f"{Path(launchbay.__file__).parent}/"
 

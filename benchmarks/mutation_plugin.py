@@ -50,7 +50,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
 
 def _share_postgres() -> None:
     """Start the server of the tests here, and let the fixtures of the forks join it."""
-    module = importlib.import_module("tests.databases")
+    module = importlib.import_module("tests.support.databases")
     kept = module.Databases.start()
     _server.append(kept)
     held = vars(kept)

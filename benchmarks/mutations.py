@@ -42,15 +42,15 @@ TARGETS = {
     "permissions": Target(
         ("auth/gate.py",),
         (
-            ("tests/access/test_gate.py", "tests/access/test_authorization.py"),
-            ("tests/api/test_explain.py",),
+            ("tests/auth/test_gate.py", "tests/auth/test_authentication.py"),
+            ("tests/api/test_roles.py",),
         ),
     ),
     "bindings": Target(
         ("manifest/bindings.py",),
         (
-            ("tests/manifest/test_bindings.py", "tests/manifest/test_composites.py"),
-            ("tests/manifest/test_components.py", "tests/manifest/test_scaling.py"),
+            ("tests/manifest/test_bindings.py", "tests/manifest/test_layout.py"),
+            ("tests/manifest/test_layout.py", "tests/manifest/test_scaling.py"),
         ),
     ),
     "statuses": Target(
@@ -59,7 +59,7 @@ TARGETS = {
     ),
     "ending": Target(
         ("engine/ending.py",),
-        (("tests/engine/test_runner.py",), ("tests/api/test_runs.py",)),
+        (("tests/engine/test_runner.py",), ("tests/api/test_workflows.py",)),
     ),
 }
 

@@ -15,7 +15,7 @@ from launchbay.errors import NotAuthenticated
 from launchbay.ids import new_id
 from launchbay.store import users
 from launchbay.store.database import Database
-from tests.databases import Databases
+from tests.support.databases import Databases
 
 ROUNDS = 300
 KINDS = {

@@ -1,4 +1,4 @@
-"""The pages of the console and their pictures. `python -m tests.browser.screenshots` takes the pictures again."""
+"""The pages of the console and their pictures. `python -m tests.support.screenshots` takes the pictures again."""
 
 from typing import NamedTuple
 

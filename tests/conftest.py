@@ -30,7 +30,7 @@ import pytest
 from xdist.scheduler import LoadGroupScheduling
 
 from launchbay.store.database import Database
-from tests.databases import Databases, SharedDatabase
+from tests.support.databases import Databases, SharedDatabase
 
 # Time limits of single examples say how busy the machine is.
 hypothesis.settings.register_profile("default", max_examples=25, derandomize=True, deadline=None)

@@ -18,8 +18,8 @@ from typing import Any
 from benchmarks import machine
 from benchmarks.soak.run import Soak
 from benchmarks.soak.verdict import Series, verdict
-from tests.durability.leaks import LEAKS
-from tests.durability.verdict import percentile
+from tests.support.defects import LEAKS
+from tests.support.verdict import percentile
 
 ROW = "{:<34} {:>11} {:>11} {:>11} {:>11} {:>11}   {}"
 POINTS = 120  # of a series in the result

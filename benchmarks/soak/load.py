@@ -2,8 +2,8 @@
 
 import asyncio
 
-from tests.durability.family_load import Deletions, FamilyLoad
-from tests.durability.load import History
+from tests.support.family_load import Deletions, FamilyLoad
+from tests.support.load import History
 
 PAUSE_S = (1.0, 4.0)
 

@@ -17,10 +17,10 @@ from benchmarks.soak.samples import ProcessSample, Samples, look_at
 from benchmarks.soak.visitors import Visitors
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import conninfo
-from tests.durability.campaign import Campaign
-from tests.durability.family_load import family_violations
-from tests.durability.servers import Process, join_postgres, remove_postgres
-from tests.durability.verdict import Kill, Records
+from tests.support.campaigns import Campaign
+from tests.support.family_load import family_violations
+from tests.support.servers import Process, join_postgres, remove_postgres
+from tests.support.verdict import Kill, Records
 
 SAMPLE_S = 5.0
 UP_S = (5.0, 40.0)

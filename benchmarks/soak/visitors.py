@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import httpx
 
-from tests.durability.servers import EMAIL, PASSWORD
+from tests.support.servers import EMAIL, PASSWORD
 
 PAGES = ("", "/instances", "/applications", "/audit")
 PAUSE_S = (0.3, 1.0)

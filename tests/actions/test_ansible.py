@@ -17,13 +17,10 @@ from launchbay.errors import ActionFailed
 from launchbay.machines.ssh import Ssh
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.processes.run import Programs
-from tests.actions.contexts import RecordingContext, run
-from tests.machines.errands import context
-from tests.machines.hosts import LOGIN, Hosts, needs_sshd
-from tests.machines.provided import parts
-from tests.outgoing.loopback import answer, loopback_server
-from tests.programs.test_archive import packed
-from tests.programs.test_program import is_alive, pids, until
+from tests.support.contexts import RecordingContext, context, run
+from tests.support.machines import LOGIN, Hosts, needs_sshd, parts
+from tests.support.network import answer, loopback_server, packed
+from tests.support.servers import is_alive, pids, until
 
 ANSIBLE = Ansible()
 ALLOWED = Programs(["ansible"])

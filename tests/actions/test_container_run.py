@@ -7,9 +7,8 @@ import pytest
 from launchbay.actions.execution import ContainerRun
 from launchbay.errors import ActionFailed
 from launchbay.model.machine import CommandResult
-from tests.actions.contexts import RecordingContext, run
-from tests.machines.instances import on_lab, workflow
-from tests.machines.lab import Lab
+from tests.support.contexts import RecordingContext, run
+from tests.support.machines import Lab, on_lab, workflow
 
 RUN = ContainerRun()
 

@@ -17,9 +17,8 @@ from launchbay.actions.helm import Helm, fetch_chart
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from launchbay.processes.run import Programs
-from tests.actions.contexts import RecordingContext, run
-from tests.outgoing.loopback import LoopbackServer, answer, loopback_server
-from tests.programs.test_archive import packed
+from tests.support.contexts import RecordingContext, run
+from tests.support.network import LoopbackServer, answer, loopback_server, packed
 
 HELM = Helm()
 CLUSTER = {"server": "https://localhost:6443", "token": "a-token-of-tests", "ca": ""}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from launchbay.actions.notify import Notify
 from launchbay.egress.mail import validate_address
 from launchbay.errors import ActionFailed
-from tests.actions.contexts import RecordingContext, run
-from tests.actions.postbox import Postbox, made_certificate, postbox
+from tests.support.contexts import RecordingContext, run
+from tests.support.external_services import Postbox, made_certificate, postbox
 
 NOTIFY = Notify()
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -14,37 +13,12 @@ from launchbay.actions.contract import ActionCall
 from launchbay.actions.opentofu import OpenTofu, StateSaver, StoredModule, read_module
 from launchbay.errors import ActionFailed
 from launchbay.processes.run import Programs
-from tests.actions.contexts import KeptInMemory, RecordingContext, run
-from tests.outgoing.loopback import answer, loopback_server
-from tests.programs.test_archive import packed
-from tests.programs.test_program import is_alive, pids, until
+from tests.support.contexts import KeptInMemory, RecordingContext, run
+from tests.support.external_services import MODULE, needs_tofu
+from tests.support.network import answer, loopback_server, packed
+from tests.support.servers import is_alive, pids, until
 
 TOFU = OpenTofu()
-needs_tofu = pytest.mark.skipif(
-    shutil.which("tofu") is None and shutil.which("terraform") is None, reason="neither tofu nor terraform is installed"
-)
-
-# What it makes is a file, by the one resource that is built into the program.
-MODULE = """
-variable "place" { type = string }
-variable "size" { default = 1 }
-resource "terraform_data" "file" {
-  input            = var.place
-  triggers_replace = var.size
-  provisioner "local-exec" {
-    command = "echo ${var.size} >> ${self.input}"
-  }
-  provisioner "local-exec" {
-    when    = destroy
-    command = "rm -f ${self.input}"
-  }
-}
-output "place" { value = terraform_data.file.output }
-output "password" {
-  value     = "hunter22-${var.size}"
-  sensitive = true
-}
-"""
 
 
 @pytest.fixture(autouse=True)

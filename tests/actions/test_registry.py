@@ -10,8 +10,8 @@ import yaml
 from launchbay.actions.contract import ENTRY_POINT_GROUP, Action
 from launchbay.actions.registry import BUILT_IN, Registry
 from launchbay.errors import CannotStart
-from tests.actions.contexts import RecordingContext, run
-from tests.outgoing.loopback import answer, loopback_server
+from tests.support.contexts import RecordingContext, run
+from tests.support.network import answer, loopback_server
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "launchbay-example-action"
 MANIFESTS = Path(__file__).parents[3] / "shared" / "manifests"

@@ -12,8 +12,8 @@ from launchbay import limits
 from launchbay.actions.restcall import RestCall
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
-from tests.actions.contexts import RecordingContext, run
-from tests.outgoing.loopback import LoopbackServer, Received, answer, loopback_server, redirect
+from tests.support.contexts import RecordingContext, run
+from tests.support.network import LoopbackServer, Received, answer, loopback_server, redirect
 
 pytestmark = pytest.mark.anyio
 

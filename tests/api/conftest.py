@@ -10,18 +10,9 @@ from textwrap import dedent
 
 import pytest
 
-from tests.api.public_manifests import ANSWERS
-from tests.api.running import Api, running_api, served
-from tests.databases import Databases
-
-
-@pytest.fixture(scope="module")
-async def api(databases: Databases) -> AsyncIterator[Api]:
-    """A running service with its administrator signed in."""
-    url = databases.create()
-    async with running_api(url) as api:
-        yield api
-    databases.drop(url)
+from tests.support.applications import ANSWERS
+from tests.support.databases import Databases
+from tests.support.service import Api, running_api, served
 
 
 @pytest.fixture(scope="module")

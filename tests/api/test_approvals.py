@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from launchbay.clock import SystemClock
-from tests.api.people import Person, person
-from tests.api.running import UNKNOWN, Api, accepted, fresh_name, refused, running_api, served
-from tests.api.streams import stream
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.network import stream
+from tests.support.service import UNKNOWN, Api, Person, accepted, fresh_name, person, refused, running_api, served
 
 ASKING = """
 launch:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from launchbay.model.archive import Archive
 from launchbay.service_types.registry import ServiceTypes
-from tests.api.running import EMAIL, Api, accepted, refused, running_api
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.service import EMAIL, Api, accepted, refused, running_api
 
 SECRET = "canary-4f1e8c-of-an-archive"
 PLAIN = "launch:\n  steps: []\n"

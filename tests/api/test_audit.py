@@ -15,11 +15,22 @@ from launchbay.auth.audit import Audit
 from launchbay.auth.secret_key import SecretKey
 from launchbay.limits import AUDIT_DOCUMENT_BYTES
 from launchbay.web.endpoints import ENDPOINTS
-from tests.api.changes import CHANGES_NOTHING, MANIFEST, SCENARIOS, Stage
-from tests.api.people import PASSWORD, fresh_email, person
-from tests.api.running import EMAIL, UNKNOWN, Api, Caller, accepted, fresh_name, refused, running_api
-from tests.databases import Databases
-from tests.outgoing.loopback import answer, loopback_server
+from tests.support.changes import CHANGES_NOTHING, MANIFEST, SCENARIOS, Stage
+from tests.support.databases import Databases
+from tests.support.network import answer, loopback_server
+from tests.support.service import (
+    EMAIL,
+    PERSON_PASSWORD,
+    UNKNOWN,
+    Api,
+    Caller,
+    accepted,
+    fresh_email,
+    fresh_name,
+    person,
+    refused,
+    running_api,
+)
 
 CHANGING = [row.operation_id for row in ENDPOINTS if row.method != "GET"]
 # What a server writes beside the changes of its callers.
@@ -76,7 +87,7 @@ async def broken_log(api: Api) -> AsyncIterator[None]:
 
 def test_every_row_that_may_change_something_has_a_scenario_or_a_reason() -> None:
     known = set(SCENARIOS) | set(CHANGES_NOTHING)
-    assert set(CHANGING) <= known, "add a scenario to tests/api/changes.py, and desk.audit.record to the use case"
+    assert set(CHANGING) <= known, "add a scenario to tests/support/changes.py, and desk.audit.record to the use case"
     assert set(SCENARIOS) <= set(CHANGING)
     assert not set(SCENARIOS) & set(CHANGES_NOTHING)
 
@@ -194,7 +205,7 @@ async def test_what_a_person_does_to_the_own_account_is_seen_by_each_of_their_or
     outsider, organization, _ = await stage.api.outsider()
     who = await person(stage.api)
     accepted(await outsider.post(f"organizations/{organization}/users", {"email": who.email, "name": "Both"}))
-    accepted(await who.put("users/me/password", {"currentPassword": PASSWORD, "newPassword": "another"}))
+    accepted(await who.put("users/me/password", {"currentPassword": PERSON_PASSWORD, "newPassword": "another"}))
     for caller, log in ((stage.api, stage.api.organization), (outsider, organization)):
         [entry] = await entries(caller, log, actor=who.id)
         assert (entry["operation"], entry["object"]) == ("change_password", f"/users/{who.id}")
@@ -217,7 +228,7 @@ async def test_no_secret_is_in_the_log(stage: Stage) -> None:
     text = str(await entries(api, api.organization))
     assert secret not in text
     assert "lbr_" not in text
-    assert PASSWORD not in text
+    assert PERSON_PASSWORD not in text
     assert "$argon2" not in text
     [launched] = await entries(api, api.organization, object=instance, actor=EMAIL, limit=1)
     assert launched["after"]["parameters"]["password"].startswith("fingerprint:")

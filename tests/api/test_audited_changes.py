@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.api.running import Api, accepted, fresh_name, refused
+from tests.support.service import Api, accepted, fresh_name, refused
 
 
 async def entries(api: Api, object_path: str) -> list[dict[str, Any]]:

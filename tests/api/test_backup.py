@@ -9,9 +9,9 @@ import pytest
 from launchbay.errors import CannotStart
 from launchbay.postgres.backup import back_up, restore
 from launchbay.store.schema import revisions
-from tests.api.running import accepted, basic, running_api
-from tests.databases import Databases
-from tests.store.older_postgres import older_postgres
+from tests.support.databases import Databases
+from tests.support.service import accepted, basic, running_api
+from tests.support.versions import older_postgres
 
 MANIFEST = """
 launch:

@@ -18,8 +18,8 @@ from launchbay import limits
 from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.requests import FormBody, JsonBody
 from launchbay.web.routing import Endpoint
-from tests.api.manifests import TYPED, WORKFLOWS
-from tests.api.running import UNKNOWN, Api, accepted, refused
+from tests.support.manifests import TYPED, WORKFLOWS
+from tests.support.service import UNKNOWN, Api, accepted, refused
 
 # A refusal may take so many times as long as the upload of a small good manifest (2 ms), though many of these are
 # hundreds of times longer. The longest manifests are compared with a good one of their length.

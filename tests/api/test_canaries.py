@@ -21,11 +21,11 @@ import pytest
 from launchbay.console.app import ROUTES
 from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.responses import EVENTS
-from tests.api.canaries import Canaries, Planted, Planter
-from tests.api.running import EMAIL, basic
-from tests.durability.servers import PASSWORD, Process
-from tests.fuzzing.words import noun_of
-from tests.outgoing.loopback import LoopbackServer, Received, answer, loopback_server
+from tests.support.canaries import Canaries, Planted, Planter
+from tests.support.fuzzing import noun_of
+from tests.support.network import LoopbackServer, Received, answer, loopback_server
+from tests.support.servers import PASSWORD, Process
+from tests.support.service import EMAIL, basic
 
 AT_LEAST = 64
 # What these answers are for is to show what was given; who may read the object may see it (reference §2).

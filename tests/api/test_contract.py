@@ -1,60 +1,16 @@
 """What goes over the wire: exactly the fields, content types and statuses of the reference (§2, §4)."""
 
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-import httpx
 import pytest
 
 from launchbay.ids import is_id, new_id
 from launchbay.web.endpoints import ENDPOINTS
-from tests.api.manifests import TYPED, WORKFLOWS
-from tests.api.running import UNKNOWN, YAML, Api, fresh_name
+from tests.support.manifests import TYPED, WORKFLOWS
+from tests.support.service import ANSWERS, UNKNOWN, YAML, Api, Ids
 
-Ids = dict[str, str]
-Ask = Callable[[Api, Ids], Awaitable[httpx.Response]]
-
-NAMED = {"id", "name"}
-SUMMARY = {"id", "name", "environment", "application", "revision", "status"}
-REFERENCE_INSTANCE = {
-    *("id", "name", "version", "parameters", "status", "ownerId", "workflowHistory", "returnValues"),
-    *("applicationId", "environmentId", "components"),
-}
-ADDED_TO_INSTANCE = {"errorMessage", "availableWorkflows", "destroyAt", "userData", "createdAt"}
 JSON_HEADER = b"application/json"
-
-# The operation → a request, and the keys of its answer: a set for an object, a list with one for an array of them.
-ANSWERS: dict[str, tuple[Ask, set[str] | list[set[str]]]] = {
-    "list_organizations": (lambda api, ids: api.get("organizations"), [NAMED]),
-    "list_applications": (lambda api, ids: api.get(f"organizations/{ids['organization']}/applications"), [NAMED]),
-    "create_application": (
-        lambda api, ids: api.post(f"organizations/{ids['organization']}/applications", {"name": fresh_name()}),
-        {"id"},
-    ),
-    "replace_manifest": (
-        lambda api, ids: api.put_yaml(f"applications/{ids['application']}/manifest", WORKFLOWS),
-        {"version"},
-    ),
-    "list_revisions": (lambda api, ids: api.get(f"applications/{ids['application']}/revisions"), [NAMED]),
-    "launch_application": (lambda api, ids: api.post(f"applications/{ids['other']}/launch", {}), {"id"}),
-    "list_environment_instances": (lambda api, ids: api.get(f"environments/{ids['environment']}/instances"), [SUMMARY]),
-    "list_application_instances": (lambda api, ids: api.get(f"applications/{ids['application']}/instances"), [SUMMARY]),
-    "list_revision_instances": (lambda api, ids: api.get(f"revisions/{ids['revision']}/instances"), [SUMMARY]),
-    "read_instance": (lambda api, ids: api.get(f"instances/{ids['instance']}"), REFERENCE_INSTANCE | ADDED_TO_INSTANCE),
-    "put_user_data": (lambda api, ids: api.put(f"instances/{ids['instance']}/userData", {"a": "b"}), set()),
-    "run_workflow": (lambda api, ids: api.post(f"instances/{ids['instance']}/echo", {}), {"id"}),
-    "schedule_workflow": (
-        lambda api, ids: api.post(f"instances/{ids['instance']}/echo/schedule", {"interval": "3600000"}),
-        {"id"},
-    ),
-    "list_schedules": (lambda api, ids: api.get(f"instances/{ids['instance']}/schedules"), {"schedules"}),
-    "reschedule_workflow": (
-        lambda api, ids: api.post(f"instances/{ids['instance']}/echo/reschedule", {"interval": "7200000"}),
-        {"id"},
-    ),
-    "delete_instance": (lambda api, ids: api.delete(f"instances/{ids['instance']}?force=1"), set()),
-}
 
 
 @pytest.fixture(scope="module")

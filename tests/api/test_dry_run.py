@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from launchbay.errors import CannotStart
-from tests.api.running import Api, accepted, running_api
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.service import Api, accepted, running_api
 
 MACHINES = """
     launch:

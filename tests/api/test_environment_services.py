@@ -2,10 +2,22 @@
 
 import asyncio
 
-from tests.api.offered import EASY, NEEDY, SPEAKER, behind, environment, heard, launched, offer, offered, refusal
-from tests.api.running import Api, accepted, fresh_name, refused
-from tests.api.test_reactive_life import names, until
-from tests.manifest.compiling import REAL, needs_real
+from tests.support.applications import (
+    EASY,
+    NEEDY,
+    SPEAKER,
+    behind,
+    environment,
+    heard,
+    launched,
+    names,
+    offer,
+    offered,
+    refusal,
+    until,
+)
+from tests.support.manifests import REAL, needs_real
+from tests.support.service import Api, accepted, fresh_name, refused
 
 CLIENT = "contrib-python-qubell-client--integration_tests-client"
 SERVICE = "contrib-python-qubell-client--integration_tests-service"

@@ -7,7 +7,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.api.running import UNKNOWN, Api, Caller, accepted, fresh_name, refused
+from tests.support.service import UNKNOWN, Api, Caller, accepted, fresh_name, refused
 
 POLICIES = "policies:\n  provisionVms.hardwareId: m1.small\n  execrun.ignoreFail: true\n"
 

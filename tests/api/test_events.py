@@ -7,12 +7,11 @@ import httpx
 import psycopg
 import pytest
 
-from tests.api.manifests import WORKFLOWS
-from tests.api.pages import browser, send
-from tests.api.people import person
-from tests.api.running import EMAIL, PASSWORD, UNKNOWN, Api, accepted, basic, refused, running_api, served
-from tests.api.streams import stream
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.manifests import WORKFLOWS
+from tests.support.network import stream
+from tests.support.pages import browser, send
+from tests.support.service import EMAIL, PASSWORD, UNKNOWN, Api, accepted, basic, person, refused, running_api, served
 
 SIGNALS = """
 launch:

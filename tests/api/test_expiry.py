@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.manifests import PAUSING, WORKFLOWS
-from tests.api.running import UNKNOWN, Api, accepted, refused
+from tests.support.manifests import PAUSING, WORKFLOWS
+from tests.support.service import UNKNOWN, Api, accepted, refused
 
 HOUR_MS = 3_600_000
 

@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from launchbay.egress.transport import SystemResolver
-from tests.api.running import Api, Caller, accepted, fresh_name, refused, running_api
-from tests.databases import Databases
-from tests.outgoing.loopback import LoopbackServer, loopback_server, redirect
-from tests.outgoing.targets import LOOPBACK_SPELLINGS, NAMES, OTHER_TARGETS
+from tests.support.databases import Databases
+from tests.support.network import LOOPBACK_SPELLINGS, NAMES, OTHER_TARGETS, LoopbackServer, loopback_server, redirect
+from tests.support.service import Api, Caller, accepted, fresh_name, refused, running_api
 
 PER_ORGANIZATION = 50
 CALLER = """
@@ -65,7 +64,7 @@ async def test_no_manifest_is_loaded_from_a_forbidden_target(api: Api, server: L
 
 async def test_no_step_calls_a_forbidden_target(api: Api, server: LoopbackServer) -> None:
     instance = await api.running(CALLER)
-    for url in [*targets(server)][::12]:  # each spelling is tried on the client itself (`tests/outgoing`)
+    for url in [*targets(server)][::12]:  # each spelling is tried on the client itself (`tests/egress`)
         document = await api.run(instance, "call", url=url)
         assert "is refused: it is" in document["errorMessage"], url
     assert server.connections == 0

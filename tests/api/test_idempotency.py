@@ -11,10 +11,20 @@ from launchbay.engine.retention import Cleaner
 from launchbay.ids import new_id
 from launchbay.store import audit
 from launchbay.store.database import OutcomeUnknown, _Transaction
-from tests.api.manifests import WORKFLOWS
-from tests.api.people import PASSWORD, fresh_email, person
-from tests.api.running import JSON, Api, Caller, accepted, fresh_name, refused, running_api
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.manifests import WORKFLOWS
+from tests.support.service import (
+    JSON,
+    PERSON_PASSWORD,
+    Api,
+    Caller,
+    accepted,
+    fresh_email,
+    fresh_name,
+    person,
+    refused,
+    running_api,
+)
 
 
 async def send(caller: Caller, path: str, body: Any, key: str) -> httpx.Response:
@@ -253,4 +263,4 @@ async def test_an_answer_that_holds_a_secret_is_not_kept_in_clear(api: Api) -> N
         row = await (await connection.execute("SELECT answer FROM idempotency_keys WHERE key = %s", [key])).fetchone()
     assert row is not None
     assert secret[-12:].encode() not in bytes(row[0])
-    assert PASSWORD not in first.text
+    assert PERSON_PASSWORD not in first.text

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from launchbay.ids import is_id
-from tests.api.manifests import FAILING_LATE, TYPED, WORKFLOWS
-from tests.api.running import Api, accepted
+from tests.support.manifests import FAILING_LATE, TYPED, WORKFLOWS
+from tests.support.service import Api, accepted
 
 REFERENCE = {
     *("id", "name", "version", "parameters", "status", "ownerId", "workflowHistory", "returnValues"),

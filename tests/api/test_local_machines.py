@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.running import Api, accepted, fresh_name, running_api
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.service import Api, accepted, fresh_name, running_api
 
 MANIFEST = """
 launch:

@@ -1,6 +1,6 @@
 """A machine of an application around it is a role of a submodule's steps, as one of its own application is."""
 
-from tests.api.running import Api, accepted, fresh_name
+from tests.support.service import Api, accepted, fresh_name
 
 CHILD = """
 application:

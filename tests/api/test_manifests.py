@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from launchbay.store.database import Database
-from tests.api.running import UNKNOWN, Api, accepted, refused, running_api
-from tests.databases import Databases
-from tests.outgoing.loopback import LoopbackServer, answer, loopback_server, redirect
+from tests.support.databases import Databases
+from tests.support.network import LoopbackServer, answer, loopback_server, redirect
+from tests.support.service import UNKNOWN, Api, accepted, refused, running_api
 
 FIRST = "launch:\n  steps: []   # kept as it was given: ä\n"
 SECOND = "launch: {steps: []}\ndestroy: {steps: []}\n"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.fleets import Fleet, running_fleet
-from tests.api.running import accepted
-from tests.databases import Databases
-from tests.machines.hosts import Hosts, needs_sshd
+from tests.support.databases import Databases
+from tests.support.machines import Hosts, needs_sshd
+from tests.support.service import accepted
+from tests.support.services import Fleet, running_fleet
 
 pytestmark = [pytest.mark.load, pytest.mark.timeout(300), needs_sshd]
 COUNT = 50

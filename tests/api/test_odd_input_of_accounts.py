@@ -6,8 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.people import fresh_email, person
-from tests.api.running import UNKNOWN, Api, accepted, fresh_name, refused
+from tests.support.service import UNKNOWN, Api, accepted, fresh_email, fresh_name, person, refused
 
 ODD: dict[str, Any] = {
     "null": None,

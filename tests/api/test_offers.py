@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from tests.api.offered import NEEDY, SPEAKER, behind, environment, offer, offered
-from tests.api.running import UNKNOWN, Api, accepted, fresh_name, refused
-from tests.api.test_submodules import child_of, family
+from tests.support.applications import NEEDY, SPEAKER, behind, child_of, environment, offer, offered, parent_and_child
+from tests.support.service import UNKNOWN, Api, accepted, fresh_name, refused
 
 
 async def shown(api: Api, instance: str) -> Any:
@@ -87,7 +86,7 @@ async def test_a_destroyed_instance_cannot_be_offered_but_withdrawn(api: Api) ->
 
 
 async def test_an_instance_of_a_submodule_cannot_be_offered(api: Api) -> None:
-    child = child_of(await api.settled(await api.launch(await family(api))))
+    child = child_of(await api.settled(await api.launch(await parent_and_child(api))))
     body = {"environments": [await environment(api)]}
     refused(await api.put(f"instances/{child}/environments", body), 403, "SubmoduleInstance")
 

@@ -12,11 +12,10 @@ import pytest
 
 from launchbay.auth.secret_key import SecretKey, read_secret_key
 from launchbay.settings import SettingError, Settings
-from tests.api.identity_provider import Provider, begin, consent, identity_provider, query, sign_in
-from tests.api.pages import ORIGIN, Page, browser, get
-from tests.api.people import fresh_email, person
-from tests.api.running import Api, accepted, refused, running_api
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.external_services import Provider, begin, consent, identity_provider, query, sign_in
+from tests.support.pages import ORIGIN, Page, browser, get
+from tests.support.service import Api, accepted, fresh_email, person, refused, running_api
 
 CLIENT: dict[str, Any] = {"oidc_client_id": "launchbay", "oidc_client_secret": "client-secret", "base_url": ORIGIN}
 

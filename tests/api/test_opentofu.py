@@ -7,9 +7,9 @@ import pytest
 
 from launchbay.auth.secret_key import read_secret_key
 from launchbay.store.instances import document_purpose
-from tests.actions.test_opentofu import MODULE, needs_tofu
-from tests.api.running import Api, accepted, running_api
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.external_services import MODULE, needs_tofu
+from tests.support.service import Api, accepted, running_api
 
 pytestmark = [needs_tofu, pytest.mark.slow]
 

@@ -7,9 +7,8 @@ import httpx
 import pytest
 
 from launchbay.ids import new_id
-from tests.api.manifests import WORKFLOWS
-from tests.api.people import person
-from tests.api.running import UNKNOWN, YAML, Api, Caller, accepted, fresh_name, refused
+from tests.support.manifests import WORKFLOWS
+from tests.support.service import UNKNOWN, YAML, Api, Caller, accepted, fresh_name, person, refused
 
 JSON = "application/json"
 BROKEN = b'{"name": '

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.api.running import UNKNOWN, Api, accepted, fresh_name, refused
+from tests.support.service import UNKNOWN, Api, accepted, fresh_name, refused
 
 
 async def test_an_organization_is_created_with_all_that_comes_with_one(api: Api) -> None:

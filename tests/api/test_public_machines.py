@@ -4,7 +4,7 @@ Submodules that nobody has published are played by stand-ins with the pins that 
 """
 
 from launchbay.manifest.compiler import compile_manifest
-from tests.api.public_manifests import (
+from tests.support.applications import (
     DATABASE,
     DOCKER,
     HAPROXY,
@@ -21,19 +21,19 @@ from tests.api.public_manifests import (
     finished,
     given_to_chef,
     is_public,
-    launched,
+    launched_public,
+    stand_ins,
     text_of,
     with_stand_ins,
 )
-from tests.api.running import Api, accepted
-from tests.api.stand_ins import stand_ins
-from tests.manifest.compiling import ACTIONS, needs_real
+from tests.support.manifests import ACTIONS, needs_real
+from tests.support.service import Api, accepted
 
 pytestmark = needs_real
 
 
 async def test_docker_networking_makes_a_cluster_and_enlarges_it(dry: Api) -> None:
-    document = await launched(dry, DOCKER)
+    document = await launched_public(dry, DOCKER)
     hosts = document["returnValues"]["endpoints.hosts"]
     assert len(set(hosts)) == 3
     assert all(map(is_public, hosts))
@@ -48,7 +48,7 @@ async def test_docker_networking_makes_a_cluster_and_enlarges_it(dry: Api) -> No
 
 
 async def test_mongodb_installs_and_runs_scripts(dry: Api) -> None:
-    document = await launched(dry, MONGO, parameters={"configuration.quantity": 3})
+    document = await launched_public(dry, MONGO, parameters={"configuration.quantity": 3})
     assert document["returnValues"]["mongo.url"] == "mongodb://bay"
     assert len(document["returnValues"]["mongo.hosts"]) == 3
     document = await dry.run(document["id"], "mongo.run-js", script_url="http://x.example/a.js")
@@ -57,7 +57,7 @@ async def test_mongodb_installs_and_runs_scripts(dry: Api) -> None:
 
 
 async def test_mysql_gives_its_address_and_makes_schemas(dry: Api) -> None:
-    document = await launched(dry, MYSQL)
+    document = await launched_public(dry, MYSQL)
     values = document["returnValues"]
     host = values["database.db-host"]
     assert is_public(host)
@@ -77,7 +77,7 @@ async def test_mysql_gives_its_address_and_makes_schemas(dry: Api) -> None:
 
 
 async def test_haproxy_gives_its_entry_urls_and_follows_its_configuration(dry: Api) -> None:
-    document = await launched(dry, HAPROXY)
+    document = await launched_public(dry, HAPROXY)
     values = document["returnValues"]
     host = values["haproxy.lb-stats"]["lb-host"]
     assert is_public(host)
@@ -104,7 +104,7 @@ async def test_haproxy_gives_its_entry_urls_and_follows_its_configuration(dry: A
 
 
 async def test_zookeeper_scales_by_command_and_by_configuration(dry: Api) -> None:
-    document = await launched(dry, ZOOKEEPER)
+    document = await launched_public(dry, ZOOKEEPER)
     values = document["returnValues"]
     hosts = values["zoo.zoo-hosts"]
     assert len(hosts) == len(values["zoo.zoo-nodes"]) == 3
@@ -135,7 +135,7 @@ async def test_a_preview_names_the_members_that_start_and_stop(dry: Api) -> None
 
 
 async def test_tomcat_deploys_and_its_machine_takes_commands(dry: Api) -> None:
-    document = await launched(dry, TOMCAT)
+    document = await launched_public(dry, TOMCAT)
     values = document["returnValues"]
     assert values["tomcat.app-host"] == values["compute.networks"]["public"]["ip"]
     assert values["tomcat.app-uri"] == ["http://bay.example:8080/"]
@@ -153,7 +153,7 @@ async def test_tomcat_deploys_and_its_machine_takes_commands(dry: Api) -> None:
 
 async def test_the_hierarchical_application_scales_its_tiers(dry: Api) -> None:
     await dry.application(text_of(DATABASE), name=MAIN_NEEDS)
-    document = await launched(dry, MAIN)
+    document = await launched_public(dry, MAIN)
     values = document["returnValues"]
     [lb] = values["server.lb-hosts"]
     assert (values["endpoint.url"], values["endpoint.ha"]) == (f"http://{lb}", f"http://{lb}:22002/")
@@ -173,7 +173,7 @@ async def test_the_hierarchical_application_scales_its_tiers(dry: Api) -> None:
 
 async def test_petclinic_launches_over_its_three_submodules(dry: Api) -> None:
     await with_stand_ins(dry, PETCLINIC)
-    document = await launched(dry, PETCLINIC)
+    document = await launched_public(dry, PETCLINIC)
     assert document["returnValues"]["endpoints.entry"] == "the entry-url"
     assert document["returnValues"]["endpoints.app"] == ["the tomcat-app-hosts"]
     await destroyed(dry, document["id"])
@@ -207,7 +207,7 @@ async def test_the_functional_tester_runs_its_test_over_six_components_on_one_ma
         if service["typeId"] == "builtin:cobalt_secure_store"
     ]
     accepted(await dry.put(f"environments/{environment}/services", {"services": [keystore]}))
-    document = await launched(dry, TESTER, environmentId=environment)
+    document = await launched_public(dry, TESTER, environmentId=environment)
     dashboard = document["returnValues"].pop("analyse.local-dashboard")
     waiting = "waiting for real publish-signal(string)"
     told = {"chart.progress", "frame.https-direct", "analyse.published-atdd"}

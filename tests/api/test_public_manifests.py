@@ -5,24 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.api.public_manifests import text_of
-from tests.api.running import YAML, Api, accepted, refused
-from tests.manifest.compiling import REAL, needs_real
-from tests.manifest.test_real_manifests import DESERVED
+from tests.support.applications import RUNS, text_of
+from tests.support.manifests import DESERVED, REAL, needs_real
+from tests.support.service import YAML, Api, accepted, refused
 
 pytestmark = needs_real
-
-# Files that this program can run by itself, with what they return at launch.
-RUNS: dict[str, dict[str, Any]] = {
-    "contrib-python-qubell-client--integration_tests-default": {"out.app_output": "This is default manifest"},
-    "contrib-python-qubell-client--integration_tests-service": {"foo.stringValue": "hello"},
-    "contrib-python-qubell-client--qubellclient-tests-instance-reconfiguration-workflow-trigger_on_param": {
-        "out.app_output": "Hello from BASE WORKFLOW manifest"
-    },
-    "contrib-qubell-manifestconverter--tests-test_v11_v20-1": {},
-    "qubell_portal_sample--manifests-child": {},
-    "qubell_portal_sample--stories-test_filters-0": {},
-}
 # Their commands, with what they return.
 COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
     "contrib-python-qubell-client--integration_tests-default": {

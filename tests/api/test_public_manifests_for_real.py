@@ -15,14 +15,12 @@ from typing import Any
 
 import pytest
 
-from tests.api.fleets import Fleet, running_fleet
-from tests.api.public_manifests import DOCKER, HAPROXY, MONGO, MYSQL, TESTER, destroyed, launched, with_stand_ins
-from tests.api.running import accepted
-from tests.databases import Databases
-from tests.machines.chefs import Shelf, served_shelf, with_chef
-from tests.machines.hosts import ISOLATED, LOGIN, Hosts, needs_sshd
-from tests.machines.test_cookbooks import archive
-from tests.manifest.compiling import needs_real
+from tests.support.applications import DOCKER, HAPROXY, MONGO, MYSQL, TESTER, destroyed, launched_public, with_stand_ins
+from tests.support.databases import Databases
+from tests.support.machines import ISOLATED, LOGIN, Hosts, Shelf, archive, needs_sshd, served_shelf, with_chef
+from tests.support.manifests import needs_real
+from tests.support.service import accepted
+from tests.support.services import Fleet, running_fleet
 
 pytestmark = [needs_real, needs_sshd, pytest.mark.skipif(not ISOLATED, reason="the manifests change their machines")]
 
@@ -68,7 +66,7 @@ async def fleet(databases: Databases, hosts: Hosts, shelf: Shelf) -> AsyncIterat
 
 async def test_docker_networking_lets_its_hosts_into_each_other(fleet: Fleet) -> None:
     system = {"image": "us-west-2/ami-8bbda2ea", "identity": LOGIN}
-    document = await launched(fleet.api, DOCKER, parameters={"configuration.operating-system": system})
+    document = await launched_public(fleet.api, DOCKER, parameters={"configuration.operating-system": system})
     hosts = document["returnValues"]["endpoints.hosts"]
     assert set(hosts) == await fleet.held()
     assert len(hosts) == 3
@@ -85,7 +83,7 @@ async def test_docker_networking_lets_its_hosts_into_each_other(fleet: Fleet) ->
 
 
 async def test_mongodb_goes_over_its_hosts_and_runs_scripts(fleet: Fleet, shelf: Shelf) -> None:
-    document = await launched(fleet.api, MONGO, parameters={"configuration.quantity": 3})
+    document = await launched_public(fleet.api, MONGO, parameters={"configuration.quantity": 3})
     assert document["returnValues"]["mongo.url"] == "mongodb://bay"
     assert set(document["returnValues"]["mongo.hosts"]) == await fleet.held()
     asked = len(shelf.asked)
@@ -96,7 +94,7 @@ async def test_mongodb_goes_over_its_hosts_and_runs_scripts(fleet: Fleet, shelf:
 
 
 async def test_mysql_gives_the_address_of_its_host_and_makes_schemas(fleet: Fleet) -> None:
-    document = await launched(fleet.api, MYSQL)
+    document = await launched_public(fleet.api, MYSQL)
     assert {document["returnValues"]["database.db-host"]} == await fleet.held()
     given = {"db-user": "bay", "db-user-password": "pa55", "db-user-privileges": '["all"]'}
     document = await fleet.api.run(document["id"], "database.schema", **given)
@@ -105,7 +103,7 @@ async def test_mysql_gives_the_address_of_its_host_and_makes_schemas(fleet: Flee
 
 
 async def test_haproxy_gives_the_entry_urls_that_its_node_has(fleet: Fleet) -> None:
-    document = await launched(fleet.api, HAPROXY)
+    document = await launched_public(fleet.api, HAPROXY)
     values = document["returnValues"]
     assert {values["haproxy.lb-stats"]["lb-host"]} == await fleet.held()
     assert values["haproxy.entry-urls"] == ["http://bay.example:80"]
@@ -118,7 +116,7 @@ async def test_the_functional_tester_adopts_one_machine_for_six_components(fleet
     offered = {"name": "s3-credentials", "type": "map<string,string>", "value": credentials}
     environment = f"environments/{fleet.api.environment}"
     accepted(await fleet.api.put(f"{environment}/properties", {"properties": [offered]}))
-    document = await launched(fleet.api, TESTER)
+    document = await launched_public(fleet.api, TESTER)
     [address] = await fleet.held()
     assert document["returnValues"]["analyse.local-dashboard"] == f"http://{address}:8899"
     arguments = {"base-url": "http://x.example", "app-fork": "q", "app-repo": "r", "app-branch": "b", "tag": "t"}

@@ -6,7 +6,7 @@ What Chef is given, and what is passed to stand-ins, is looked at too: there the
 from typing import Any
 
 from launchbay.manifest.compiler import compile_manifest
-from tests.api.public_manifests import (
+from tests.support.applications import (
     DATABASE,
     MAIN,
     MAIN_NEEDS,
@@ -18,13 +18,13 @@ from tests.api.public_manifests import (
     destroyed,
     given_to_chef,
     is_public,
-    launched,
+    launched_public,
     reconfigured,
+    stand_ins,
     text_of,
 )
-from tests.api.running import Api, accepted, fresh_name
-from tests.api.stand_ins import stand_ins
-from tests.manifest.compiling import ACTIONS, needs_real
+from tests.support.manifests import ACTIONS, needs_real
+from tests.support.service import Api, accepted, fresh_name
 
 pytestmark = needs_real
 
@@ -39,7 +39,7 @@ def names(document: Any) -> list[str]:
 
 
 async def test_mysql_keeps_its_signals_until_a_workflow_runs_and_that_sees_the_new_port(dry: Api) -> None:
-    document = await launched(dry, MYSQL)
+    document = await launched_public(dry, MYSQL)
     instance, first = document["id"], document["returnValues"]
     other = {"configuration.db-port": 3307, "configuration.db-root-password": "other"}
     document = await reconfigured(dry, instance, 2, **other)
@@ -71,7 +71,7 @@ async def test_mysql_keeps_its_signals_until_a_workflow_runs_and_that_sees_the_n
 
 
 async def test_tomcat_follows_its_port(dry: Api) -> None:
-    document = await launched(dry, TOMCAT)
+    document = await launched_public(dry, TOMCAT)
     instance, first = document["id"], document["returnValues"]
     assert first["tomcat.app-port"] == 8080
     document = await reconfigured(dry, instance, 2, **{"configuration.app-port": 9090})
@@ -87,7 +87,7 @@ async def test_tomcat_follows_its_port(dry: Api) -> None:
 
 
 async def test_tomcat_deploys_the_source_that_a_command_names(dry: Api) -> None:
-    document = await launched(dry, TOMCAT)
+    document = await launched_public(dry, TOMCAT)
     instance = document["id"]
     arguments = {
         "uri": "http://x.example/a.war",
@@ -113,7 +113,7 @@ async def test_tomcat_deploys_the_source_that_a_command_names(dry: Api) -> None:
 
 
 async def test_mongodb_grows_when_its_recipe_changes_with_its_quantity(dry: Api) -> None:
-    document = await launched(dry, MONGO)
+    document = await launched_public(dry, MONGO)
     instance, [host] = document["id"], document["returnValues"]["mongo.hosts"]
     document = await reconfigured(dry, instance, 2, **{"configuration.quantity": 3})
     assert document["returnValues"]["mongo.hosts"] == [host]  # a quantity has no trigger
@@ -127,7 +127,7 @@ async def test_mongodb_grows_when_its_recipe_changes_with_its_quantity(dry: Api)
 
 async def test_the_hierarchical_applications_hand_parameters_down(dry: Api) -> None:
     await dry.application(text_of(DATABASE), name=MAIN_NEEDS)
-    document = await launched(dry, MAIN, parameters={"input.app-tier-size": "2"})
+    document = await launched_public(dry, MAIN, parameters={"input.app-tier-size": "2"})
     instance, first = document["id"], document["returnValues"]
     assert len(first["server.app-hosts"]) == 2
     [child] = [part["instanceId"] for part in document["components"] if "instanceId" in part]
@@ -143,7 +143,7 @@ async def test_the_hierarchical_applications_hand_parameters_down(dry: Api) -> N
 
 
 async def test_the_database_of_the_hierarchical_application_stands_alone(dry: Api) -> None:
-    document = await launched(dry, DATABASE)
+    document = await launched_public(dry, DATABASE)
     [host] = document["returnValues"]["output.db-hosts"]
     assert is_public(host)
     document = await reconfigured(dry, document["id"], 2, **{"input.app-fork": "bay"})
@@ -159,7 +159,7 @@ async def test_the_database_of_the_hierarchical_application_stands_alone(dry: Ap
 
 async def test_root_shows_its_parameters_and_launches_its_child_with_its_own(dry: Api) -> None:
     await dry.application(text_of(CHILD), name="child")
-    document = await launched(dry, ROOT)
+    document = await launched_public(dry, ROOT)
     instance = document["id"]
     assert document["returnValues"] == {
         "the-show.m": {"key": "value"},
@@ -180,7 +180,7 @@ async def test_root_shows_its_parameters_and_launches_its_child_with_its_own(dry
 async def test_the_parameters_of_the_child_can_be_given_for_the_parent_maps_none(dry: Api) -> None:
     await dry.application(text_of(CHILD), name="child_w")
     given = {"init.l": ["x"], "init.e": {"any": [1]}}
-    document = await launched(dry, ROOT_W, submodules={"monitor-child": {"parameters": given}})
+    document = await launched_public(dry, ROOT_W, submodules={"monitor-child": {"parameters": given}})
     [child] = [part["instanceId"] for part in document["components"] if "instanceId" in part]
     assert document["returnValues"] == {}
     assert (await dry.document(child))["parameters"] == given
@@ -192,7 +192,7 @@ async def test_the_parameters_of_the_child_can_be_given_for_the_parent_maps_none
 
 
 async def test_only_the_pin_with_a_trigger_runs_the_update(dry: Api) -> None:
-    document = await launched(dry, TRIGGERED)
+    document = await launched_public(dry, TRIGGERED)
     instance = document["id"]
     document = await reconfigured(dry, instance, 2, **{"in.app_input": "other"})
     assert document["returnValues"] == {"out.app_output": "Hello from BASE WORKFLOW manifest"}
@@ -213,7 +213,7 @@ async def test_changed_properties_are_shown_by_a_launch_after_the_reconfiguratio
         {"name": "sample-property-obj", "type": "object", "value": {"aa": "bb"}},
     ]
     accepted(await dry.put(f"{path}/properties", {"properties": properties}))
-    document = await launched(dry, MARKED, environmentId=environment["id"])
+    document = await launched_public(dry, MARKED, environmentId=environment["id"])
     instance = document["id"]
     properties[1]["value"] = 43
     accepted(await dry.put(f"{path}/properties", {"properties": properties}))

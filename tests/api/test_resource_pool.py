@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.running import Api, accepted, fresh_name
+from tests.support.service import Api, accepted, fresh_name
 
 
 async def pool(api: Api, resources: Any) -> str:

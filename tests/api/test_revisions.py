@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.running import UNKNOWN, Api, accepted, refused
+from tests.support.service import UNKNOWN, Api, accepted, refused
 
 SIZED = """
 application:

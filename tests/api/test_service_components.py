@@ -1,57 +1,14 @@
 """Services of a service type behind the components of an instance (manifest-language §8)."""
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
-from launchbay.model.types import STRING, PinType, parse_pin_type
 from launchbay.service_types import registry
-from launchbay.service_types.contract import (
-    PassiveServiceType,
-    ServiceCall,
-    ServiceCommand,
-    ServiceParameter,
-    command_pins,
-)
-from tests.api.offered import environment, launched, refusal
-from tests.api.running import Api, accepted, fresh_name, refused, running_api
-from tests.databases import Databases
-
-
-class Beacon(PassiveServiceType):
-    """Publishes where it stands, and counts how often it was lit and with which keys."""
-
-    id = "test:beacon"
-    name = "Beacon"
-    parameters: Mapping[str, ServiceParameter] = {
-        "place": ServiceParameter(STRING, "Where.", required=True),
-        "code": ServiceParameter(STRING, "A secret.", secret=True),
-    }
-    commands: Mapping[str, ServiceCommand] = {
-        "light": ServiceCommand("beacon", "Lights it.", intermediate={"glow": STRING}, results={"seen": STRING}),
-    }
-    interfaces: Mapping[str, Mapping[str, PinType]] = {
-        "beacon": {**command_pins(commands)["beacon"], "place": parse_pin_type("publish-signal(string)")}
-    }
-
-    def __init__(self) -> None:
-        self.keys: list[str | None] = []
-
-    def signals(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-        assert "code" not in parameters
-        if parameters["place"] == "nowhere":
-            raise ValueError("no such place")
-        return {"beacon.place": parameters["place"]}
-
-    async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:
-        self.keys.append(call.idempotency_key)
-        call.report({"glow": "faint"})
-        # What is secret must reach the type, and shall not be shown; its length is enough to tell.
-        return {"seen": f"{call.parameters['place']} {len(call.parameters.get('code', ''))}"}
-
-
-BEACON = Beacon()
+from tests.support.applications import environment, launched, refusal
+from tests.support.databases import Databases
+from tests.support.service import Api, accepted, fresh_name, refused, running_api
+from tests.support.services import BEACON, POOLED, service
 
 
 @pytest.fixture(scope="module")
@@ -63,60 +20,6 @@ async def api(databases: Databases) -> AsyncIterator[Api]:
         async with running_api(url) as api:
             yield api
     databases.drop(url)
-
-
-async def service(api: Api, type_id: str, parameters: Any, *, where: str) -> str:
-    """Make a service and let an environment offer it, and nothing else."""
-    body = {"name": fresh_name("service"), "typeId": type_id, "parameters": parameters}
-    made = str(accepted(await api.post(f"organizations/{api.organization}/services", body))["id"])
-    accepted(await api.put(f"environments/{where}/services", {"services": [made]}))
-    return made
-
-
-POOLED = """
-application:
-  interfaces:
-    result: {has: bind(main#result.has), busy: bind(main#result.busy)}
-    actions: {give: bind(main#actions.give), list: bind(pool#resource-pool.list)}
-  bindings: [[main, pool]]
-  components:
-    pool:
-      type: reference.Service
-      interfaces:
-        resource-pool:
-          acquire: receive-command(string holder, int timeout => int ahead => string id, object resource)
-          release: receive-command(string holder => bool released)
-          list: receive-command( => list<object> resources, int waiting)
-    main:
-      type: workflow.Instance
-      required: [hosts]
-      interfaces:
-        hosts:
-          acquire: send-command(string holder, int timeout => int ahead => string id, object resource)
-          release: send-command(string holder => bool released)
-        actions: {give: receive-command()}
-        result: {has: publish-signal(string), busy: publish-signal(object)}
-      configuration:
-        configuration.workflows:
-          launch:
-            steps:
-              - me: {action: getInstanceContext, output: {me: instanceId}}
-              - take:
-                  action: hosts.acquire
-                  precedingPhases: [me]
-                  parameters: {holder: "{$.me}", timeout: 0}
-                  output: {host: id}
-            return: {has: {value: "{$.host}"}}
-          give:
-            steps:
-              - me: {action: getInstanceContext, output: {me: instanceId}}
-              - give:
-                  action: hosts.release
-                  precedingPhases: [me]
-                  parameters: {holder: "{$.me}"}
-                  output: {released: released}
-            return: {has: {value: "released: {$.released}"}}
-"""
 
 
 async def test_a_workflow_takes_and_gives_back_what_a_resource_pool_has(api: Api) -> None:

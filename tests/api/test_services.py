@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from launchbay.service_types import registry
-from tests.api.running import UNKNOWN, Api, Caller, accepted, fresh_name, refused, running_api
-from tests.databases import Databases
-from tests.service_types.samples import Oracle
+from tests.support.databases import Databases
+from tests.support.service import UNKNOWN, Api, Caller, accepted, fresh_name, refused, running_api
+from tests.support.services import Oracle
 
 ACCOUNT = {
     "configuration.provider": "aws-ec2",

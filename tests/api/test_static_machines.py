@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.fleets import Fleet, running_fleet, until
-from tests.api.running import accepted, refused
-from tests.databases import Databases
-from tests.machines.hosts import Hosts, needs_sshd, needs_sudo
+from tests.support.databases import Databases
+from tests.support.machines import Hosts, needs_sshd, needs_sudo
+from tests.support.service import accepted, refused
+from tests.support.services import Fleet, running_fleet, until
 
 pytestmark = needs_sshd
 

@@ -6,103 +6,13 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from tests.api.running import UNKNOWN, Api, accepted, fresh_name, refused, running_api
-from tests.databases import Databases
-
-CHILD = """
-application:
-  configuration: {input.size: 1}
-  interfaces:
-    input: {size: bind(worker#input.size)}
-    result: {size: bind(worker#result.size), note: bind(worker#result.note)}
-    actions: {grow: bind(worker#actions.grow)}
-  components:
-    worker:
-      type: workflow.Instance
-      interfaces:
-        input: {size: configuration(int)}
-        result: {size: publish-signal(int), note: publish-signal(string)}
-        actions: {grow: receive-command(int by => int size)}
-      configuration:
-        configuration.workflows:
-          launch:
-            steps: [{pause: {action: wait, parameters: {delay: 0}}}]
-            return: {size: {value: "{$.size}"}, note: {value: "size {$.size}"}}
-          grow:
-            steps: []
-            return: {size: {value: "{$.by}"}, note: {value: "grown to {$.by}"}}
-          destroy: {steps: []}
-"""
-
-PARENT = """
-application:
-  interfaces:
-    input: {size: bind(child#input.size)}
-    result: {size: bind(child#result.size), told: bind(main#result.told)}
-    actions: {grow: bind(child#actions.grow), ask: bind(main#actions.ask)}
-  bindings: [[main, child]]
-  components:
-    child:
-      type: reference.Submodule
-      configuration: {__locator.application-id: LOCATOR}
-      interfaces:
-        input: {size: configuration(int)}
-        result: {size: publish-signal(int), note: publish-signal(string)}
-        actions: {grow: receive-command(int by => int size)}
-    main:
-      type: workflow.Instance
-      required: [result]
-      interfaces:
-        result: {note: consume-signal(string)}
-        actions: {grow: send-command(int by => int size), ask: receive-command(int by => int size)}
-        out: {told: publish-signal(string)}
-      configuration:
-        configuration.workflows:
-          launch:
-            steps: [{look: {action: getSignals, output: {seen: result}}}]
-            return: {told: {value: "{$.seen.result.note}"}}
-          ask:
-            steps: [{grow: {action: actions.grow, parameters: {by: "{$.by}"}, output: {grown: size}}}]
-            return: {size: {value: "{$.grown}"}, told: {value: "asked for {$.by}, got {$.grown}"}}
-"""
-
-
-RELAY = """
-application:
-  interfaces:
-    input: {size: bind(child#input.size)}
-    result: {size: bind(child#result.size), note: bind(child#result.note)}
-    actions: {grow: bind(child#actions.grow)}
-  components:
-    child:
-      type: reference.Submodule
-      configuration: {__locator.application-id: LOCATOR}
-      interfaces:
-        input: {size: configuration(int)}
-        result: {size: publish-signal(int), note: publish-signal(string)}
-        actions: {grow: receive-command(int by => int size)}
-"""
-
-
-def parent(locator: str) -> str:
-    # `main` publishes through `out`, which keeps its `result` free for what it consumes.
-    return PARENT.replace("LOCATOR", locator).replace("bind(main#result.told)", "bind(main#out.told)")
-
-
-async def family(api: Api) -> str:
-    """Make a child's application and return that of its parent."""
-    name = fresh_name("child")
-    await api.application(CHILD, name)
-    return await api.application(parent(name))
-
-
-def child_of(document: Any) -> str:
-    [found] = [part["instanceId"] for part in document["components"] if part["name"] == "child"]
-    return str(found)
+from tests.support.applications import RELAY, SIZED_CHILD, child_of, parent, parent_and_child
+from tests.support.databases import Databases
+from tests.support.service import UNKNOWN, Api, Caller, accepted, fresh_name, refused, running_api
 
 
 async def test_a_parent_launches_its_child_and_shows_its_signals(api: Api) -> None:
-    document = await api.settled(await api.launch(await family(api), parameters={"input.size": 7}))
+    document = await api.settled(await api.launch(await parent_and_child(api), parameters={"input.size": 7}))
     assert document["status"] == "Running", document["errorMessage"]
     assert document["returnValues"] == {"result.size": 7, "result.told": "size 7"}
     child = await api.document(child_of(document))
@@ -113,7 +23,7 @@ async def test_a_parent_launches_its_child_and_shows_its_signals(api: Api) -> No
 
 async def test_signals_and_results_of_a_child_have_the_types_that_the_parent_declares(api: Api) -> None:
     name = fresh_name("child")
-    await api.application(CHILD, name)
+    await api.application(SIZED_CHILD, name)
     text = parent(name).replace("size: publish-signal(int)", "size: publish-signal(string)")
     instance = await api.running(text.replace("int by => int size), ask", "string by => string size), ask"))
     assert (await api.document(instance))["returnValues"]["result.size"] == "1"
@@ -124,14 +34,14 @@ async def test_signals_and_results_of_a_child_have_the_types_that_the_parent_dec
 
 
 async def test_a_child_is_found_by_the_id_of_its_application_too(api: Api) -> None:
-    child = await api.application(CHILD)
+    child = await api.application(SIZED_CHILD)
     document = await api.settled(await api.launch(await api.application(parent(child))))
     assert document["status"] == "Running", document["errorMessage"]
     assert document["returnValues"]["result.size"] == 1
 
 
 async def test_a_command_of_the_child_runs_through_the_interfaces_of_the_parent(api: Api) -> None:
-    instance = await api.launch(await family(api))
+    instance = await api.launch(await parent_and_child(api))
     await api.settled(instance)
     document = await api.run(instance, "actions.grow", by="5")
     assert document["returnValues"]["result.size"] == 5
@@ -141,7 +51,7 @@ async def test_a_command_of_the_child_runs_through_the_interfaces_of_the_parent(
 
 
 async def test_a_workflow_of_the_parent_calls_the_child_and_gets_its_results(api: Api) -> None:
-    instance = await api.launch(await family(api))
+    instance = await api.launch(await parent_and_child(api))
     await api.settled(instance)
     document = await api.run(instance, "actions.ask", by="9")
     assert document["status"] == "Running", document["errorMessage"]
@@ -149,14 +59,14 @@ async def test_a_workflow_of_the_parent_calls_the_child_and_gets_its_results(api
 
 
 async def test_destroying_the_parent_destroys_the_child(api: Api) -> None:
-    instance = await api.launch(await family(api))
+    instance = await api.launch(await parent_and_child(api))
     child = child_of(await api.settled(instance))
     assert (await api.run(instance, "destroy"))["status"] == "Destroyed"
     assert (await api.document(child))["status"] == "Destroyed"
 
 
 async def test_deleting_the_parent_by_force_deletes_the_child(api: Api) -> None:
-    instance = await api.launch(await family(api))
+    instance = await api.launch(await parent_and_child(api))
     child = child_of(await api.settled(instance))
     accepted(await api.delete(f"instances/{instance}?force=1"))
     await api.gone(instance)
@@ -164,7 +74,7 @@ async def test_deleting_the_parent_by_force_deletes_the_child(api: Api) -> None:
 
 
 async def test_a_parameter_that_the_parent_maps_is_refused_naming_the_outer_one(api: Api) -> None:
-    application = await family(api)
+    application = await parent_and_child(api)
     body = {"submodules": {"child": {"parameters": {"input.size": 3}}}}
     told = refused(await api.post(f"applications/{application}/launch", body), 400, "MappedParameter")
     assert "input.size" in told
@@ -173,7 +83,7 @@ async def test_a_parameter_that_the_parent_maps_is_refused_naming_the_outer_one(
 
 async def test_parameters_that_the_parent_does_not_map_reach_the_child(api: Api) -> None:
     name = fresh_name("child")
-    await api.application(CHILD, name)
+    await api.application(SIZED_CHILD, name)
     unmapped = parent(name).replace("    input: {size: bind(child#input.size)}\n", "")
     body = {"submodules": {"child": {"parameters": {"input.size": 4}}}}
     document = await api.settled(await api.launch(await api.application(unmapped), **body))
@@ -182,8 +92,10 @@ async def test_parameters_that_the_parent_does_not_map_reach_the_child(api: Api)
 
 async def test_an_older_version_of_the_child_can_be_asked_for(api: Api) -> None:
     name = fresh_name("child")
-    child = await api.application(CHILD, name)
-    accepted(await api.put_yaml(f"applications/{child}/manifest", CHILD.replace("size {$.size}", "newer {$.size}")))
+    child = await api.application(SIZED_CHILD, name)
+    accepted(
+        await api.put_yaml(f"applications/{child}/manifest", SIZED_CHILD.replace("size {$.size}", "newer {$.size}"))
+    )
     application = await api.application(parent(name))
     newest = await api.settled(await api.launch(application))
     assert newest["returnValues"]["result.told"] == "newer 1"
@@ -203,7 +115,7 @@ async def test_an_older_version_of_the_child_can_be_asked_for(api: Api) -> None:
     ],
 )
 async def test_a_submodule_that_makes_no_sense_refuses_the_whole_launch(api: Api, submodules: Any, code: str) -> None:
-    application = await family(api)
+    application = await parent_and_child(api)
     refused(await api.post(f"applications/{application}/launch", {"submodules": submodules}), 400, code)
     assert accepted(await api.get(f"applications/{application}/instances")) == []
 
@@ -222,7 +134,7 @@ async def test_an_application_inside_of_itself_is_refused(api: Api) -> None:
 
 async def test_a_child_that_fails_fails_the_launch_with_the_way_to_it(api: Api) -> None:
     name = fresh_name("child")
-    broken = CHILD.replace("{action: wait, parameters: {delay: 0}}", "{action: wait, parameters: {delay: never}}")
+    broken = SIZED_CHILD.replace("{action: wait, parameters: {delay: 0}}", "{action: wait, parameters: {delay: never}}")
     await api.application(broken, name)
     document = await api.settled(await api.launch(await api.application(parent(name))))
     assert document["status"] == "Failed"
@@ -233,7 +145,7 @@ async def test_a_child_that_fails_fails_the_launch_with_the_way_to_it(api: Api) 
 
 async def test_a_child_without_a_declared_interface_fails_the_launch_with_its_name(api: Api) -> None:
     name = fresh_name("child")
-    await api.application(CHILD.replace(", note: bind(worker#result.note)", ""), name)
+    await api.application(SIZED_CHILD.replace(", note: bind(worker#result.note)", ""), name)
     document = await api.settled(await api.launch(await api.application(parent(name))))
     assert document["status"] == "Failed"
     assert "result.note" in document["errorMessage"]
@@ -241,7 +153,7 @@ async def test_a_child_without_a_declared_interface_fails_the_launch_with_its_na
 
 async def test_three_levels_launch_and_go_together(api: Api) -> None:
     bottom, middle = fresh_name("bottom"), fresh_name("middle")
-    await api.application(CHILD, bottom)
+    await api.application(SIZED_CHILD, bottom)
     await api.application(RELAY.replace("LOCATOR", bottom), middle)
     instance = await api.launch(await api.application(parent(middle)), parameters={"input.size": 6})
     document = await api.settled(instance)
@@ -256,8 +168,10 @@ async def test_three_levels_launch_and_go_together(api: Api) -> None:
 
 async def test_a_revision_of_a_submodule_brings_what_it_says_of_those_inside(api: Api) -> None:
     bottom, middle = fresh_name("bottom"), fresh_name("middle")
-    leaf = await api.application(CHILD, bottom)
-    accepted(await api.put_yaml(f"applications/{leaf}/manifest", CHILD.replace("size {$.size}", "newer {$.size}")))
+    leaf = await api.application(SIZED_CHILD, bottom)
+    accepted(
+        await api.put_yaml(f"applications/{leaf}/manifest", SIZED_CHILD.replace("size {$.size}", "newer {$.size}"))
+    )
     application = await api.application(RELAY.replace("LOCATOR", bottom), middle)
     content = {"name": "stable", "version": 2, "submodules": {"child": {"manifestVersion": 2}}}
     revision = accepted(await api.post(f"applications/{application}/revisions", content))["id"]
@@ -272,7 +186,7 @@ async def test_a_revision_of_a_submodule_brings_what_it_says_of_those_inside(api
 
 async def test_a_revision_of_an_instance_makes_its_submodules_again_as_they_are(api: Api) -> None:
     bottom, middle = fresh_name("bottom"), fresh_name("middle")
-    leaf = await api.application(CHILD, bottom)
+    leaf = await api.application(SIZED_CHILD, bottom)
     unmapped = RELAY.replace("LOCATOR", bottom).replace("    input: {size: bind(child#input.size)}\n", "")
     await api.application(unmapped, middle)
     top = await api.application(
@@ -283,7 +197,9 @@ async def test_a_revision_of_an_instance_makes_its_submodules_again_as_they_are(
     inside = {"child": {"manifestVersion": 2, "parameters": {"input.size": 4}}}
     first = await api.settled(await api.launch(top, submodules={"child": {"submodules": inside}}))
     assert first["returnValues"]["result.told"] == "size 4"
-    accepted(await api.put_yaml(f"applications/{leaf}/manifest", CHILD.replace("size {$.size}", "newer {$.size}")))
+    accepted(
+        await api.put_yaml(f"applications/{leaf}/manifest", SIZED_CHILD.replace("size {$.size}", "newer {$.size}"))
+    )
     made = accepted(await api.post(f"applications/{top}/revisions", {"name": "as it is", "instanceId": first["id"]}))
     assert accepted(await api.get(f"revisions/{made['id']}"))["submodules"] == {
         "child": {"manifestVersion": 2, "submodules": inside}
@@ -376,7 +292,7 @@ async def test_a_launch_takes_as_many_statements_with_50_children_as_with_5(
     url = databases.create()
     async with running_api(url, engine=False) as api:
         name = fresh_name("child")
-        await api.application(CHILD, name)
+        await api.application(SIZED_CHILD, name)
         counts = []
         for children in (5, 50):
             application = await api.application(parent_of_many(name, children))
@@ -396,7 +312,7 @@ async def test_a_reconfiguration_writes_20_new_children_in_as_many_statements_as
     api: Api, statements: ContextVar[list[Any]]
 ) -> None:
     name = fresh_name("child")
-    await api.application(CHILD, name)
+    await api.application(SIZED_CHILD, name)
     counts = []
     for children in (2, 20):
         application = await api.application(parent_of_many(name, 1))
@@ -414,3 +330,61 @@ async def test_a_reconfiguration_writes_20_new_children_in_as_many_statements_as
         assert document["status"] == "Running", document["errorMessage"]
         assert len([part for part in document["components"] if "instanceId" in part]) == 1 + children
     assert counts[0] == counts[1] > 3
+
+
+async def family(api: Api) -> tuple[str, str, str]:
+    """Make applications on three levels and return their ids, the outermost first."""
+    inner, middle = fresh_name("inner"), fresh_name("middle")
+    innermost = await api.application(SIZED_CHILD, inner)
+    between = await api.application(RELAY.replace("LOCATOR", inner), middle)
+    return await api.application(parent(middle)), between, innermost
+
+
+async def launcher(api: Api, *applications: str) -> Caller:
+    return await api.member(*(f"CreateInstance: [/applications/{application}]" for application in applications))
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+@pytest.mark.parametrize("path", ["launch", "launch/preview"])
+async def test_a_launch_needs_the_permission_for_the_application_of_every_level(
+    api: Api, missing: int, path: str
+) -> None:
+    levels = await family(api)
+    somebody = await launcher(api, *(each for number, each in enumerate(levels) if number != missing))
+    for body in ({}, {"input.size": 3}, {"parameters": {"input.size": 3}}):
+        refused(await somebody.post(f"applications/{levels[0]}/{path}", body), 403, "NotAllowed")
+    for application in levels:
+        assert accepted(await api.get(f"applications/{application}/instances")) == []
+
+
+async def test_who_may_launch_every_level_may_launch_them_together(api: Api) -> None:
+    levels = await family(api)
+    somebody = await launcher(api, *levels)
+    instance = accepted(await somebody.post(f"applications/{levels[0]}/launch", {}))["id"]
+    assert (await api.settled(instance))["status"] == "Running"
+
+
+async def test_the_environment_counts_for_the_applications_inside_too(api: Api) -> None:
+    levels = await family(api)
+    somebody = await api.member(
+        f"CreateInstance: [/applications/{levels[0]}]",
+        f"CreateInstance: [/applications/{levels[1]}, /environments/{UNKNOWN}]",
+        f"CreateInstance: [/applications/{levels[2]}]",
+    )
+    refused(await somebody.post(f"applications/{levels[0]}/launch", {}), 403, "NotAllowed")
+
+
+async def test_a_reconfiguration_that_brings_another_application_needs_the_permission_for_it(api: Api) -> None:
+    first, second = fresh_name("child"), fresh_name("child")
+    await api.application(SIZED_CHILD, first)
+    other = await api.application(SIZED_CHILD, second)
+    application = await api.application(parent(first))
+    instance = await api.launch(application)
+    child = child_of(await api.settled(instance))
+    accepted(await api.put_yaml(f"applications/{application}/manifest", parent(second)))
+    editor = await api.member("EditInstance: [/applications/*]", f"CreateInstance: [/applications/{application}]")
+    refused(await editor.put(f"instances/{instance}/configuration", {"manifestVersion": 3}), 403, "NotAllowed")
+    assert child_of(await api.document(instance)) == child
+    allowed = await api.member("EditInstance: [/applications/*]", f"CreateInstance: [/applications/{other}]")
+    accepted(await allowed.put(f"instances/{instance}/configuration", {"manifestVersion": 3}))
+    assert child_of(await api.settled(instance)) != child

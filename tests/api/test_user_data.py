@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from launchbay import limits
-from tests.api.running import Api, accepted, refused
+from tests.support.service import Api, accepted, refused
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from launchbay.errors import ActionFailed
 from launchbay.limits import VAULT_ENTRIES
 from launchbay.service_types import key_pairs
 from launchbay.service_types.key_pairs import POLICY, KeyPair, KeyPairs
-from tests.api.running import UNKNOWN, Api, accepted
-from tests.api.vaults import made_vault, told
+from tests.support.service import UNKNOWN, Api, accepted
+from tests.support.services import made_vault, told
 
 MADE_FIELDS = {"id", "name", "algorithm", "publicKey", "fingerprint"}
 

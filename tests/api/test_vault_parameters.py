@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from launchbay.service_types import registry
-from tests.api.running import UNKNOWN, Api, accepted, fresh_name, running_api
-from tests.api.vaults import made_vault, told
-from tests.databases import Databases
-from tests.service_types.samples import Oracle
+from tests.support.databases import Databases
+from tests.support.service import UNKNOWN, Api, accepted, fresh_name, running_api
+from tests.support.services import Oracle, made_vault, told
 
 MASK = "********"
 

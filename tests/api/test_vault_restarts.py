@@ -6,10 +6,18 @@ from pathlib import Path
 import pytest
 
 from launchbay.actions import registry
-from tests.api.running import Api, accepted, running_api
-from tests.api.test_vault_secrets import LEAK, SECRET, USER, assert_covered, everything_shown, everything_stored
-from tests.api.vaults import made_vault, told
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.service import Api, accepted, running_api
+from tests.support.services import (
+    LEAK,
+    SECRET,
+    USER,
+    assert_covered,
+    everything_shown,
+    everything_stored,
+    made_vault,
+    told,
+)
 
 _AGAIN = 'again: {steps: [{leak: {action: test.leak, parameters: {text: "{$.secret}"}}}]}'
 SLOW = USER.replace(

@@ -1,99 +1,28 @@
 """A named secret of a vault is used by manifests, and shown and stored in the open by nothing (promise 10)."""
 
 import asyncio
-import base64
 import json
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
-from urllib.parse import quote
+from collections.abc import AsyncIterator
 
 import pytest
 
 from launchbay.actions import registry
-from launchbay.actions.contract import ActionCall
 from launchbay.actions.restcall import _SHOWN_BODY_CHARS
-from launchbay.errors import ActionFailed
-from launchbay.model.redaction import SecretEncodings
-from tests.api.running import Api, accepted, fresh_name, running_api, served
-from tests.api.streams import stream
-from tests.api.vaults import made_vault, told
-from tests.databases import Databases
-from tests.outgoing.loopback import LoopbackServer, answer, loopback_server
+from tests.support.databases import Databases
+from tests.support.network import LoopbackServer, answer, loopback_server, stream
+from tests.support.service import Api, accepted, fresh_name, running_api, served
+from tests.support.services import (
+    LEAK,
+    SECRET,
+    USER,
+    assert_covered,
+    everything_shown,
+    everything_stored,
+    made_vault,
+    told,
+)
 
-SECRET = 'tr0ub4dor&3 "ünd" /more+'
 MASK = "********"
-
-
-def encodings(text: str) -> list[str]:
-    data = text.encode()
-    return [
-        text,
-        json.dumps({"told": text}),
-        quote(text, safe=""),
-        data.hex(),
-        *(base64.b64encode(b"x" * shift + data + b"yz").decode() for shift in range(3)),
-        base64.urlsafe_b64encode(data).decode(),
-    ]
-
-
-class Leak:
-    """Says, returns and fails with what it is given, in every encoding. `used` is what it was given, last first."""
-
-    name = "test.leak"
-    aliases = ()
-    pure = False
-    parameters: Mapping[str, Any] = {}
-    outputs: Mapping[str, str] = {}
-
-    def __init__(self) -> None:
-        self.used: list[str] = []
-
-    async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        text = call.parameters["text"]
-        self.used.insert(0, text)
-        for number, encoded in enumerate(encodings(text)):
-            call.context.log("info", f"{number}: {encoded}")
-        # A line that is longer than the log takes, with the secret where it is cut.
-        call.context.log("info", "." * 4_090 + text)
-        if call.parameters.get("fail"):
-            raise ActionFailed(f"refused: {' '.join(encodings(text))}", retryable=False)
-        return {"whole": text, "parts": encodings(text), "by": {text: 1}}
-
-
-LEAK = Leak()
-
-USER = """
-application:
-  interfaces:
-    result: {secret: bind(main#result.secret), length: bind(main#result.length)}
-    actions: {use: bind(main#actions.use), fail: bind(main#actions.fail), again: bind(main#actions.again)}
-  bindings: [[main, vault]]
-  components:
-    vault:
-      type: reference.Service
-      interfaces: {secret-store: {get-secret: receive-command(string name => string value)}}
-    main:
-      type: workflow.Instance
-      required: [vault]
-      interfaces:
-        vault: {get-secret: send-command(string name => string value)}
-        result: {secret: publish-signal(string), length: publish-signal(string)}
-        actions: {use: "receive-command(=> string secret)", fail: receive-command(), again: receive-command()}
-      configuration:
-        configuration.workflows:
-          launch: {steps: []}
-          use:
-            steps:
-              - get: {action: vault.get-secret, parameters: {name: db}, output: {password: value}}
-              - leak:
-                  {action: test.leak, precedingPhases: [get], parameters: {text: "{$.password}"}, output: {w: whole}}
-            return: {secret: {value: "{$.w}"}, length: {value: "user:{$.w}@host"}}
-          fail:
-            steps:
-              - get: {action: vault.get-secret, parameters: {name: db}, output: {password: value}}
-              - leak: {action: test.leak, precedingPhases: [get], parameters: {text: "{$.password}", fail: true}}
-          again: {steps: [{leak: {action: test.leak, parameters: {text: "{$.secret}"}}}]}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -112,39 +41,6 @@ async def api(databases: Databases) -> AsyncIterator[Api]:
 async def receiver() -> AsyncIterator[LoopbackServer]:
     async with loopback_server() as server:
         yield server
-
-
-def assert_covered(*shown: Any) -> None:
-    """Check that nothing has the secret in it, in any disguise."""
-    disguises = SecretEncodings([SECRET])
-    for text in (json.dumps(each, ensure_ascii=False) if not isinstance(each, str) else each for each in shown):
-        assert [text[max(0, start - 40) : stop + 9] for start, stop in disguises.spans(text)] == []
-
-
-async def everything_shown(api: Api, instance: str) -> list[Any]:
-    """Return all that the API shows of an instance."""
-    jobs = accepted(await api.get(f"instances/{instance}/jobs"))
-    return [
-        await api.document(instance),
-        jobs,
-        *[accepted(await api.get(f"instances/{instance}/jobs/{job['id']}")) for job in jobs],
-        accepted(await api.get(f"instances/{instance}/log")),
-        accepted(await api.get(f"organizations/{api.organization}/audit")),
-    ]
-
-
-async def everything_stored(api: Api) -> str:
-    """Return every row of every table as text."""
-    async with api.database.connection() as connection:
-        found = await connection.execute("SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public'")
-        tables = [name for (name,) in await found.fetchall()]
-        texts = []
-        for table in tables:
-            rows = await (
-                await connection.execute(f"SELECT row_to_json({table})::text FROM {table}".encode())
-            ).fetchall()
-            texts += [row for (row,) in rows]
-    return "\n".join(texts)
 
 
 async def test_a_secret_is_used_and_neither_shown_nor_stored_in_the_open(api: Api) -> None:
@@ -245,7 +141,6 @@ application:
               - leak: {action: test.leak, precedingPhases: [tell], parameters: {text: "{$.got}"}}
             return: {heard: {value: "{$.s}"}}
 """
-
 TELLER = (
     USER.replace("again: bind(main#actions.again)}", "tell: bind(main#actions.tell)}")
     .replace("again: receive-command()}", 'tell: "receive-command(object word => object said)"}')

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from tests.api.running import Api, accepted, running_api
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.service import Api, accepted, running_api
 
 HOLDING = """
 launch: {steps: []}

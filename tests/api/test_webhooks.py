@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from launchbay.engine.retention import Cleaner
-from tests.api.manifests import PAUSING, WORKFLOWS
-from tests.api.running import UNKNOWN, Api, accepted, refused, running_api
-from tests.databases import Databases
-from tests.outgoing.loopback import LoopbackServer, Received, answer, loopback_server, redirect
+from tests.support.databases import Databases
+from tests.support.manifests import PAUSING, WORKFLOWS
+from tests.support.network import LoopbackServer, Received, answer, loopback_server, redirect
+from tests.support.service import UNKNOWN, Api, accepted, refused, running_api
 
 SECRET = "a secret of sixteen bytes or more"
 ALL = ["status", "job", "signal"]

@@ -12,11 +12,9 @@ import yaml
 
 from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.responses import HTML
-from tests.api.manifests import TYPED, WORKFLOWS
-from tests.api.pages import browser, send
-from tests.api.people import PASSWORD, Person, person
-from tests.api.running import Api, accepted, fresh_name, refused
-from tests.api.test_contract import ANSWERS, Ids
+from tests.support.manifests import TYPED, WORKFLOWS
+from tests.support.pages import browser, send
+from tests.support.service import ANSWERS, PERSON_PASSWORD, Api, Ids, Person, accepted, fresh_name, person, refused
 
 Ask = Callable[[Api, Ids], Awaitable[httpx.Response]]
 Shape = bytes | set[str] | list[set[str]]  # the very bytes, the keys of an object, of each object in an array
@@ -151,7 +149,7 @@ async def test_the_exchange_of_a_token_answers_token_and_whole_seconds_as_json(a
     async with browser(api) as visitor:
         page = await visitor.get("/refreshToken")
         assert page.headers["content-type"] == HTML
-        token = (await send(visitor, "/refreshToken", email=who.email, password=PASSWORD)).token
+        token = (await send(visitor, "/refreshToken", email=who.email, password=PERSON_PASSWORD)).token
         answer = await visitor.post("/refreshToken/jwtBearer", json={"refreshToken": token})
     document = accepted(answer)
     assert set(document) == {"jwtBearer", "expiresIn"}

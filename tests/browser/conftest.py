@@ -13,20 +13,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.browser.site import EMAIL, PASSWORD, Site, running_site
-from tests.browser.watching import Watched, watch
+from tests.support.browser import CHROMIUM, FLAGS, Site, Watched, running_site, sign_in, watch
 
-CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 TIMEOUT_MS = 30_000
 expect.set_options(timeout=TIMEOUT_MS)
 
@@ -71,15 +59,6 @@ def signed_in(site: Site, browser: Browser) -> Any:
     kept = context.storage_state()
     context.close()
     return kept
-
-
-def sign_in(page: Page, email: str = EMAIL, password: str = PASSWORD) -> None:
-    """Sign in as somebody does who comes for the first time."""
-    page.goto("/")
-    page.get_by_label("E-mail address").fill(email)
-    page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in", exact=True).click()
-    page.wait_for_url(lambda url: "/console" in url and "/signIn" not in url)
 
 
 @pytest.fixture

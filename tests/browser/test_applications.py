@@ -5,9 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.editor import paste, ready
-from tests.browser.manifests import FAMILY, GREETER
-from tests.browser.site import Site, fresh_name
+from tests.support.browser import Site, fresh_name, paste, ready
+from tests.support.manifests import FAMILY, GREETER
 
 PINNED = """\
 application:

@@ -2,7 +2,7 @@
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.site import Site
+from tests.support.browser import Site
 
 ASKING = """\
 launch: {steps: []}

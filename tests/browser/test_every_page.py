@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from tests.browser.site import Site
-from tests.browser.world import World, made
+from tests.support.browser import Site
+from tests.support.showcase import World, made
 
 pytestmark = pytest.mark.slow
 AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"

@@ -4,9 +4,8 @@ import re
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import sign_in
-from tests.browser.manifests import GREETER
-from tests.browser.site import Site, fresh_name
+from tests.support.browser import Site, fresh_name, sign_in
+from tests.support.manifests import GREETER
 
 
 def launched(site: Site) -> str:

@@ -5,8 +5,8 @@ import time
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.manifests import GREETER
-from tests.browser.site import Site, fresh_name
+from tests.support.browser import Site, fresh_name
+from tests.support.manifests import GREETER
 
 
 def running(site: Site, name: str = "") -> str:

@@ -6,9 +6,7 @@ import time
 import httpx
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import sign_in
-from tests.browser.editor import paste, ready
-from tests.browser.site import EMAIL, PASSWORD, Site, fresh_name
+from tests.support.browser import EMAIL, PASSWORD, Site, fresh_name, paste, ready, sign_in
 
 
 def test_an_environment_is_filled(page: Page, site: Site) -> None:

@@ -4,10 +4,8 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import sign_in
-from tests.browser.editor import paste, ready
-from tests.browser.manifests import BROKEN
-from tests.browser.site import Site, fresh_name
+from tests.support.browser import Site, fresh_name, paste, ready, sign_in
+from tests.support.manifests import BROKEN
 
 
 def test_from_a_broken_manifest_to_a_destroyed_instance(stranger: Page, site: Site) -> None:

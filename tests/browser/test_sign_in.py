@@ -6,8 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import sign_in
-from tests.browser.site import EMAIL, PASSWORD, Site
+from tests.support.browser import EMAIL, PASSWORD, Site, sign_in
 
 
 def test_who_is_not_signed_in_comes_back_to_the_page_that_was_asked_for(stranger: Page, site: Site) -> None:

@@ -2,8 +2,8 @@
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.manifests import DEPOT, SHELF, SHOP
-from tests.browser.site import Site
+from tests.support.browser import Site
+from tests.support.manifests import DEPOT, SHELF, SHOP
 
 
 def test_the_fields_of_submodules_follow_the_version_that_is_chosen(page: Page, site: Site) -> None:

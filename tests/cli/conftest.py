@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import Shell
-from tests.docs.served import Bay, served
+from tests.support.servers import Bay, served
+from tests.support.shell import Shell
 
 
 @pytest.fixture(scope="session")

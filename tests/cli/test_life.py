@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.shell import Shell
-from tests.client.serving import FAILING, GREETER, SLOW
+from tests.support.service import FAILING, GREETER, SLOW
+from tests.support.shell import Shell
 
 ASKED = """
 application:

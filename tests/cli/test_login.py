@@ -9,9 +9,9 @@ import pytest
 
 from launchbay.cli.connection import write_private
 from launchbay.client import Client
-from tests.api.running import EMAIL, PASSWORD
-from tests.cli.shell import Shell
-from tests.docs.served import Bay
+from tests.support.servers import Bay
+from tests.support.service import EMAIL, PASSWORD
+from tests.support.shell import Shell
 
 
 def signed_in(shell: Shell, server: Bay, *more: str) -> Shell:

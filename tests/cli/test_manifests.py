@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launchbay.cli.manifests import Dot, Mermaid
-from tests.cli.shell import Shell
+from tests.support.shell import Shell
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "src" / "launchbay" / "demo" / "sample.yaml"

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.client.serving import Server, serving
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.service import Server, serving
 
 
 @pytest.fixture(scope="module")

@@ -1,17 +1,35 @@
 """Whatever happens on the way, the core keeps its promises about repetition. Outcomes are handed to its steps."""
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import anyio
 import httpx
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.client import ApiError, ConnectionFailed, Operations, Retries
+from launchbay.client import (
+    ApiError,
+    AsyncClient,
+    Client,
+    ClientError,
+    ConnectionFailed,
+    NotAuthenticated,
+    Operations,
+    RefreshToken,
+    Retries,
+    ServerFailed,
+    Session,
+    TooManyRequests,
+    UnreadableAnswer,
+)
 from launchbay.client.core import Call, Core, Pause, Send
+from tests.support.scripted_server import BUSY, CUT, TOO_MANY, Answer, Script, scripted
 
 Outcome = httpx.Response | httpx.TransportError
-
 ID = "5f" * 12
 ATTEMPTS = 4
 REQUEST = httpx.Request("GET", "http://x.example/api/1/x")
@@ -20,7 +38,6 @@ LOST = httpx.ReadError("cut off", request=REQUEST)
 REFUSED = httpx.ConnectError("no connection", request=REQUEST)
 STATUSES = (400, 404, 409, 429, 500, 503)
 OUTCOMES = [GOOD, LOST, REFUSED, *(httpx.Response(status, content=b"{}", request=REQUEST) for status in STATUSES)]
-
 # call → may it be done twice
 CALLS: list[tuple[Callable[[], Call[Any]], bool]] = [
     (lambda: Operations.read_role.call(ID).with_returns(Any), True),
@@ -71,3 +88,157 @@ def test_nothing_is_done_twice_that_may_have_been_done_once(
         last = met[-1]
         is_final = isinstance(last, httpx.Response) and last.status_code in {400, 404, 409, 500}
         assert is_final or not is_repeatable
+
+
+QUICK = Retries(attempts=4, first_pause_s=0.001, longest_pause_s=0.01)
+Case = tuple[str, Callable[[Client], object], Answer]
+CREATED = Answer(body={"id": ID})
+
+
+def client(script: Script, authentication: Any = None) -> Client:
+    return Client(script.url, authentication, retries=QUICK, timeout_s=10)
+
+
+READ: Case = ("read", lambda it: it.read_organization(ID), Answer(body={"id": ID, "name": "Acme"}))
+PUT: Case = ("put", lambda it: it.rename_organization(ID, name="Acme"), Answer(body={}))
+DELETE: Case = ("delete", lambda it: it.delete_role(ID), Answer(body={}))
+KEYED: Case = ("keyed post", lambda it: it.launch_application(ID), CREATED)
+CHECK: Case = (
+    "post that changes nothing",
+    lambda it: it.validate_manifest("{}"),
+    Answer(body={"errors": [], "warnings": []}),
+)
+PLAIN: Case = ("post without key", lambda it: it.reschedule_workflow(ID, "w", interval=1), CREATED)
+
+
+@pytest.mark.parametrize("case", [READ, PUT, DELETE, KEYED, CHECK], ids=lambda case: str(case[0]))
+@pytest.mark.parametrize("trouble", [CUT, BUSY, TOO_MANY], ids=["cut off", "503", "429"])
+def test_what_may_be_repeated_is_repeated(case: Case, trouble: Answer) -> None:
+    _, do, good = case
+    with scripted(trouble, trouble, good) as script:
+        do(client(script))
+    assert len(script.asked) == 3
+    assert len({(asked.method, asked.target, asked.content) for asked in script.asked}) == 1
+
+
+def test_all_attempts_of_a_launch_have_one_key() -> None:
+    with scripted(CUT, BUSY, CREATED) as script:
+        client(script).launch_application(ID)
+        first = {asked.headers["idempotency-key"] for asked in script.asked}
+        client(script).launch_application(ID)
+    assert len(first) == 1
+    assert script.asked[-1].headers["idempotency-key"] not in first
+
+
+@pytest.mark.parametrize(("trouble", "error"), [(CUT, ConnectionFailed), (BUSY, ServerFailed)], ids=["cut off", "503"])
+def test_what_may_have_been_done_is_not_done_again(trouble: Answer, error: type[ClientError]) -> None:
+    _, do, good = PLAIN
+    with scripted(trouble, good) as script, pytest.raises(error):
+        do(client(script))
+    assert len(script.asked) == 1
+
+
+def test_a_refused_connection_and_a_429_are_tried_again_for_everything() -> None:
+    _, do, good = PLAIN
+    with scripted(TOO_MANY, good) as script:
+        do(client(script))
+    assert len(script.asked) == 2
+
+
+def test_the_attempts_have_an_end_and_the_error_tells_the_last_answer() -> None:
+    with scripted(BUSY) as script, pytest.raises(ServerFailed) as caught:
+        client(script).read_organization(ID)
+    assert len(script.asked) == QUICK.attempts
+    assert (caught.value.status, caught.value.code, caught.value.request_id) == (503, "Unavailable", "r1")
+
+
+def test_nobody_waits_an_hour_for_a_server_that_asks_for_it() -> None:
+    with scripted(Answer(429, {}, {"Retry-After": "3600"})) as script, pytest.raises(TooManyRequests) as caught:
+        client(script).read_organization(ID)
+    assert len(script.asked) == 1
+    assert caught.value.retry_after_s == 3600
+
+
+def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
+    with scripted(CREATED) as script:
+        pass
+    with pytest.raises(ConnectionFailed, match=script.url) as caught:
+        client(script).launch_application(ID)
+    assert not caught.value.may_have_arrived
+
+
+def test_an_answer_of_something_else_is_told_as_such() -> None:
+    with scripted(Answer(text="<html>a proxy</html>")) as script, pytest.raises(UnreadableAnswer, match="a proxy"):
+        client(script).read_organization(ID)
+
+
+def test_a_session_is_renewed_when_it_expires_or_is_refused() -> None:
+    told: list[Session] = []
+    session = Answer(body={"jwtBearer": "new", "expiresIn": 3600})
+    refused = Answer(401, {"errors": ["Expired."], "code": "NotAuthenticated", "requestId": "r"})
+    with scripted(session, CREATED, CREATED, refused, session, CREATED) as script:
+        old = Session("old", time.time() - 1)
+        launchbay = client(script, RefreshToken("lbr_x", old, told.append))
+        for _ in range(3):
+            launchbay.launch_application(ID)
+    asked = [(each.target.rpartition("/")[2], each.headers.get("authorization")) for each in script.asked]
+    launch, exchange = ("launch", "Bearer new"), ("jwtBearer", None)
+    assert asked == [exchange, launch, launch, launch, exchange, launch]
+    assert [each.token for each in told] == ["new", "new"]
+
+
+async def test_an_asynchronous_client_renews_its_session_alike() -> None:
+    session = Answer(body={"jwtBearer": "new", "expiresIn": 3600})
+    refused = Answer(401, {"errors": ["Expired."], "code": "NotAuthenticated", "requestId": "r"})
+    with scripted(session, refused, session, CREATED, CREATED) as script:
+        old = Session("old", time.time() - 1)
+        async with AsyncClient(script.url, RefreshToken("lbr_x", old), retries=QUICK) as launchbay:
+            for _ in range(2):
+                await launchbay.launch_application(ID)
+    asked = [(each.target.rpartition("/")[2], each.headers.get("authorization")) for each in script.asked]
+    launch, exchange = ("launch", "Bearer new"), ("jwtBearer", None)
+    assert asked == [exchange, launch, exchange, launch, launch]
+
+
+async def test_calls_at_the_same_time_renew_a_session_once() -> None:
+    session = Answer(body={"jwtBearer": "new", "expiresIn": 3600})
+    with scripted(session, CREATED) as script:
+        launchbay = client(script, RefreshToken("lbr_x"))
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(launchbay.launch_application, [ID] * 4))
+        assert [each.target.endswith("jwtBearer") for each in script.asked] == [True, *[False] * 4]
+    with scripted(session, CREATED) as script:
+        async with AsyncClient(script.url, RefreshToken("lbr_x")) as awaited, anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(awaited.launch_application, ID)
+        assert [each.target.endswith("jwtBearer") for each in script.asked] == [True, *[False] * 4]
+
+
+@pytest.mark.parametrize("trouble", [CUT, BUSY, TOO_MANY], ids=["cut off", "503", "429"])
+def test_a_renewal_is_repeated_also_before_a_call_that_may_not_be(trouble: Answer) -> None:
+    _, do, good = PLAIN
+    with scripted(trouble, Answer(body={"jwtBearer": "new", "expiresIn": 3600}), good) as script:
+        do(client(script, RefreshToken("lbr_x")))
+    assert [each.target.endswith("jwtBearer") for each in script.asked] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Answer(401, {"errors": ["No."], "code": "NotAuthenticated", "requestId": "r"}), NotAuthenticated),
+        (Answer(text="<html>a proxy</html>"), UnreadableAnswer),
+    ],
+    ids=["refused", "unreadable"],
+)
+def test_a_renewal_that_fails_is_the_error_of_the_call(answer: Answer, error: type[ClientError]) -> None:
+    with scripted(answer) as script, pytest.raises(error):
+        client(script, RefreshToken("lbr_x")).read_organization(ID)
+    assert {each.target for each in script.asked} == {"/refreshToken/jwtBearer"}
+
+
+def test_a_session_that_is_refused_twice_is_not_renewed_for_ever() -> None:
+    session = Answer(body={"jwtBearer": "new", "expiresIn": 3600})
+    refused = Answer(401, {"errors": ["No."], "code": "NotAuthenticated", "requestId": "r"})
+    with scripted(session, refused, session, refused) as script, pytest.raises(NotAuthenticated):
+        client(script, RefreshToken("lbr_x")).read_organization(ID)
+    assert len(script.asked) == 4

@@ -22,8 +22,7 @@ from launchbay.client import (
     WaitTimedOut,
 )
 from launchbay.client.types import Marker, Markers
-from tests.api.running import EMAIL, PASSWORD, UNKNOWN, basic
-from tests.client.serving import FAILING, GREETER, SLOW, Server
+from tests.support.service import EMAIL, FAILING, GREETER, PASSWORD, SLOW, UNKNOWN, Server, basic
 
 
 def test_an_application_lives_from_upload_to_destruction(server: Server) -> None:

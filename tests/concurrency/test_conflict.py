@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.concurrency.two_servers import Pair, launched, running_pair, settled
+from tests.support.servers import Pair, launched, running_pair, settled
 
 CLIENTS = 64
 JOB_S = 4.0

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.concurrency.linearizability import Kind, Model, Operation, Phase, State, is_linearizable
-from tests.concurrency.two_servers import Answer, Connection, Pair, launched, running_pair
+from tests.support.linearizability import Kind, Model, Operation, Phase, State, is_linearizable
+from tests.support.servers import Answer, Connection, Pair, launched, running_pair
 
 JOB_S = 0.15
 MANIFEST = f"""

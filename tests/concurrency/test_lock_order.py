@@ -10,7 +10,7 @@ from launchbay.model.job import PLAN_VERSION
 from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import jobs
 from launchbay.store.database import Connection
-from tests.api.running import Api, accepted, running_api
+from tests.support.service import Api, accepted, running_api
 
 MANIFEST = """
 launch: {steps: []}

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.api.pages import browser
-from tests.api.running import EMAIL, PASSWORD, Api, running_api
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.pages import browser
+from tests.support.service import EMAIL, PASSWORD, Api, running_api
 
 
 @pytest.fixture(scope="package")

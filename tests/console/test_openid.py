@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.identity_provider import Provider, consent, identity_provider
-from tests.api.pages import ORIGIN, browser
-from tests.api.people import person
-from tests.api.running import Api, running_api
-from tests.databases import Databases
+from tests.support.databases import Databases
+from tests.support.external_services import Provider, consent, identity_provider
+from tests.support.pages import ORIGIN, browser
+from tests.support.service import Api, person, running_api
 
 # The provider's own library warns of itself.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

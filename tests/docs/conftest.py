@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.client.serving import serving
-from tests.databases import Databases
-from tests.docs.served import Bay
+from tests.support.databases import Databases
+from tests.support.servers import Bay
+from tests.support.service import serving
 
 
 @pytest.fixture(scope="module")

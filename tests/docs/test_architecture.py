@@ -4,7 +4,7 @@ import configparser
 import re
 from collections.abc import Iterator
 
-from tests.docs.pages import DOCS, ROOT, blocks
+from tests.support.documentation import DOCS, ROOT, blocks
 
 PAGE = DOCS / "architecture.md"
 SOURCE = ROOT / "src" / "launchbay"

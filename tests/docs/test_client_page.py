@@ -3,9 +3,9 @@
 from typing import Any
 
 from launchbay.client import errors
-from tests.api.running import EMAIL, PASSWORD
-from tests.docs.pages import DOCS, blocks
-from tests.docs.served import Bay
+from tests.support.documentation import DOCS, blocks
+from tests.support.servers import Bay
+from tests.support.service import EMAIL, PASSWORD
 
 PAGE = DOCS / "reference" / "client.md"
 EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]

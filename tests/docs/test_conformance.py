@@ -6,8 +6,7 @@ from itertools import pairwise
 import pytest
 
 from launchbay.web.endpoints import ENDPOINTS
-from tests.docs.pages import DOCS, ROOT
-from tests.docs.test_promises import functions_of
+from tests.support.documentation import DOCS, ROOT, functions_of
 
 PAGE = DOCS / "reference" / "conformance.md"
 REFERENCE = ROOT.parent / "shared" / "design" / "api-reference.md"

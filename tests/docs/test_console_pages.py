@@ -5,7 +5,7 @@ from PIL import Image
 
 from generators.console_gallery import FOLDER, GALLERY, Shown, file_name
 from launchbay.console.app import ROUTES
-from tests.docs.pages import DOCS
+from tests.support.documentation import DOCS
 
 # A redirect, a stream, and a fragment of a page.
 _NO_PAGES = {"/console", "/console/instances/{id}/events", "/console/organizations/{id}/explanation"}

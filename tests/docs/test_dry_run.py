@@ -11,8 +11,8 @@ from launchbay.machines.dry_run import DryRun
 from launchbay.machines.registry import Providers
 from launchbay.manifest.policies import read_policies
 from launchbay.model.environment import EnvironmentView
-from tests.docs.pages import DOCS, Block, blocks
-from tests.runtime.running import instance
+from tests.support.documentation import DOCS, Block, blocks
+from tests.support.runtime import instance
 
 PAGE = DOCS / "reference" / "dry-run.md"
 SWITCH, MANIFEST, ANSWERS, FROM_ANSWERS, POLICIES, FROM_POLICIES = blocks(PAGE)

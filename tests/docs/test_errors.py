@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.docs.pages import DOCS, ROOT, table_codes
+from tests.support.documentation import DOCS, ROOT, table_codes
 
 PAGE = DOCS / "errors.md"
 SOURCE = ROOT / "src" / "launchbay"

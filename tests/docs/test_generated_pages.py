@@ -12,7 +12,7 @@ from launchbay.cli.main import SECTIONS
 from launchbay.cli.output import MEANINGS, ExitCode
 from launchbay.cli.verbs import nouns
 from launchbay.web.endpoints import ENDPOINTS
-from tests.docs.pages import DOCS
+from tests.support.documentation import DOCS
 
 REFERENCE = DOCS / "reference"
 

@@ -10,7 +10,7 @@ from launchbay.cli.directory.contents import read_directory
 from launchbay.cli.main import SECTIONS
 from launchbay.cli.verbs import nouns
 from launchbay.client import Client
-from tests.docs.pages import DOCS, blocks
+from tests.support.documentation import DOCS, blocks
 
 DIRECTORY = DOCS / "howto" / "apply-a-directory.md"
 OLDER = DOCS / "howto" / "migrate-from-older-clients.md"

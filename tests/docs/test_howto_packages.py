@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from launchbay.actions.contract import StepContext
-from tests.demo.places import place
-from tests.demo.terminal import await_true, processes_of
-from tests.docs import shell
-from tests.docs.pages import DOCS, ROOT, blocks
-from tests.docs.ports import free_ports
+from tests.support import shell
+from tests.support.documentation import DOCS, ROOT, blocks
+from tests.support.servers import free_ports, place
+from tests.support.shell import await_true, processes_of
 
 PAGES = {
     DOCS / "howto" / "write-an-action.md": ROOT / "examples" / "launchbay-example-action",

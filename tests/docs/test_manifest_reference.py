@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -13,61 +11,18 @@ from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.graph import BUILTIN as KNOWN_TYPES
 from launchbay.model.findings import Finding
 from launchbay.runtime.components.registry import BUILTIN as LAUNCHED_TYPES
-from tests.docs.pages import DOCS, blocks
-from tests.docs.served import Bay
+from tests.support.documentation import _REFUSED, EXAMPLES, LAUNCHED, PAGE, Example
+from tests.support.servers import Bay
 
-PAGE = DOCS / "reference" / "manifest.md"
 ACTIONS = frozenset(name for action in BUILT_IN for name in (action.name, *action.aliases))
 _GIVEN = re.compile(r"Given `(\{.*\})`:$", re.DOTALL)
 _ENVIRONMENT = re.compile(r"In the environment `(\{.*\})`:$", re.DOTALL)
-_REFUSED = re.compile(r"Refused with\s`(\w+)`:$")
 _WARNED = re.compile(r"[Ww]arning\s`(\w+)`[:;]")
-_AFTER = re.compile(r"After `([^`]+)` with `(\{.*\})`(?:, a moment later)?:$")
 _TYPE = re.compile(r"^\| `([\w.]+)` \| .* \| (yes|no) \|$", re.MULTILINE)
 RECONFIGURATION = "PUT configuration"
 SOON = "a moment later:"
 FAILS = "ends as `Failed`:"
 _NAMED = re.compile(r"The application `(\w+)`:$")
-
-
-@dataclass
-class Example:
-    """A manifest of the page, with what the page says about it."""
-
-    line: int
-    text: str
-    before: str
-    values: Any = None
-    commands: list[tuple[str, Any, Any]] = field(default_factory=list)  # name, parameters, values afterwards
-
-    def found(self, pattern: re.Pattern[str]) -> str | None:
-        match = pattern.search(self.before)
-        return None if match is None else match[1]
-
-
-def examples() -> Iterator[Example]:
-    """Yield the manifests of the page with the values that follow them."""
-    example: Example | None = None
-    for block in blocks(PAGE):
-        if block.language == "yaml":
-            if example is not None:
-                yield example
-            example = Example(block.line, block.text, block.before)
-            continue
-        assert block.language == "json", f"line {block.line}: a block of this page is YAML or JSON"
-        assert example is not None
-        after = _AFTER.search(block.before)
-        if after is None:
-            assert block.before == "", f"line {block.line}: these values follow no manifest"
-            example.values = json.loads(block.text)
-        else:
-            example.commands.append((after[1], json.loads(after[2]), json.loads(block.text)))
-    if example is not None:
-        yield example
-
-
-EXAMPLES = list(examples())
-LAUNCHED = [example for example in EXAMPLES if example.found(_REFUSED) is None]
 
 
 def _name(example: Example) -> str:

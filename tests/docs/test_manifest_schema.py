@@ -9,8 +9,7 @@ import pytest
 
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
-from tests.docs.pages import ROOT
-from tests.docs.test_manifest_reference import LAUNCHED
+from tests.support.documentation import LAUNCHED, ROOT
 
 SCHEMA = json.loads((ROOT / "docs/reference/manifest.schema.json").read_text("utf-8"))
 PUBLIC = sorted((ROOT.parent / "shared" / "manifests").glob("*.yml"))

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from launchbay.cli.main import main
 from launchbay.manifest_tests import suite
 from launchbay.manifest_tests.suite import Verb
-from tests.docs.pages import DOCS, blocks
+from tests.support.documentation import DOCS, blocks
 
 PAGE = DOCS / "reference" / "manifest-tests.md"
 MANIFEST, TESTS, SHOWN, FAILED, PART = blocks(PAGE)

@@ -1,15 +1,12 @@
 """The page of promises names all of them, and tests that exist."""
 
 import re
-from functools import cache
-from pathlib import Path
 
-from tests.docs.pages import DOCS, ROOT
+from tests.support.documentation import DOCS, ROOT, functions_of
 
 PAGE = DOCS / "promises.md"
 PROMISES = 14
 _SECTION = re.compile(r"^## (\d+)\. ", re.MULTILINE)
-_FUNCTION = re.compile(r"^ *(?:async )?def (\w+)", re.MULTILINE)
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
@@ -17,14 +14,6 @@ def sections() -> dict[int, str]:
     """Return the text of each numbered section."""
     parts = _SECTION.split(PAGE.read_text("utf-8"))
     return {int(number): text for number, text in zip(parts[1::2], parts[2::2], strict=True)}
-
-
-@cache
-def functions_of(path: Path) -> frozenset[str]:
-    """Return the names of the functions of a file of tests; none where there is no such file."""
-    if not path.is_file():
-        return frozenset()
-    return frozenset(_FUNCTION.findall(path.read_text("utf-8")))
 
 
 def test_every_promise_is_on_the_page_in_order() -> None:

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.running import EMAIL, PASSWORD
-from tests.demo.places import place
-from tests.docs import shell
-from tests.docs.pages import DOCS, ROOT, blocks
-from tests.docs.served import Bay
+from tests.support import shell
+from tests.support.documentation import DOCS, ROOT, blocks
+from tests.support.servers import Bay, place
+from tests.support.service import EMAIL, PASSWORD
 
 PAGE = ROOT / "README.md"
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE))

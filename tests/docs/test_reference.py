@@ -11,7 +11,7 @@ from launchbay.actions.contract import Action
 from launchbay.actions.registry import BUILT_IN
 from launchbay.manifest.compiler import check
 from launchbay.settings import Settings, load
-from tests.docs.pages import DOCS, Block, blocks
+from tests.support.documentation import DOCS, Block, blocks
 
 SETTINGS = DOCS / "reference" / "settings.md"
 ACTIONS = DOCS / "reference" / "actions.md"

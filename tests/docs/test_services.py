@@ -8,7 +8,7 @@ from launchbay.actions.registry import BUILT_IN as ACTIONS
 from launchbay.manifest.compiler import check
 from launchbay.service_types.contract import ServiceCommand, ServiceType
 from launchbay.service_types.registry import BUILT_IN
-from tests.docs.pages import DOCS, blocks
+from tests.support.documentation import DOCS, blocks
 
 PAGE = (DOCS / "reference" / "services.md").read_text("utf-8")
 _PARAMETER = re.compile(r"^\| `([^`]+)` \| (\S+) \| (yes)? ?\| (yes)? ?\| ([^|]+) \|$", re.MULTILINE)

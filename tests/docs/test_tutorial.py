@@ -8,11 +8,10 @@ import pytest
 
 from launchbay.actions.registry import BUILT_IN
 from launchbay.manifest.compiler import check
-from tests.demo.places import place
-from tests.demo.terminal import await_true, processes_of
-from tests.docs import shell
-from tests.docs.pages import DOCS, ROOT, blocks
-from tests.docs.ports import free_ports
+from tests.support import shell
+from tests.support.documentation import DOCS, ROOT, blocks
+from tests.support.servers import free_ports, place
+from tests.support.shell import await_true, processes_of
 
 PAGE = DOCS / "tutorial.md"
 ACTIONS = frozenset(name for action in BUILT_IN for name in (action.name, *action.aliases))

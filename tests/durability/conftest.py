@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.durability.directories import fault_directory
+from tests.support.servers import fault_directory
 
 
 @pytest.fixture

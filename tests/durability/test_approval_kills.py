@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.running import EMAIL, PASSWORD, YAML, basic
-from tests.durability.servers import Process
+from tests.support.servers import Process
+from tests.support.service import EMAIL, PASSWORD, YAML, basic
 
 ASKING = """
 launch:

@@ -10,14 +10,13 @@ import httpx
 import psycopg
 import pytest
 
-from tests.api.pages import send
-from tests.durability.campaign import Campaign, under_load
-from tests.durability.evidence import keep
-from tests.durability.load import WatchfulLoad
-from tests.durability.replicas import PostgresServer, own_address
-from tests.durability.servers import EMAIL, PASSWORD, Process
-from tests.durability.set_clock import HOUR_S, SettableClock
-from tests.durability.verdict import Records
+from tests.support.campaigns import Campaign, keep, under_load
+from tests.support.clock import HOUR_S, SettableClock
+from tests.support.load import WatchfulLoad
+from tests.support.pages import send
+from tests.support.replicas import PostgresServer, own_address
+from tests.support.servers import EMAIL, PASSWORD, Process
+from tests.support.verdict import Records
 
 pytestmark = [
     pytest.mark.faults,

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.durability.campaign import TAKEN_OVER_S
-from tests.durability.cut_off import cut_off
-from tests.durability.evidence import keep
+from tests.support.campaigns import TAKEN_OVER_S, cut_off, keep
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 LONG_S = 42.0  # after which connections have been given up (decision 0082)

@@ -12,12 +12,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from launchbay.postgres import cluster
-from tests.durability.campaign import Campaign
-from tests.durability.cutting_proxy import cutting_proxy
-from tests.durability.evidence import keep
-from tests.durability.load import WatchfulLoad
-from tests.durability.servers import Process, cut_power_of_postgres, healthy, join_postgres, remove_postgres
-from tests.durability.verdict import percentile
+from tests.support.campaigns import Campaign, keep
+from tests.support.load import WatchfulLoad
+from tests.support.network import cutting_proxy
+from tests.support.servers import Process, cut_power_of_postgres, healthy, join_postgres, remove_postgres
+from tests.support.verdict import percentile
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 STOPS = int(os.environ.get("LAUNCHBAY_DATABASE_STOPS", "50"))

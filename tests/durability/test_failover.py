@@ -10,12 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.api.running import basic
-from tests.api.streams import stream
-from tests.durability.failover import failovers
-from tests.durability.load import Load
-from tests.durability.replicas import Pair
-from tests.durability.servers import EMAIL, PASSWORD, Process
+from tests.support.campaigns import failovers
+from tests.support.load import Load
+from tests.support.network import stream
+from tests.support.replicas import Pair
+from tests.support.servers import EMAIL, PASSWORD, Process
+from tests.support.service import basic
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 

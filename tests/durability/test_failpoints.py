@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.durability.directories import fault_directory
-from tests.durability.failpoints import POINTS, find
-from tests.durability.operations import OPERATIONS
-from tests.durability.stand import Stand
+from tests.support.campaigns import Stand
+from tests.support.failpoints import POINTS, find
+from tests.support.operations import OPERATIONS
+from tests.support.servers import fault_directory
 
 PASSES = [(name, number) for name, point in POINTS.items() for number in dict.fromkeys((1, point.later))]
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.durability.campaign import freeze, kill_worker_or_server, one_server, pauses, two_workers
-from tests.durability.evidence import keep
-from tests.durability.family_load import FamilyLoad, family_violations
+from tests.support.campaigns import freeze, keep, kill_worker_or_server, one_server, pauses, two_workers
+from tests.support.family_load import FamilyLoad, family_violations
 
 KILLS = int(os.environ.get("LAUNCHBAY_KILLS") or 100)
 WORKER_KILLS = int(os.environ.get("LAUNCHBAY_WORKER_KILLS") or 20)

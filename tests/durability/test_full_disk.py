@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.durability.servers import EMAIL, PASSWORD, Process, remove_postgres
+from tests.support.servers import EMAIL, PASSWORD, Process, remove_postgres
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 SIZE = "400m"

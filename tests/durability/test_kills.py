@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.durability.campaign import (
+from tests.support.campaigns import (
     TAKEN_OVER_S,
     Campaign,
     freeze,
+    keep,
     kill_and_wait,
     kill_either,
     kill_worker_or_server,
@@ -24,7 +25,6 @@ from tests.durability.campaign import (
     stop_either,
     two_workers,
 )
-from tests.durability.evidence import keep
 
 KILLS = int(os.environ.get("LAUNCHBAY_KILLS") or 100)
 WORKER_KILLS = int(os.environ.get("LAUNCHBAY_WORKER_KILLS") or 20)

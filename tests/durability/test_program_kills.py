@@ -9,10 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.actions.test_opentofu import needs_tofu
-from tests.api.running import EMAIL, PASSWORD, basic
-from tests.durability.servers import Process
-from tests.programs.test_program import is_alive, pids
+from tests.support.external_services import needs_tofu
+from tests.support.servers import Process, is_alive, pids
+from tests.support.service import EMAIL, PASSWORD, basic
 
 pytestmark = [pytest.mark.faults, needs_tofu]
 

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.durability.servers import EMAIL, PASSWORD, Process, remove_postgres
-from tests.machines.hosts import LOGIN, Hosts, needs_sshd
+from tests.support.machines import LOGIN, Hosts, needs_sshd
+from tests.support.servers import EMAIL, PASSWORD, Process, remove_postgres
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300), needs_sshd]
 PATIENCE_S = 90.0

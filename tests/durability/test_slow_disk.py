@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.durability.campaign import Campaign, kill_and_wait, under_load
-from tests.durability.evidence import keep
-from tests.durability.load import WatchfulLoad
-from tests.durability.replicas import PostgresServer, own_address
-from tests.durability.servers import Process, healthy
+from tests.support.campaigns import Campaign, keep, kill_and_wait, under_load
+from tests.support.load import WatchfulLoad
+from tests.support.replicas import PostgresServer, own_address
+from tests.support.servers import Process, healthy
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 KILLS = 3

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.durability.campaign import freeze, one_server, pauses, two_workers
-from tests.durability.cut_off import cut_off
+from tests.support.campaigns import cut_off, freeze, one_server, pauses, two_workers
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from launchbay.store.schema import OLDEST_COMPATIBLE as OLDEST_SCHEMA
-from tests.databases import migrate_to
-from tests.durability.campaign import Campaign
-from tests.durability.load import Load
-from tests.durability.servers import Process, join_postgres, remove_postgres
-from tests.old_versions import OLDEST_BESIDE, old_source
+from tests.support.campaigns import Campaign
+from tests.support.databases import migrate_to
+from tests.support.load import Load
+from tests.support.servers import Process, join_postgres, remove_postgres
+from tests.support.versions import OLDEST_BESIDE, old_source
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 PHASE_S = 8.0

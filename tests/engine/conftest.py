@@ -6,11 +6,7 @@ import pytest
 from launchbay.actions.registry import Registry
 from launchbay.app import build
 from launchbay.engine.worker import Engine
-from tests.engine.bay import Bay
-
-
-async def no_migration(_: str) -> None:
-    """The template of the tests' databases has the schema."""
+from tests.support.engine import Bay, no_migration
 
 
 @pytest.fixture

@@ -19,9 +19,7 @@ from launchbay.planning import plan_deletion, plan_run
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store import jobs
 from launchbay.store.database import Connection, Database
-from tests.engine.bay import Bay
-from tests.engine.conftest import no_migration
-from tests.engine.test_stager import COMMANDS
+from tests.support.engine import COMMANDS, Bay, no_migration
 
 QUICK = "launch: {steps: [{s: {action: effect}}]}"
 HELD = """

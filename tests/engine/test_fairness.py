@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 from launchbay.engine.queue import defer
 from launchbay.engine.queue_schema import apply_schema
 from launchbay.store.database import Database
-from tests.engine.queue_workers import Runs, ask, empty, until, working
+from tests.support.engine import Runs, ask, empty, until, working
 
 PLACES = 10
 DOING = "SELECT count(*) FROM procrastinate_jobs WHERE status = 'doing' AND queue_name = '{}'"

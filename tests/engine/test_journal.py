@@ -6,26 +6,15 @@ from typing import Any
 
 import pytest
 
-from launchbay.clock import SystemClock
 from launchbay.engine.journal import PostgresJournal
 from launchbay.errors import Fenced, Unavailable
 from launchbay.model.job import StepStatus
 from launchbay.runtime.contract import StepRecord
 from launchbay.store import jobs
-from tests.clocks import HandClock
-from tests.engine.bay import Bay
+from tests.support.clock import HandClock
+from tests.support.engine import Bay, held_job, journal
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-async def held_job(bay: Bay) -> str:
-    job = await bay.launch(await bay.instance("launch: {steps: []}"))
-    await bay.change("UPDATE jobs SET fence = 3 WHERE id = %s", job)
-    return job
-
-
-def journal(bay: Bay, job: str, fence: int = 3, records: dict[str, StepRecord] | None = None) -> PostgresJournal:
-    return PostgresJournal(bay.database, SystemClock(), job, fence, records or {}, on_fenced=lambda: None)
 
 
 async def test_a_begin_is_durable_when_start_returns_with_all_that_was_noted_before(bay: Bay) -> None:

@@ -4,8 +4,7 @@ import pytest
 
 from launchbay import limits
 from launchbay.engine.journal import LogQuota
-from tests.engine.bay import Bay
-from tests.engine.test_journal import held_job, journal
+from tests.support.engine import Bay, held_job, journal
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from launchbay.clock import SystemClock
 from launchbay.engine.queue import DEFER_SQL, Queue, defer
 from launchbay.engine.rescuer import Rescuer
 from launchbay.store.database import Database
-from tests.engine.queue_workers import POLL_S, Runs, ask, cut_connections, empty, put, until, working
+from tests.support.engine import POLL_S, Runs, ask, cut_connections, empty, put, until, working
 
 STALLED_AFTER_S = 0.5  # ten heartbeats of the victim: enough of them come through on a busy machine
 LISTENING = """

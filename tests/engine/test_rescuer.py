@@ -5,8 +5,8 @@ import pytest
 from launchbay.engine.queue import Queue
 from launchbay.engine.rescuer import Rescuer
 from launchbay.store.database import Database
-from tests.clocks import HandClock
-from tests.engine.queue_workers import ask
+from tests.support.clock import HandClock
+from tests.support.engine import ask
 
 LEASE_S = 4.0
 

@@ -6,8 +6,9 @@ from launchbay import limits
 from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.clock import SystemClock
 from launchbay.engine import retention
-from launchbay.engine.retention import Retention, RetentionPolicy
-from tests.engine.bay import Bay
+from launchbay.engine.retention import Cleaner, Retention, RetentionPolicy
+from launchbay.ids import new_id
+from tests.support.engine import Bay
 
 KEY = SecretKey(bytes(KEY_BYTES))
 MANIFEST = "launch: {steps: []}\nact: {steps: []}"
@@ -137,3 +138,23 @@ async def test_processes_take_turns(bay: Bay) -> None:
         assert await bay.one("SELECT count(*) FROM instances") == 1
     await purge(bay, destroyed_days=30)
     assert await bay.one("SELECT count(*) FROM instances") == 0
+
+
+TOKEN = (
+    "INSERT INTO refresh_tokens (id, user_id, label, token_hash, expires_at)"
+    " VALUES (%s, %s, %s, sha256(%s::bytea), now() + %s * interval '1 hour')"
+)
+
+
+async def test_refresh_tokens_go_a_day_after_their_end(bay: Bay) -> None:
+    user_id = new_id()
+    async with bay.database.transaction() as connection:
+        await connection.execute(
+            "INSERT INTO users (id, email, name) VALUES (%s, %s, 'Ada')", [user_id, f"{user_id}@example.org"]
+        )
+        for label, hours in (("long over", -25), ("just over", -1), ("good", 24)):
+            await connection.execute(TOKEN, [new_id(), user_id, label, label, hours])
+    assert not await Cleaner(bay.database).clean(), "nothing more is to be done at once"
+    async with bay.database.connection() as connection:
+        left = await connection.execute("SELECT label FROM refresh_tokens WHERE user_id = %s ORDER BY 1", [user_id])
+        assert await left.fetchall() == [("good",), ("just over",)]

@@ -14,7 +14,7 @@ from launchbay.errors import ActionFailed, Unavailable
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning import CompiledManifests, plan_destroy
 from launchbay.store import jobs
-from tests.engine.bay import Bay
+from tests.support.engine import Bay
 
 TWO_STEPS = """
     launch:

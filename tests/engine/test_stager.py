@@ -5,20 +5,7 @@ import asyncio
 from launchbay.engine.worker import Engine
 from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import schedules
-from tests.engine.bay import Bay
-
-COMMANDS = """
-    application:
-      interfaces: {act: {go: "bind(w#act.go)", other: "bind(w#act.other)"}}
-      components:
-        w:
-          type: workflow.Instance
-          interfaces: {act: {go: "receive-command(=> )", other: "receive-command(=> )"}}
-          configuration:
-            configuration.workflows:
-              go: {steps: [{s: {action: pass, parameters: {gate: go}}}]}
-              other: {steps: [{s: {action: effect}}]}
-"""
+from tests.support.engine import COMMANDS, Bay
 
 
 async def names(bay: Bay, instance: str) -> list[str]:

@@ -19,7 +19,7 @@ from launchbay.app.build import lifespan
 from launchbay.errors import Conflict
 from launchbay.model.job import PLAN_VERSION, Plan, read_plan
 from launchbay.settings import Settings
-from tests.engine.make_stored_plans import FOLDER, TABLES
+from tests.support.stored_plans import FOLDER, TABLES
 
 STORED = sorted(path.stem for path in FOLDER.glob("*.json"))
 NEWEST = STORED[-1]

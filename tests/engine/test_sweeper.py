@@ -12,8 +12,8 @@ from launchbay.engine.sweeper import OFF, REMOVE, REPORT, Sweeper
 from launchbay.ids import new_id
 from launchbay.model.machine import Machine
 from launchbay.runtime.state import ComponentState, InstanceState
-from tests.engine.bay import Bay
-from tests.engine.strays import Yard
+from tests.support.clouds import Yard
+from tests.support.engine import Bay
 
 NOTHING = "launch: {steps: []}\n"
 

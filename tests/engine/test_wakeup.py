@@ -12,7 +12,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from launchbay.engine.queue import QUEUE, Heartbeat
 from launchbay.store.database import Database, conninfo
-from tests.engine.queue_workers import POLL_S, Runs, cut_connections, empty, put, working
+from tests.support.engine import POLL_S, Runs, cut_connections, empty, put, working
 
 # A claim that takes its time between seeing the queue and answering, the moment in which wake-ups were lost.
 SLOW_CLAIM = """

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.databases import Databases
-from tests.fuzzing.campaign import IS_INSTALLED, run
-from tests.fuzzing.world import target
+from tests.support.databases import Databases
+from tests.support.fuzzing import IS_INSTALLED, run
+from tests.support.worlds import target
 
 pytestmark = pytest.mark.skipif(not IS_INSTALLED, reason="schemathesis is not installed")
 

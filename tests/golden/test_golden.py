@@ -1,7 +1,7 @@
 """What people and programs outside rely on, as text: a change that is not meant shows as a difference.
 
 After a change that is meant: LAUNCHBAY_GOLDEN=write .venv/bin/pytest tests/golden, and read the diff. Who may do what
-is in tests/access/matrix.golden.
+is in tests/matrix/matrix.golden.
 """
 
 import ast

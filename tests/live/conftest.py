@@ -1,5 +1,5 @@
 """The running service of the API tests, one for each file."""
 
-from tests.api.conftest import api
+from tests.support.service import api
 
 __all__ = ["api"]

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from tests.api.running import Api, accepted, fresh_name, running_api
-from tests.databases import Databases
-from tests.live.families import CHILD, child_application, links, parent, reconfigured
+from tests.support.databases import Databases
+from tests.support.families import CHILD, child_application, links, parent, reconfigured
+from tests.support.service import Api, accepted, fresh_name, running_api
 
 NEVER = "never"  # no duration: a step that waits for it fails
 

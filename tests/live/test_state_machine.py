@@ -17,9 +17,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from tests.api.running import Api, accepted, fresh_name, running_api
-from tests.databases import Databases
-from tests.live.trees import (
+from tests.support.databases import Databases
+from tests.support.families import (
     CHILD_NAMES,
     LEAF_NAMES,
     Node,
@@ -33,6 +32,7 @@ from tests.live.trees import (
     overlaps,
     paths_below,
 )
+from tests.support.service import Api, accepted, fresh_name, running_api
 
 EXAMPLES = int(os.environ.get("LAUNCHBAY_EXAMPLES") or 5)
 LOAD_EXAMPLES = 300

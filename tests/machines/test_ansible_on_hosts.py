@@ -10,11 +10,8 @@ from launchbay.machines.clouds.provider import CloudMachines
 from launchbay.machines.contract import ProvidesSshAccess
 from launchbay.machines.static import StaticMachines
 from launchbay.processes.run import Programs
-from tests.machines.hosts import Hosts, needs_sshd
-from tests.machines.instances import on_lab, workflow
-from tests.machines.lab import Lab
-from tests.machines.test_static import ADOPT, Bench
-from tests.runtime.running import SUCCEEDED
+from tests.support.machines import ADOPT, Bench, Hosts, Lab, needs_sshd, on_lab, workflow
+from tests.support.runtime import SUCCEEDED
 
 PLAY = (
     "configure: {action: ansible, parameters: {roles: [web], playbook: [{hosts: web, gather_facts: false, tasks:"

@@ -10,11 +10,8 @@ from launchbay.errors import ActionFailed
 from launchbay.machines.contract import ProviderContext
 from launchbay.machines.ssh import Ssh
 from launchbay.model.machine import ChefRun, Machine
-from tests.machines.chefs import Shelf, served_shelf, with_chef
-from tests.machines.errands import Log, context
-from tests.machines.hosts import ISOLATED, LOGIN, Hosts, needs_sshd
-from tests.machines.provided import parts
-from tests.machines.test_cookbooks import archive
+from tests.support.contexts import Log, context
+from tests.support.machines import ISOLATED, LOGIN, Hosts, Shelf, archive, needs_sshd, parts, served_shelf, with_chef
 
 pytestmark = [needs_sshd, pytest.mark.skipif(not ISOLATED, reason="the stand-in goes into a host's own PATH")]
 COOKBOOKS = archive(

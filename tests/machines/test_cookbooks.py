@@ -10,19 +10,7 @@ from hypothesis import strategies as st
 
 from launchbay import limits
 from launchbay.machines.chef import repacked
-
-
-def archive(*members: tuple[str, bytes] | tarfile.TarInfo) -> bytes:
-    written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w:gz") as target:
-        for member in members:
-            if isinstance(member, tarfile.TarInfo):
-                target.addfile(member)
-            else:
-                entry = tarfile.TarInfo(member[0])
-                entry.size = len(member[1])
-                target.addfile(entry, io.BytesIO(member[1]))
-    return written.getvalue()
+from tests.support.machines import archive
 
 
 def names(packed: bytes) -> list[str]:

@@ -2,17 +2,20 @@
 
 import asyncio
 from ipaddress import ip_address, ip_network
+from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.errors import ActionFailed
+from launchbay.app.machines import read_answers_file
+from launchbay.errors import ActionFailed, CannotStart
 from launchbay.machines.contract import MachineProvider
-from launchbay.machines.dry_run import Answers, DryRun
+from launchbay.machines.dry_run import Answer, Answers, DryRun, fits, of_policies
 from launchbay.model.machine import ChefRun, MachineSpec, RemoteCommand
-from tests.machines.errands import MACHINE, Log, context
-from tests.machines.instances import answer
+from tests.support.contexts import MACHINE, Log, context
+from tests.support.machines import answer
 
 RESERVED = [ip_network(text) for text in ("192.0.2.0/24", "198.51.100.0/24", "198.18.0.0/15")]
 LINE = RemoteCommand(line="uptime")
@@ -186,3 +189,95 @@ async def test_it_stands_in_for_any_action_with_configured_outputs_and_for_no_ot
     provider = configured(answer("notify", {"sent": True}))
     assert provider.simulate(context(action="notify"), {}) == {"sent": True}
     assert provider.simulate(context(action="approval"), {}) is None
+
+
+FILE = """
+    answers:
+      - action: execrun
+        step: generate-db-password
+        give: { stdout: 1.10, exitCode: 0 }
+      - give: { chefState: { a: [1, { b: null }] } }
+"""
+
+
+def written(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "answers.yml"
+    path.write_text(dedent(text))
+    return str(path)
+
+
+def test_a_file_is_read_in_its_order(tmp_path: Path) -> None:
+    answers = read_answers_file(written(tmp_path, FILE))
+    assert answers == Answers(
+        (
+            Answer({"action": "execrun", "step": "generate-db-password"}, {"stdout": 1.1, "exitCode": 0}),
+            Answer({}, {"chefState": {"a": [1, {"b": None}]}}),
+        )
+    )
+
+
+def test_without_a_file_there_are_no_answers() -> None:
+    assert read_answers_file("") == Answers()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("answers: {a: 1}", "Line 1, column 10: 'answers' must be a list"),
+        ("answers: [7]", "An answer must be a map, but it is the number 7"),
+        ("answers:\n  - {give: {}, setp: x}", "Line 2, column 16: An answer knows no 'setp'"),
+        ("answers:\n  - {step: x}", "'give' must be a map of outputs, but it is missing"),
+        ("answers:\n  - {step: x, give: [1]}", "'give' must be a map of outputs, but it is a list"),
+        ("answers:\n  - {step: [x], give: {}}", "'step' must be a text, but it is a list"),
+        ("rules: []", "The key 'rules' is unknown"),
+        ("- 1", "The document must be a map"),
+        ("a: [", "This is not YAML"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(CannotStart, match=r"answers\.yml: ") as refused:
+        read_answers_file(written(tmp_path, text))
+    assert said in " ".join(refused.value.messages)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CannotStart, match=r"nothing-here\.yml cannot be read"):
+        read_answers_file(str(tmp_path / "nothing-here.yml"))
+
+
+def test_a_policy_and_one_below_it_do_not_mix() -> None:
+    policies = {"dry-run.execrun.stdout": "word", "dry-run.execrun.stdout.deep": "lost", "dry-run.execrun.n.x.0": 1}
+    assert of_policies(policies, "execrun") == {"stdout": "word", "n": {"x": [1]}}
+
+
+def test_policies_of_an_action_with_a_dot_are_found() -> None:
+    assert of_policies({"dry-run.compute.shrink-all.error": "no"}, "compute.shrink-all") == {"error": "no"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        ("*", "", True),
+        ("*", "a\nb", True),
+        ("a*c", "abbc", True),
+        ("a**c", "ac", True),
+        ("a*c", "abd", False),
+        ("?", "a", True),
+        ("?", "", False),
+        ("?", "ab", False),
+        ("[a]", "a", False),
+        ("[[ -f x ]]*", "[[ -f x ]] && exit", True),
+        ("a.c", "abc", False),
+        ("", "", True),
+        ("", "a", False),
+        ("exec*", "execrun", True),
+    ],
+)
+def test_only_stars_and_question_marks_are_special(pattern: str, text: str, *, expected: bool) -> None:
+    assert fits(pattern, text) is expected
+
+
+@given(st.text(), st.text())
+def test_a_text_fits_itself_and_what_is_around_it(text: str, more: str) -> None:
+    assert fits(text.replace("*", "?"), text)
+    assert fits(f"*{text.replace('*', '?')}*", f"{more}{text}{more}")

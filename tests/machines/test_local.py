@@ -15,11 +15,9 @@ from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.machine import ChefRun, Machine, MachineSpec, RemoteCommand
 from launchbay.planning import plan_destroy, plan_launch
-from tests.machines.errands import context
-from tests.machines.hosts import Hosts
-from tests.machines.instances import PACKAGE, workflow
-from tests.machines.provided import parts
-from tests.runtime.running import SUCCEEDED, Instance, instance
+from tests.support.contexts import context
+from tests.support.machines import PACKAGE, Hosts, parts, workflow
+from tests.support.runtime import SUCCEEDED, Instance, instance
 
 ENVIRONMENT = context().environment_id
 LAUNCH = plan_launch({}, InstanceStatus.REQUESTED)

@@ -11,7 +11,7 @@ from launchbay.errors import CannotStart
 from launchbay.machines.contract import ENTRY_POINT_GROUP, MachineProvider
 from launchbay.machines.dry_run import DryRun
 from launchbay.machines.registry import Providers, UnknownProvider
-from tests.machines.lab import Lab
+from tests.support.machines import Lab
 
 SOURCES: list[tuple[str, MachineProvider]] = [("launchbay", DryRun()), ("lab-package", Lab())]
 
@@ -53,7 +53,7 @@ class Halved:
 
 def test_packages_bring_providers_and_broken_ones_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [
-        EntryPoint("lab", "tests.machines.lab:Lab", ENTRY_POINT_GROUP),
+        EntryPoint("lab", "tests.support.machines:Lab", ENTRY_POINT_GROUP),
         EntryPoint("halved", "tests.machines.test_registry:Halved", ENTRY_POINT_GROUP),
         EntryPoint("gone", "tests.machines.nowhere:X", ENTRY_POINT_GROUP),
     ]

@@ -14,9 +14,8 @@ from launchbay.errors import ActionFailed, AddressRefused
 from launchbay.machines.contract import ProviderContext
 from launchbay.machines.ssh import Ssh
 from launchbay.model.machine import Machine, RemoteCommand
-from tests.machines.errands import Log, context
-from tests.machines.hosts import LOGIN, Host, Hosts, needs_sshd, needs_sudo
-from tests.machines.provided import Pins, parts
+from tests.support.contexts import Log, context
+from tests.support.machines import LOGIN, Host, Hosts, Pins, needs_sshd, needs_sudo, parts
 
 pytestmark = needs_sshd
 

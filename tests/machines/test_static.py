@@ -1,22 +1,27 @@
 """Instances on hosts that are there already, from launch to destroy, over real SSH."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from launchbay import limits
-from launchbay.machines.registry import Providers
 from launchbay.machines.static import StaticMachines
-from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning import plan_destroy, plan_launch
-from tests.machines.hosts import LOGIN, Hosts, needs_sshd, needs_sudo
-from tests.machines.instances import PACKAGE, roles, workflow
-from tests.machines.provided import Keys, Pools, parts
-from tests.runtime.running import JOB, SUCCEEDED, Instance, instance
+from tests.support.machines import (
+    ADOPT,
+    LOGIN,
+    Bench,
+    Hosts,
+    Keys,
+    needs_sshd,
+    needs_sudo,
+    parts,
+    roles,
+    workflow,
+)
+from tests.support.runtime import SUCCEEDED, Instance
 
 pytestmark = needs_sshd
 LAUNCH = plan_launch({}, InstanceStatus.REQUESTED)
@@ -27,34 +32,6 @@ DESTROY = plan_destroy(InstanceStatus.RUNNING)
 def hosts() -> Iterator[Hosts]:
     with Hosts.start(3, network=2) as started:
         yield started
-
-
-class Bench:
-    """Instances on these hosts; `parts` is what their provider was given."""
-
-    def __init__(self, hosts: Hosts, directory: Path) -> None:
-        self.hosts = hosts
-        self.parts = parts(hosts, directory)
-        self.provider = StaticMachines(self.parts)
-
-    def instance(self, text: str, **policies: Any) -> Instance:
-        text = text.replace("HOSTS", ", ".join(f'"{host.address}"' for host in self.hosts.hosts))
-        stated = {"machines.ssh-port": self.hosts[0].port, "machines.login": LOGIN}
-        view = EnvironmentView(
-            policies={**stated, **{name.replace("__", "."): each for name, each in policies.items()}}
-        )
-        return instance(text, machines=Providers([(PACKAGE, self.provider)], "static"), environment=view)
-
-    def forget_runs(self) -> None:
-        """Let the next instance, whose job has the same id, find no command that the one before began."""
-        for host in self.hosts.hosts:
-            for run in (host.home / ".launchbay").glob(f"*/{JOB}-*"):
-                shutil.rmtree(run)
-
-    @property
-    def pools(self) -> Pools:
-        assert isinstance(self.parts.pools, Pools)
-        return self.parts.pools
 
 
 @pytest.fixture
@@ -70,9 +47,6 @@ async def failure(live: Instance) -> str:
     error = await live.run(LAUNCH)
     assert error is not None
     return error
-
-
-ADOPT = "web: {action: provisionVms, parameters: {roleName: web, staticIps: [HOSTS]}, output: {ips: ips}}"
 
 
 async def test_a_command_runs_on_every_host_of_a_role_and_outputs_are_by_host(bench: Bench) -> None:

@@ -1,7 +1,13 @@
-import pytest
+from itertools import pairwise
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchbay.manifest.bindings import launch_order
 from launchbay.manifest.graph import CompiledManifest
-from tests.manifest.compiling import compiled, errors, message, warnings
+from launchbay.model.types import parse_pin_type
+from tests.support.manifests import compiled, errors, findings, message, warnings
 
 NEEDS = "{type: workflow.Instance, interfaces: {db: {host: consume-signal(string), run: send-command(int x => int y)}}}"
 
@@ -196,3 +202,104 @@ def test_a_built_in_need_that_could_be_filled_in_several_ways_is_left_alone() ->
     text = manifest("[[a, e]]", a=source, e="{type: cobalt.common.HttpEndpoint}")
     assert errors(text) == []
     assert peers(compiled(text), "e", "source") == []
+
+
+def one_pin(pin: str) -> str:
+    return (
+        f"application:\n  components:\n    a:\n      type: workflow.Instance\n      interfaces: {{i: {{p: {pin}}}}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "type_text",
+    ["configuration(int)", "publish-signal(map<string, list<int>>)", "consume-signal(unit)", "receive-command()",
+     "send-command(string a => int b => int b, string c)", "receive-command( => )", "receive-command(=> string own)"],
+)  # fmt: skip
+def test_a_pin_is_a_type_or_a_map_with_a_type(type_text: str) -> None:
+    short = compiled(one_pin(f'"{type_text}"')).components["a"].pins["i.p"]
+    long = compiled(one_pin(f'{{type: "{type_text}"}}')).components["a"].pins["i.p"]
+    assert short == long
+    assert short.type == parse_pin_type(type_text)
+
+
+def test_the_map_form_has_a_label_and_suggestions() -> None:
+    pin = compiled(one_pin("{type: configuration(string), name: Size, suggestions: {Small: s, Large: l}}"))
+    found = pin.components["a"].pins["i.p"]
+    assert (found.key, found.label, found.suggestions) == ("i.p", "Size", {"Small": "s", "Large": "l"})
+
+
+def test_labels_of_arguments_are_accepted() -> None:
+    text = one_pin("{type: send-command(int a => int b), arguments: {a: {name: A}}, results: {b: {name: B}}}")
+    assert warnings(text) == []
+
+
+@pytest.mark.parametrize(
+    "pin", ["configuration", "configuration(strin)", "signal(int)", "null", "[a]", "{name: x}", "{}"]
+)
+def test_a_malformed_pin_is_an_error(pin: str) -> None:
+    assert errors(one_pin(pin)) == [("MalformedPin", 5)]
+    assert "Component 'a': the pin 'i.p'" in message(one_pin(pin))
+
+
+def test_an_unknown_key_of_a_pin_is_a_warning() -> None:
+    assert warnings(one_pin("{type: configuration(int), defualt: 5}")) == [("UnknownKey", 5)]
+
+
+def test_suggestions_that_are_neither_map_nor_list_are_an_error() -> None:
+    assert errors(one_pin("{type: configuration(int), suggestions: 5}")) == [("UnexpectedKind", 5)]
+
+
+def test_a_component_that_holds_no_others_cannot_bind() -> None:
+    assert errors(one_pin("bind(b#i.p)")) == [("UnexpectedBind", 5)]
+
+
+def test_only_a_bind_can_stand_for_all_pins() -> None:
+    assert errors(one_pin("x").replace("p: x", "'*': configuration(int)")) == [("MalformedPin", 5)]
+
+
+def test_the_application_binds_its_pins() -> None:
+    assert errors("application:\n  interfaces: {i: {p: configuration(int)}}\n") == [("MissingBind", 2)]
+
+
+def test_a_type_that_yaml_cut_at_a_comma_is_refused_with_a_hint_to_quote_it() -> None:
+    found = findings(one_pin("send-command(int a, int b)"))
+    assert "must stand in quotes" in found[0].message
+
+
+def test_providers_come_first_and_the_rest_stays_in_order() -> None:
+    order, cycle = launch_order({"web": ["db", "cache"], "log": [], "cache": [], "db": ["cache"]})
+    assert order == ["cache", "db", "web", "log"]
+    assert not cycle
+
+
+def test_a_cycle_is_named_from_its_first_component_back_to_it() -> None:
+    assert launch_order({"x": ["a"], "a": ["b"], "b": ["c"], "c": ["a"]})[1] == ["a", "b", "c", "a"]
+
+
+def test_a_component_that_needs_itself_is_a_cycle() -> None:
+    assert launch_order({"a": ["a"]})[1] == ["a", "a"]
+
+
+def test_a_chain_of_thousands_needs_no_deep_stack() -> None:
+    chain = {str(number): [str(number + 1)] for number in range(10_000)}
+    order, cycle = launch_order({**chain, "10000": []})
+    assert len(order) == 10_001
+    assert not cycle
+
+
+_GRAPHS = st.integers(1, 7).flatmap(
+    lambda size: st.lists(st.lists(st.integers(0, size - 1), unique=True, max_size=3), min_size=size, max_size=size)
+)
+
+
+@given(_GRAPHS)
+def test_every_graph_has_an_order_or_a_cycle(edges: list[list[int]]) -> None:
+    needed = {str(number): [str(other) for other in others] for number, others in enumerate(edges)}
+    order, cycle = launch_order(needed)
+    if cycle:
+        assert cycle[0] == cycle[-1]
+        assert all(follower in needed[component] for component, follower in pairwise(cycle))
+    else:
+        assert sorted(order) == sorted(needed)
+        for position, component in enumerate(order):
+            assert set(needed[component]) <= set(order[:position])

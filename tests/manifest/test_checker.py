@@ -2,7 +2,7 @@
 
 from launchbay.manifest.compiler import check
 from launchbay.manifest.graph import BUILTIN, ComponentType
-from tests.manifest.compiling import compiled, errors, findings, message, warnings
+from tests.support.manifests import compiled, errors, findings, message, warnings
 
 CONSTANTS = """\
 application:

@@ -17,7 +17,7 @@ from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
-from tests.manifest.compiling import ACTIONS, REAL, compiled, findings, needs_real
+from tests.support.manifests import ACTIONS, REAL, compiled, findings, needs_real
 
 
 def survives(data: bytes) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import configure
-from tests.manifest.compiling import compiled, findings, warnings
+from tests.support.manifests import compiled, findings, warnings
 
 SHOP = """\
 application:

@@ -7,23 +7,7 @@ import pytest
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest, Peer, Target
-from tests.manifest.compiling import ACTIONS, REAL, needs_real
-
-# Each of these was looked at: the manifest is wrong there, though it runs.
-DESERVED = {
-    "component-functional-tester--functional_tester": [
-        ("ReturnWithoutPin", 123),  # view-filesystem-url
-        ("UnknownPhase", 301),  # injection
-        ("UnknownPhase", 386),  # injection
-    ],
-    "contrib-python-qubell-client--qm-hierarchical-main": [("UnknownPhase", 115)],  # growing-lb, by alias, in scale-up
-    "qubell_portal_sample--manifests-root_w": [
-        ("ReturnWithoutPin", 94),  # e and s, in launch and, by alias, in re-launch
-        ("ReturnWithoutPin", 96),
-        ("ReturnWithoutPin", 94),
-        ("ReturnWithoutPin", 96),
-    ],
-}
+from tests.support.manifests import ACTIONS, DESERVED, REAL, needs_real
 
 pytestmark = needs_real
 

@@ -18,7 +18,7 @@ from launchbay.manifest.scaling import (
     scalers,
     template_path,
 )
-from tests.manifest.compiling import compiled
+from tests.support.manifests import compiled
 
 NODES = """
     application:

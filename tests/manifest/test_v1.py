@@ -1,7 +1,7 @@
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import Target
 from launchbay.manifest.paths import Scope
-from tests.manifest.compiling import compiled, errors, findings, message, warnings
+from tests.support.manifests import compiled, errors, findings, message, warnings
 
 SHOP = """\
 version: "1.1"

@@ -6,10 +6,8 @@ import pytest
 
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest_tests.suite import read_suite
-from tests.api.stand_ins import stand_ins
-from tests.api.test_public_manifests import RUNS
-from tests.manifest.compiling import ACTIONS, REAL, needs_real
-from tests.manifest_tests.suites import WORKBENCH
+from tests.support.applications import RUNS, stand_ins
+from tests.support.manifests import ACTIONS, REAL, WORKBENCH, needs_real
 
 pytestmark = needs_real
 

@@ -8,10 +8,8 @@ import pytest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.machine import CommandResult
 from launchbay.planning import plan_launch, plan_run
-from tests.machines.instances import answer, dry, on_lab, roles
-from tests.machines.lab import Lab
-from tests.runtime.cutting import Case, check_records
-from tests.runtime.running import Instance, instance
+from tests.support.machines import Lab, answer, dry, on_lab, roles
+from tests.support.runtime import Case, Instance, check_records, instance
 
 MIRROR = """
               compute:

@@ -5,10 +5,8 @@ import pytest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
 from launchbay.planning import plan_destroy, plan_launch
-from tests.machines.instances import answer, dry, on_lab, roles, workflow
-from tests.machines.lab import Lab
-from tests.runtime.cutting import Case, check_records
-from tests.runtime.running import Instance
+from tests.support.machines import Lab, answer, dry, on_lab, roles, workflow
+from tests.support.runtime import Case, Instance, check_records
 
 LAUNCH = plan_launch({}, InstanceStatus.REQUESTED)
 RUNNING = InstanceStatus.RUNNING

@@ -12,14 +12,25 @@ from hypothesis import strategies as st
 from launchbay.manifest.configuration import Configured, configure
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning import plan_launch, plan_reconfigure, plan_run, plan_trigger
-from tests.runtime.cutting import Case, check_records, cut_everywhere
-from tests.runtime.generated import applications
-from tests.runtime.running import Instance, instance
-from tests.runtime.test_calls import BY_CALL, BY_NAME, pair
-from tests.runtime.test_launch import WORK, chain
-from tests.runtime.test_launch import launch as launching
-from tests.runtime.test_signals import FAILING, QUICK, SLOW, reader
-from tests.runtime.test_workflow import MACRO
+from tests.support.runtime import (
+    BY_CALL,
+    BY_NAME,
+    FAILING,
+    MACRO,
+    QUICK_RUN,
+    SLOW,
+    WORK,
+    Case,
+    Instance,
+    applications,
+    chain,
+    check_records,
+    cut_everywhere,
+    instance,
+    pair,
+    reader,
+)
+from tests.support.runtime import launch as launching
 
 # Of each random test; the long run has 4,000.
 EXAMPLES = int(os.environ.get("LAUNCHBAY_EXAMPLES") or settings().max_examples)
@@ -29,7 +40,7 @@ WAITING = "{action: waitPeers, parameters: {interfaces: {in: 1}}}"
 LAUNCHES = {
     "macros": lambda: instance(MACRO),
     "chain": lambda: chain(a=launching(WORK, "a"), b=launching(WORK, "b"), c=launching(WORK, "c")),
-    "required signals": lambda: reader("{action: effect}", required="[in]", a=SLOW, b=QUICK),
+    "required signals": lambda: reader("{action: effect}", required="[in]", a=SLOW, b=QUICK_RUN),
     "waiting for peers": lambda: reader(WAITING, a=SLOW),
     "peers that fail": lambda: reader(WAITING, a=FAILING),
     "retries": lambda: instance("""

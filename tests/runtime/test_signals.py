@@ -6,46 +6,9 @@ import pytest
 
 from launchbay import limits
 from launchbay.model.environment import EnvironmentView
-from tests.runtime.running import Instance, instance
+from tests.support.runtime import FAILING, QUICK_RUN, SLOW, Instance, instance, reader
 
-PROVIDER = """{{type: workflow.Instance, interfaces: {{out: {{ip: publish-signal(string), n: publish-signal(int)}}}},
-                 configuration: {{configuration.workflows: {{launch: {launch}}}}}}}"""
-QUICK = "{steps: [], return: {ip: {value: IP}, n: {value: 1}}}"
-SLOW = "{steps: [{s: {action: effect, parameters: {seconds: 0.05}}}], return: {ip: {value: IP}, n: {value: 1}}}"
 HALF = "{steps: [], return: {ip: {value: IP}}}"
-FAILING = "{steps: [{s: {action: effect, parameters: {fail: 1, seconds: 0.02}}}], return: {ip: {value: IP}}}"
-
-
-def reader(first: str, *, required: str = "[]", **providers: str) -> Instance:
-    """A component `r` that runs `first` and then reads its signals; the providers' launches by name."""
-    lines = "".join(
-        f"          {name}: {PROVIDER.format(launch=launch.replace('IP', f'ip-{name}'))}\n"
-        for name, launch in providers.items()
-    )
-    bindings = ", ".join(f"[r, {name}]" for name in providers)
-    return instance(f"""
-      application:
-        components:
-          r:
-            type: workflow.Instance
-            required: {required}
-            interfaces:
-              in: {{ip: consume-signal(string), n: consume-signal(int)}}
-              other: {{x: consume-signal(int)}}
-              result: {{single: publish-signal(object), multi: publish-signal(object)}}
-            configuration:
-              configuration.workflows:
-                launch:
-                  steps:
-                    - first: {first}
-                    - one: {{action: getSignals, precedingPhases: [first], output: {{single: result}}}}
-                    - two:
-                        {{action: getSignals, precedingPhases: [first], parameters: {{multi: true}},
-                          output: {{multi: result}}}}
-                  return: {{single: {{value: "{{$.single}}"}}, multi: {{value: "{{$.multi}}"}}}}
-{lines}
-        bindings: [{bindings}]
-    """)
 
 
 def seen(live: Instance, what: str) -> object:
@@ -56,7 +19,7 @@ NOTHING = "{action: compute}"
 
 
 async def test_required_signals_are_seen_in_both_forms() -> None:
-    live = reader(NOTHING, required="[in]", a=SLOW, b=QUICK)
+    live = reader(NOTHING, required="[in]", a=SLOW, b=QUICK_RUN)
     assert await live.launch() is None
     assert seen(live, "single") == {"in": {"ip": "ip-a", "n": 1}, "other": {}}
     assert seen(live, "multi") == {
@@ -78,7 +41,7 @@ async def test_wait_peers_waits_and_refreshes() -> None:
 
 
 async def test_a_peer_counts_only_when_it_has_every_signal() -> None:
-    live = reader("{action: waitPeers, parameters: {interfaces: {in: 2}, timeout: 0.1}}", a=HALF, b=QUICK)
+    live = reader("{action: waitPeers, parameters: {interfaces: {in: 2}, timeout: 0.1}}", a=HALF, b=QUICK_RUN)
     error = await live.launch()
     assert error is not None
     assert "After 0.1 s there are still too few peers: in has 1 of 2." in error

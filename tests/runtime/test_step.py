@@ -11,8 +11,7 @@ from launchbay.backoff import Backoff
 from launchbay.errors import ActionFailed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.job import StepStatus
-from tests.runtime.probes import World
-from tests.runtime.running import Instance, instance
+from tests.support.runtime import Instance, World, instance
 
 STEP = "workflow#launch/s"
 

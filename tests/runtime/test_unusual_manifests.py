@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from launchbay.model.environment import EnvironmentView
-from tests.runtime.running import instance
+from tests.support.runtime import instance
 
 
 @dataclass

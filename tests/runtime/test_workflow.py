@@ -3,9 +3,14 @@
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from launchbay import limits
-from tests.runtime.running import Instance, instance
+from launchbay.manifest.expressions import compile_template
+from launchbay.manifest.graph import Step
+from launchbay.runtime.workflow import ready_steps, rounds
+from tests.support.runtime import MACRO, Instance, instance
 
 
 def indexed(text: str, *parts: str) -> list[int]:
@@ -104,37 +109,6 @@ async def test_steps_that_wait_for_each_other_fail_with_their_names() -> None:
     assert "the steps 'a', 'b' wait for each other's phases" in error
     assert "circle of precedingPhases" in error
     assert live.world.paths() == ["workflow#launch/fine"]
-
-
-MACRO = """
-    launch:
-      steps:
-        - build:
-            action: .make
-            parameters: {size: 3}
-            output: {made: total}
-        - use:
-            action: effect
-            precedingPhases: [build]
-            parameters: {made: "{$.made}", inner: "{$.build~part}", deep: "{$.build~leafed}"}
-      return:
-        made: {value: "{$.made}"}
-    .make:
-      parameters:
-        - size: {}
-        - extra: {default: 4}
-      steps:
-        - one: {action: effect, parameters: {value: "{$.size}"}, output: {part: value}}
-        - deeper: {action: .leaf, precedingPhases: [one], parameters: {base: "{$.part}"}, output: {leafed: out}}
-      return:
-        total: {value: ["{$.part}", "{$.extra}", "{$.leafed}"]}
-    .leaf:
-      parameters: [base: {}]
-      steps:
-        - only: {action: effect, parameters: {value: "leaf of {$.base}"}, output: {leaf: value}}
-      return:
-        out: {value: "{$.leaf}"}
-"""
 
 
 async def test_macros_take_parameters_return_outputs_and_show_inner_variables() -> None:
@@ -369,3 +343,68 @@ async def test_destroy_goes_backwards_and_over_failures() -> None:
 @pytest.mark.parametrize("workflow", ["", "destroy: {steps: []}"])
 async def test_components_without_a_destroy_workflow_are_destroyed_too(workflow: str) -> None:
     assert await run_destroy(instance(f"launch: {{steps: []}}\n{workflow}")) is None
+
+
+NOTHING = compile_template({})
+
+
+def step(name: str, phase: str = "", preceding: tuple[str, ...] = ()) -> Step:
+    return Step(name, "wait", phase or name, preceding, NOTHING, {}, None, None, 1)
+
+
+def names(steps: list[Step]) -> set[str]:
+    return {each.name for each in steps}
+
+
+PHASES = st.sampled_from("pqr")
+
+
+@st.composite
+def workflow(draw: st.DrawFn) -> list[Step]:
+    count = draw(st.integers(1, 7))
+    return [
+        step(f"s{n}", draw(PHASES), tuple(draw(st.lists(st.sampled_from(["p", "q", "r", "unknown"]), max_size=3))))
+        for n in range(count)
+    ]
+
+
+def test_a_step_waits_for_every_unfinished_step_of_its_preceding_phases() -> None:
+    a, b, c = step("a", "one"), step("b", "one"), step("c", preceding=("one",))
+    assert names(ready_steps([a, b, c], [])) == {"a", "b"}
+    assert names(ready_steps([c], [b])) == set()
+    assert names(ready_steps([c], [])) == {"c"}
+
+
+def test_a_phase_that_nobody_declares_counts_as_finished() -> None:
+    assert names(ready_steps([step("a", preceding=("nowhere",))], [])) == {"a"}
+
+
+def test_a_step_does_not_wait_for_itself_but_for_the_others_of_its_phase() -> None:
+    alone = step("a", "one", ("one",))
+    assert names(ready_steps([alone], [])) == {"a"}
+    assert names(ready_steps([alone, step("b", "one")], [])) == {"b"}
+
+
+@given(workflow(), st.data())
+def test_readiness_knows_no_order(steps: list[Step], data: st.DataObject) -> None:
+    shuffled = data.draw(st.permutations(steps))
+    assert names(ready_steps(steps, [])) == names(ready_steps(shuffled, []))
+
+
+@given(workflow())
+def test_rounds_put_every_step_after_what_it_waits_for(steps: list[Step]) -> None:
+    found = rounds(steps)
+    for each in steps:
+        if each.name not in found:
+            continue
+        for other in steps:
+            if other.name != each.name and other.phase in each.preceding_phases:
+                assert found[other.name] < found[each.name]
+
+
+@given(workflow())
+def test_only_steps_in_a_circle_or_behind_one_never_get_a_round(steps: list[Step]) -> None:
+    found = rounds(steps)
+    stuck = [each for each in steps if each.name not in found]
+    for each in stuck:
+        assert any(other.name != each.name and other.phase in each.preceding_phases for other in stuck)

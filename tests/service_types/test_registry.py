@@ -7,7 +7,7 @@ import pytest
 from launchbay.errors import CannotStart
 from launchbay.service_types.contract import ENTRY_POINT_GROUP
 from launchbay.service_types.registry import BUILT_IN, ServiceTypes
-from tests.service_types.samples import Oracle
+from tests.support.services import Oracle
 
 WORKING = """
 class Clock:

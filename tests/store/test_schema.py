@@ -16,7 +16,7 @@ from launchbay.errors import CannotStart
 from launchbay.ids import is_id, new_id
 from launchbay.store import schema
 from launchbay.store.schema import OLDEST_COMPATIBLE, revisions
-from tests.databases import Databases, migrate_to, upgrade
+from tests.support.databases import Databases, migrate_to, upgrade
 
 _SERVERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'launchbay'"
 _WAITING = """

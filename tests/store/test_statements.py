@@ -10,7 +10,7 @@ from launchbay.limits import LIST_CHUNK_ROWS
 from launchbay.store import keys, statements
 from launchbay.store.database import Connection, Database
 from launchbay.store.statements import Change, Row, Rows, Value
-from tests.store.numbered import numbered
+from tests.support.databases import numbered
 
 NOUNS = sorted(
     entry.name.removesuffix(".sql")

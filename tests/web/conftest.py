@@ -6,7 +6,7 @@ import pytest
 
 from launchbay.settings import Settings
 from launchbay.web.server import serve
-from tests.web.sample import TOKEN, sample_app
+from tests.support.routes import TOKEN, sample_app
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from launchbay import errors, limits
 from launchbay.errors import Unavailable
 from launchbay.ids import is_id
 from launchbay.web.problems import status_of
-from tests.web.sample import FAILURES, ID, SECRET, TOKEN, Readiness, Streams, sample_app
+from tests.support.routes import FAILURES, ID, SECRET, TOKEN, Readiness, Streams, sample_app
 
 WRONG_TYPE = {"Content-Type": "text/plain"}
 

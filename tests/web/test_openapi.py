@@ -14,7 +14,7 @@ import pytest
 from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.openapi import document
 from launchbay.web.routing import Endpoint
-from tests.web.sample import SAMPLES
+from tests.support.routes import SAMPLES
 
 TABLES = {"product": ENDPOINTS, "samples": SAMPLES}
 

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from launchbay.limits import HEADER_BYTES, HEADER_LINES, JSON_BODY_BYTES, KIB, MIB, PIPELINED_REQUESTS
 from launchbay.web import protocol
-from tests.web.sample import ID, Streams
-from tests.web.wire import GOOD, LIVE, RUN, Wire, exchange, send_all_then_read
+from tests.support.network import GOOD, LIVE, RUN, Wire, exchange, send_all_then_read
+from tests.support.routes import ID, Streams
 
 
 def resident_bytes() -> int:

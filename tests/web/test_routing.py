@@ -2,7 +2,7 @@ import httpx
 import pytest
 
 from launchbay.web.routing import Endpoint, Router
-from tests.web.sample import ID, SAMPLES, Streams
+from tests.support.routes import ID, SAMPLES, Streams
 
 
 async def test_path_parameters_arrive_decoded(client: httpx.AsyncClient) -> None:

@@ -9,8 +9,8 @@ import pytest
 from launchbay.errors import CannotStart
 from launchbay.settings import Settings
 from launchbay.web.server import serve
-from tests.web.sample import sample_app
-from tests.web.wire import LIVE, Wire, exchange
+from tests.support.network import LIVE, Wire, exchange
+from tests.support.routes import sample_app
 
 
 class Running:

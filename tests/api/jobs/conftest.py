@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.api.jobs.ledgers import STEPS, Ledger
-from tests.api.running import Api, running_api
-from tests.databases import Databases
-from tests.outgoing.loopback import loopback_server
+from tests.support.applications import STEPS, Ledger
+from tests.support.databases import Databases
+from tests.support.network import loopback_server
+from tests.support.service import Api, running_api
 
 
 @pytest.fixture(scope="module")

@@ -4,20 +4,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.machines.clouds import moto
-from tests.machines.clouds.gate import Gate, standing_before
+from tests.support import clouds
+from tests.support.clouds import Gate, standing_before
 
 
 @pytest.fixture(scope="session")
 def moto_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if not moto.PROGRAM.exists():
-        pytest.skip(moto.MISSING)
-    with moto.started(tmp_path_factory.mktemp("moto") / "log") as url:
+    if not clouds.PROGRAM.exists():
+        pytest.skip(clouds.MISSING)
+    with clouds.started(tmp_path_factory.mktemp("moto") / "log") as url:
         yield url
 
 
 @pytest.fixture
 def gate(moto_url: str) -> Iterator[Gate]:
-    moto.reset(moto_url)
+    clouds.reset(moto_url)
     with standing_before(moto_url) as standing:
         yield standing

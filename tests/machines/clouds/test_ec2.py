@@ -13,7 +13,7 @@ import pytest
 from launchbay import limits
 from launchbay.machines.clouds.driver import CloudFailed, Endpoint
 from launchbay.machines.clouds.ec2 import Ec2
-from tests.machines.clouds.bay import REGION, account
+from tests.support.clouds import REGION, account
 
 MARKS = {"launchbay.installation": "here"}
 NOTHING = b'<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservationSet/></DescribeInstancesResponse>'

@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 
 from launchbay.machines.contract import INSTANCE
-from tests.api.running import accepted
-from tests.durability.servers import Process
-from tests.machines.clouds.bay import REGION, Bay, bay
-from tests.machines.clouds.gate import Gate
-from tests.machines.clouds.moto import loopback_subnet
-from tests.machines.clouds.organizations import MANIFEST, cloud_environment
-from tests.machines.hosts import Hosts, needs_sshd
-from tests.machines.remote import PATIENCE_S, calling, server_directory, serving
+from tests.support.clouds import MANIFEST, REGION, Bay, Gate, bay, cloud_environment, loopback_subnet
+from tests.support.machines import Hosts, needs_sshd
+from tests.support.servers import PATIENCE_S, Process, calling, server_directory, serving
+from tests.support.service import accepted
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300), needs_sshd]
 NETWORK = 79

@@ -6,7 +6,7 @@ import pytest
 
 from launchbay.errors import ActionFailed
 from launchbay.machines.clouds.order import Disk, Order, read_account_request, read_order
-from tests.machines.clouds.bay import account, spec
+from tests.support.clouds import account, spec
 
 ACCOUNT = account("https://ec2.example", regions=())
 

@@ -1,17 +1,21 @@
 """Machines of a cloud, made and taken down through moto's EC2 endpoint."""
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from launchbay.app.machines import CheckedResolver
+from launchbay.egress.addresses import Allowlist
+from launchbay.engine.machine_ledger import PostgresAccountProbe
 from launchbay.errors import ActionFailed
-from tests.machines.clouds import moto
-from tests.machines.clouds.bay import REGION, Bay, Keys, bay, spec
-from tests.machines.clouds.gate import Gate
-from tests.machines.hosts import make_key, needs_sshd
+from launchbay.model.machine import RemoteCommand
+from tests.support import clouds
+from tests.support.clouds import REGION, Bay, Gate, Keys, bay, loopback_subnet, spec
+from tests.support.machines import LOGIN, Hosts, make_key, needs_sshd
 
 
 @pytest.fixture
@@ -55,7 +59,7 @@ async def test_the_same_errand_again_makes_only_what_is_missing(lab: Bay) -> Non
 async def test_a_repeated_request_has_the_same_client_token_and_another_attempt_another(lab: Bay, gate: Gate) -> None:
     for attempt in (1, 1, 2):
         await lab.provider.provision(lab.context(attempt=attempt), "web", [1], spec())
-        moto.reset(gate.upstream)
+        clouds.reset(gate.upstream)
     first, again, retried = gate.tokens
     assert first == again != retried
     assert len(first) <= 64
@@ -240,3 +244,59 @@ async def test_an_interrupted_errand_is_taken_up_again_and_leaves_no_stray(
     assert sorted(machine.id.rpartition("/")[2] for machine in machines) == [node.id for node in standing]
     assert [machine.number for machine in machines] == [1, 2, 3]
     go_on.set()
+
+
+async def test_an_account_works_in_the_regions_that_let_it_in(moto_url: str) -> None:
+    probe = PostgresAccountProbe(CheckedResolver(Allowlist.parse("127.0.0.1")))
+    parameters = {
+        "configuration.provider": "ec2",
+        "configuration.identity": "AKIAIOSFODNN7EXAMPLE",
+        "configuration.credential": "wJalrXUtnFEMI",
+        "configuration.endpoint-url": moto_url,
+    }
+    assert list(probe.regions(parameters)) == ["us-east-1"]
+    assert await probe.problem("", parameters, "us-east-1") is None
+    closed = PostgresAccountProbe(CheckedResolver(Allowlist()))
+    assert "loopback" in str(await closed.problem("", parameters, "us-east-1"))
+    elsewhere = parameters | {"configuration.endpoint-url": "http://127.0.0.1:9/"}
+    told = str(await probe.problem("", elsewhere, "us-east-1"))
+    assert told
+    assert "wJalrXUtnFEMI" not in told
+
+
+NETWORK = 77
+FIRST = 4  # the first address of a subnet that is a machine's
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    with Hosts.start(FIRST + 1, network=NETWORK) as started:
+        yield started
+
+
+@needs_sshd
+async def test_a_machine_is_made_when_it_lets_us_in_and_does_what_it_is_told(
+    gate: Gate, hosts: Hosts, tmp_path: Path
+) -> None:
+    lab = bay(gate.url, tmp_path, allow="127.0.0.0/8", keys=Keys(hosts.private_key, hosts.public_key))
+    policies = {"machines.address": "private", "machines.ssh-port": hosts[0].port, "machines.start-timeout": 60}
+    settings = {"subnetId": loopback_subnet(gate.upstream, REGION, NETWORK)}
+    asked = lab.context(policies=policies)
+    machines = await lab.provider.provision(asked, "web", [1, 2], spec(login=LOGIN, settings=settings))
+    assert {machine.host for machine in machines} == {f"127.0.{NETWORK}.{FIRST}", f"127.0.{NETWORK}.{FIRST + 1}"}
+    result = await lab.provider.run(asked, machines[0], RemoteCommand(line="echo $((6 * 7))"))
+    assert (result.stdout, result.exit_code) == ("42\n", 0)
+    await lab.provider.put_file(asked, machines[1], "motd", b"hello")
+    assert await lab.provider.get_file(asked, machines[1], "motd") == b"hello"
+
+
+@needs_sshd
+async def test_a_machine_that_shows_no_ssh_server_in_time_is_taken_down(
+    gate: Gate, hosts: Hosts, tmp_path: Path
+) -> None:
+    lab = bay(gate.url, tmp_path, allow="127.0.0.0/8", keys=Keys(hosts.private_key, hosts.public_key))
+    policies = {"machines.address": "private", "machines.ssh-port": 1, "machines.start-timeout": 1}
+    settings = {"subnetId": loopback_subnet(gate.upstream, REGION, NETWORK)}
+    with pytest.raises(ActionFailed, match="cannot be reached"):
+        await lab.provider.provision(lab.context(policies=policies), "web", [1], spec(login=LOGIN, settings=settings))
+    assert await lab.standing() == []

@@ -12,14 +12,11 @@ from launchbay.engine.machine_ledger import PostgresMachineLedger
 from launchbay.machines.clouds.driver import Cloud
 from launchbay.machines.clouds.order import Order
 from launchbay.machines.contract import Tags
-from tests.api.running import Api, accepted, refused, running_api
-from tests.databases import Databases
-from tests.machines.clouds.bay import REGION, Bay, bay
-from tests.machines.clouds.gate import Gate
-from tests.machines.clouds.moto import IMAGE, SIZE, loopback_subnet
-from tests.machines.clouds.organizations import MANIFEST, cloud_environment
-from tests.machines.errands import context
-from tests.machines.hosts import Hosts, needs_sshd
+from tests.support.clouds import IMAGE, MANIFEST, REGION, SIZE, Bay, Gate, bay, cloud_environment, loopback_subnet
+from tests.support.contexts import context
+from tests.support.databases import Databases
+from tests.support.machines import Hosts, needs_sshd
+from tests.support.service import Api, accepted, refused, running_api
 
 NETWORK = 78
 FIRST = 4  # the first address of a subnet that is a machine's

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from launchbay.machines.containers.engine_api import EngineApi
-from tests.machines.containers import podman
-from tests.machines.containers.podman import NoPodman, Podman
+from tests.support import containers
+from tests.support.containers import NoPodman, Podman
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,7 +23,7 @@ def engine_of_session() -> Iterator[Podman]:
     # A short path: that of a socket has 107 characters at most.
     with tempfile.TemporaryDirectory(prefix="lb-podman-", ignore_cleanup_errors=True) as directory:
         try:
-            with podman.started(Path(directory)) as started:
+            with containers.started(Path(directory)) as started:
                 yield started
         except NoPodman as reason:
             pytest.skip(f"containers cannot be run on this machine: {reason}")

@@ -9,9 +9,9 @@ import pytest
 from launchbay.machines.containers.engine_api import ContainerShell, EngineApi
 from launchbay.machines.contract import INSTANCE
 from launchbay.machines.remote_commands import OutputBuffer
-from tests.api.running import accepted
-from tests.machines.containers.podman import IMAGE, Podman
-from tests.machines.remote import PATIENCE_S, calling, server_directory, serving
+from tests.support.containers import IMAGE, Podman
+from tests.support.servers import PATIENCE_S, calling, server_directory, serving
+from tests.support.service import accepted
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 

@@ -8,7 +8,7 @@ from launchbay.errors import ActionFailed
 from launchbay.machines.containers.order import ContainerLimits, ContainerOrder, read_container_order
 from launchbay.machines.contract import Tags
 from launchbay.model.machine import MachineSpec
-from tests.machines.errands import context
+from tests.support.contexts import context
 
 ALLOWED = ContainerLimits(memory_mb=512, cpus=2.0, networks=("bridge", "apps"))
 MARKS = Tags.of("here", context(), "web", 1)

@@ -3,33 +3,17 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from launchbay.egress.addresses import Allowlist
-from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from launchbay.limits import MACHINE_FILE_BYTES
 from launchbay.machines.containers.engine_api import EngineApi
-from launchbay.machines.containers.order import ContainerLimits
 from launchbay.machines.containers.provider import ContainerMachines
-from launchbay.machines.contract import ProviderContext
 from launchbay.model.machine import Machine, MachineSpec, RemoteCommand
-from tests.machines.containers.podman import IMAGE, NoPodman, Podman
-from tests.machines.errands import Log, context
+from tests.support.containers import ALLOWED, IMAGE, OUTGOING, Here, NoPodman, Podman, asked, standing
 
-ALLOWED = ContainerLimits(memory_mb=256, cpus=1.0, networks=("none", "host", "bridge"), files=1024, processes=4096)
 SPEC = MachineSpec(image=IMAGE)
-OUTGOING = EgressClient(Allowlist())
-
-
-class Here:
-    def __init__(self, name: str = "installation-1") -> None:
-        self._name = name
-
-    async def installation(self) -> str:
-        return self._name
 
 
 @pytest.fixture
@@ -41,14 +25,6 @@ def provider(engine: EngineApi) -> ContainerMachines:
 async def machine(provider: ContainerMachines) -> Machine:
     [made] = await provider.provision(asked(), "web", [1], SPEC)
     return made
-
-
-def asked(**more: Any) -> ProviderContext:
-    return context(Log(), **{"job_id": "5f0000000000000000000007", **more})
-
-
-async def standing(engine: EngineApi) -> int:
-    return len(await engine.labelled({}))
 
 
 async def test_containers_are_made_with_labels_and_run(provider: ContainerMachines, engine: EngineApi) -> None:

@@ -10,8 +10,7 @@ from launchbay.machines.containers.engine_api import EngineApi
 from launchbay.machines.containers.provider import ContainerMachines
 from launchbay.machines.contract import RunsImages
 from launchbay.model.machine import ImageRun
-from tests.machines.containers.podman import IMAGE
-from tests.machines.containers.test_provider import ALLOWED, OUTGOING, Here, asked, standing
+from tests.support.containers import ALLOWED, IMAGE, OUTGOING, Here, asked, standing
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import pytest
 
 from launchbay.machines.containers.engine_api import EngineApi
 from launchbay.machines.contract import INSTANCE, ProviderContext, Tags
-from tests.api.running import Api, accepted, fresh_name, running_api
-from tests.databases import Databases
-from tests.machines.containers.podman import IMAGE, Podman
-from tests.machines.errands import context
+from tests.support.containers import IMAGE, Podman
+from tests.support.contexts import context
+from tests.support.databases import Databases
+from tests.support.service import Api, accepted, fresh_name, running_api
 
 MANIFEST = f"""
 application:

@@ -1,0 +1,89 @@
+"""What Prometheus is shown (docs/reference/metrics.md)."""
+
+import asyncio
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from launchbay.settings import Settings
+from tests.support.databases import Databases
+from tests.support.service import Api, Caller, accepted, refused, running_api
+
+TOKEN = "a token of sorts"
+WORK = """
+launch:
+  steps:
+    - rest: {action: wait, parameters: {delay: 0 sec}}
+    - leave: {action: restcall, parameters: {command: "http://127.0.0.1:1/"}, precedingPhases: [rest]}
+"""
+
+
+async def ask(caller: Caller) -> httpx.Response:
+    return await caller.client.get(caller.client.base_url.join("/metrics"))
+
+
+async def seen(api: Api) -> dict[tuple[str, ...], float]:
+    """Return the samples by name and labels' values."""
+    answer = await ask(api.caller(None))
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def grown(before: dict[tuple[str, ...], float], after: dict[tuple[str, ...], float], *key: str) -> float:
+    return after.get(key, 0.0) - before.get(key, 0.0)
+
+
+async def test_requests_are_counted_by_operation_and_status(api: Api) -> None:
+    before = await seen(api)
+    for _ in range(3):
+        accepted(await api.get("organizations"))
+    refused(await api.get(f"instances/{'0' * 24}"), 404)
+    after = await seen(api)
+    assert grown(before, after, "launchbay_http_request_seconds_count", "list_organizations", "200") == 3
+    assert grown(before, after, "launchbay_http_request_seconds_count", "read_instance", "404") == 1
+    assert grown(before, after, "launchbay_http_refusals_total", "NotFound") == 1
+
+
+async def test_jobs_and_steps_are_counted_by_how_they_end(api: Api) -> None:
+    before = await seen(api)
+    failed = await api.settled(await api.launch(await api.application(WORK)))
+    assert failed["status"] == "Failed"
+    await api.running("launch: {steps: []}")
+    after = await seen(api)
+    assert grown(before, after, "launchbay_job_seconds_count", "launch", "Succeeded") == 1
+    assert grown(before, after, "launchbay_job_seconds_count", "launch", "Failed") == 1
+    assert grown(before, after, "launchbay_job_wait_seconds_count") == 2
+    assert grown(before, after, "launchbay_step_seconds_count", "Failed") == 1
+    assert after["launchbay_jobs_running",] == after["launchbay_jobs_under_way",] == 0
+
+
+async def test_lateness_of_what_falls_due_is_counted(api: Api) -> None:
+    instance = await api.running("launch: {steps: []}\ngo: {steps: []}")
+    before = await seen(api)
+    accepted(await api.post(f"instances/{instance}/go/schedule", {"interval": "1"}))
+    while not grown(before, await seen(api), "launchbay_schedule_lateness_seconds_count", "workflow"):
+        await asyncio.sleep(0.02)
+
+
+async def test_the_load_of_the_database_is_sampled(api: Api) -> None:
+    sampled = await seen(api)
+    assert sampled["launchbay_database_up",] == 1
+    assert sampled["launchbay_workers",] == 1
+    assert sampled["launchbay_queue_depth",] == sampled["launchbay_schedules_overdue",] == 0
+    assert sampled["launchbay_database_pool_connections", "idle"] + sampled[
+        "launchbay_database_pool_connections", "used"
+    ] == sum(value for key, value in sampled.items() if key[0] == "launchbay_database_pool_connections")
+
+
+async def test_a_token_closes_the_metrics_to_others(databases: Databases) -> None:
+    async with running_api(databases.create(), engine=False, metrics_token=TOKEN) as api:
+        refused(await ask(api.caller(None)), 401, "NotAuthenticated")
+        refused(await ask(api.caller("Bearer another")), 401, "NotAuthenticated")
+        refused(await ask(api), 401, "NotAuthenticated")
+        assert (await ask(api.caller(f"Bearer {TOKEN}"))).status_code == 200
+    assert TOKEN not in repr(Settings(metrics_token=TOKEN))

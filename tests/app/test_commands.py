@@ -1,0 +1,282 @@
+"""A version that is older than its database ends at once, and says which one to start (docs/howto/back-up.md)."""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+from click.testing import CliRunner
+
+from launchbay.actions import registry
+from launchbay.app.build import lifespan
+from launchbay.auth.secret_key import FILE_NAME, KeyFile, SecretKey, read_secret_key
+from launchbay.cli.main import main
+from launchbay.errors import CannotStart
+from launchbay.postgres.backup import back_up
+from launchbay.settings import Settings
+from launchbay.store import keys
+from launchbay.usecases.sealing import SEALED
+from tests.support.databases import Databases
+from tests.support.servers import EMAIL, Process
+from tests.support.service import Api, accepted, running_api
+from tests.support.services import LEAK, SECRET, USER, assert_covered, everything_stored, made_vault, told
+
+
+@pytest.fixture
+def newer_url(database_url: str) -> str:
+    """A database that version 9.1.0 has upgraded."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("COMMENT ON TABLE alembic_version IS 'Launchbay 9.1.0'")
+    return database_url
+
+
+def launchbay(*arguments: str) -> tuple[int, str, str]:
+    """Run a command in this process and return its exit status and what it printed."""
+    result = CliRunner().invoke(main, arguments)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def launchbay_process(*arguments: str) -> tuple[int, str, str]:
+    """Run a command as a process, which may go on and serve."""
+    command = [sys.executable, "-m", "launchbay.cli.main", *arguments]
+    given = {name: value for name, value in os.environ.items() if not name.startswith("LAUNCHBAY_")}
+    run = subprocess.run(command, check=False, capture_output=True, text=True, env=given, timeout=120)
+    return run.returncode, run.stdout, run.stderr
+
+
+def test_a_process_of_an_older_version_starts_no_part(newer_url: str, tmp_path: Path) -> None:
+    async def start() -> None:
+        async with lifespan(Settings(database_url=newer_url, data_dir=tmp_path)):
+            raise AssertionError("It started.")
+
+    with pytest.raises(CannotStart, match="has schema 9999"):
+        asyncio.run(start())
+
+
+@pytest.mark.parametrize(
+    ("launchbay", "command"),
+    [
+        (launchbay, "migrate"),
+        (launchbay, "rotate-secret-key"),
+        pytest.param(launchbay_process, "serve", marks=pytest.mark.slow),
+        pytest.param(launchbay_process, "worker", marks=pytest.mark.slow),
+    ],
+)
+def test_commands_refuse_a_newer_database_and_leave_it_alone(
+    launchbay: Callable[..., tuple[int, str, str]], command: str, newer_url: str, tmp_path: Path
+) -> None:
+    read_secret_key(tmp_path / "secret.key")  # which makes it
+    key = (tmp_path / "secret.key").read_bytes()
+    status, printed, error = launchbay(command, "--data-dir", str(tmp_path), "--database-url", newer_url)
+    assert (status, printed) == (1, "")
+    assert "has schema 9999" in error
+    assert "Launchbay 9.1.0 has upgraded it.\nStart 9.1.0 or a later one, or restore the backup" in error
+    with psycopg.connect(newer_url) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("9999",)
+        assert connection.execute("SELECT count(*) FROM users").fetchone() == (0,)
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("secret.key", key)]
+
+
+def test_a_newer_backup_is_refused(databases: Databases, newer_url: str, tmp_path: Path) -> None:
+    back_up(newer_url, tmp_path / "b.dump")
+    empty = databases.create(empty=True)
+    dump = str(tmp_path / "b.dump")
+    status, printed, error = launchbay("restore", dump, "--data-dir", str(tmp_path), "--database-url", empty)
+    assert (status, printed) == (1, "")
+    assert "has schema 9999" in error
+    assert "Start 9.1.0 or a later one" in error
+    databases.drop(empty)
+
+
+SHOWN_ONCE = re.compile(r"Password, shown this once: (\S+)")
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A directory outside of pytest's own: every pytest that starts closes that to PostgreSQL's account."""
+    made = Path(tempfile.mkdtemp(prefix="launchbay-first-"))
+    made.chmod(0o711)
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+def organizations(server: Process, password: str) -> httpx.Response:
+    return httpx.get(
+        f"http://127.0.0.1:{server.port}/api/1/organizations", auth=(EMAIL, password), trust_env=False, timeout=30
+    )
+
+
+@pytest.mark.slow
+def test_the_first_start_makes_the_administrator_and_shows_a_random_password_this_once(directory: Path) -> None:
+    settings = {"LAUNCHBAY_ADMIN_PASSWORD": "", "LAUNCHBAY_ORGANIZATION": "Acme"}
+    server = Process(["serve", "--port", "0", "--data-dir", str(directory / "data")], directory, settings=settings)
+    try:
+        server.start()
+        [password] = SHOWN_ONCE.findall((directory / "serve-1.log").read_text("utf-8"))
+        assert len(password) >= 16
+        answer = organizations(server, password)
+        assert (answer.status_code, [each["name"] for each in answer.json()]) == (200, ["Acme"])
+        for guess in ("admin", "password", "launchbay", ""):
+            assert organizations(server, guess).status_code in {401, 429}
+        server.end()
+        server.start()
+        again = (directory / "serve-2.log").read_text("utf-8")
+        assert not SHOWN_ONCE.search(again)
+        assert password not in again
+        assert organizations(server, password).status_code == 200
+    finally:
+        server.end()
+
+
+# Columns of bytes that are no sealed secrets.
+HASHED = "token_hash"
+NOT_SEALED = {
+    ("server_keys", "value"),
+    *((table, HASHED) for table in ("refresh_tokens", "invitations", "console_sessions")),
+}
+
+
+@pytest.fixture
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, LEAK))
+        async with running_api(url) as api:
+            vault = await made_vault(api, offered_by=api.environment)
+            await told(api, vault, "set-secret", name="db", value=SECRET)
+            await told(api, vault, "generate-keypair", name="web")
+            yield api
+    databases.drop(url)
+
+
+async def rotate(api: Api, *options: str) -> str:
+    """Run the command, beside the server."""
+    where = ["--data-dir", str(api.settings.data_dir), "--database-url", api.settings.database_url]
+    result = await asyncio.to_thread(CliRunner().invoke, main, ["rotate-secret-key", *where, *options])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def file_of(api: Api) -> KeyFile:
+    return KeyFile(api.settings.data_dir / FILE_NAME)
+
+
+async def sealed_marks(api: Api) -> set[bytes]:
+    """Return what everything begins with that is sealed in the database."""
+    nothing = b"nothing begins so"
+    async with api.database.connection() as connection:
+        rows = [
+            row for column in SEALED for row in await column.rows(connection, id="", part="", mark=nothing, count=999)
+        ]
+    return {bytes(row.sealed[:5]) for row in rows}
+
+
+async def use_all(api: Api, instance: str) -> None:
+    """Check that everything sealed opens."""
+    services = accepted(await api.get(f"environments/{api.environment}/services"))["services"]
+    [vault] = [row["id"] for row in services if row["typeId"] == "builtin:cobalt_secure_store"]
+    assert await told(api, vault, "get-secret", name="db") == {"value": SECRET}
+    assert "PRIVATE KEY" in (await told(api, vault, "get-keypair", id="web"))["privateKey"]
+    document = await api.run(instance, "actions.again")
+    assert document["workflowHistory"][0]["status"] == "Succeeded", document["errorMessage"]
+    assert LEAK.used[0] == SECRET
+
+
+async def test_everything_is_sealed_with_the_new_key_while_the_server_works(api: Api) -> None:
+    instance = await api.running(USER)
+    await api.run(instance, "actions.use")
+    body = {"url": "https://hooks.example/x", "events": ["job"]}
+    accepted(await api.post(f"organizations/{api.organization}/webhooks", body))
+    account = {"configuration.provider": "aws-ec2", "configuration.identity": "A", "configuration.credential": "secret"}
+    parameters = {"name": "Cloud", "typeId": "builtin:cloud_account", "parameters": account}
+    accepted(await api.post(f"organizations/{api.organization}/services", parameters))
+    old = read_secret_key(file_of(api).path).current_prefix
+    assert await sealed_marks(api) == {old}
+
+    output = await rotate(api)
+    new = read_secret_key(file_of(api).path).current_prefix
+    assert new != old
+    assert "values anew" in output
+    assert await sealed_marks(api) == {new}
+    assert [word for word, _ in file_of(api).lines()] == ["", "former"]
+    await use_all(api, instance)  # by the server that runs all the time
+
+    await rotate(api, "--finish")
+    assert [word for word, _ in file_of(api).lines()] == [""]
+    await use_all(api, instance)
+    assert await sealed_marks(api) == {new}
+    assert_covered(await everything_stored(api))
+
+
+async def test_what_a_server_with_the_former_key_sealed_meanwhile_is_sealed_anew_at_the_end(api: Api) -> None:
+    instance = await api.running(USER)
+    await api.run(instance, "actions.use")
+    former = file_of(api).lines()[0][1]
+    await rotate(api)
+    # Another server, whose copy of the file is still the old one.
+    async with api.database.transaction() as connection:
+        column, purpose = keys.vault, SEALED[keys.vault]
+        key = read_secret_key(file_of(api).path)
+        for row in await column.rows(connection, id="", part="", mark=b"-----", count=99):
+            sealed = SecretKey(former).seal(key.open(row.sealed, purpose(row.id, row.part)), purpose(row.id, row.part))
+            assert await column.put(connection, id=row.id, part=row.part, sealed=sealed, before=row.sealed)
+    assert await sealed_marks(api) == {SecretKey(former).current_prefix}
+    await rotate(api, "--finish")
+    assert await sealed_marks(api) == {read_secret_key(file_of(api).path).current_prefix}
+    await use_all(api, instance)
+
+
+async def test_a_prepared_key_opens_everywhere_before_anybody_seals_with_it(api: Api, tmp_path: Path) -> None:
+    await rotate(api, "--prepare")
+    assert [word for word, _ in file_of(api).lines()] == ["", "next"]
+    before = file_of(api).lines()
+    copy = tmp_path / "copy.key"
+    copy.write_text(file_of(api).path.read_text())
+    copy.chmod(0o600)
+    other = read_secret_key(copy)
+    await rotate(api)
+    assert file_of(api).lines() == [("", before[1][1]), ("former", before[0][1])]
+    assert other.open(read_secret_key(file_of(api).path).seal(b"x", "p"), "p") == b"x"
+
+
+def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+    runner = CliRunner()
+    missing = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path)])
+    assert (missing.exit_code, "cannot be read" in missing.output) == (1, True)
+    read_secret_key(tmp_path / FILE_NAME)
+    nothing = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path), "--finish"])
+    assert (nothing.exit_code, "no former key" in nothing.output) == (1, True)
+    empty = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path)])
+    assert (empty.exit_code, "There is no database" in empty.output) == (1, True)
+    both = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path), "--prepare", "--finish"])
+    assert both.exit_code == 2
+    assert len(KeyFile(tmp_path / FILE_NAME).lines()) == 1
+
+
+async def test_every_sealed_column_is_among_those_that_are_sealed_anew(api: Api) -> None:
+    """A new column of bytes must be sealed anew too, or be named above as one that is not sealed."""
+    statement = "SELECT table_name, column_name FROM information_schema.columns WHERE data_type = 'bytea'"
+    async with api.database.connection() as connection:
+        found = await (await connection.execute(f"{statement} AND table_schema = 'public'".encode())).fetchall()
+    sealed = {
+        ("service_secrets", "sealed"),
+        ("vault_entries", "sealed"),
+        ("webhooks", "secret"),
+        ("webhooks", "sealed_url"),
+        ("applications", "sealed_source"),
+        ("session_keys", "sealed"),
+        ("idempotency_keys", "answer"),
+        ("cloud_sign_ins", "sealed"),
+        ("kept_documents", "sealed"),
+    }
+    assert {tuple(row) for row in found} - NOT_SEALED == sealed
+    assert len(SEALED) == len(sealed)

@@ -1,0 +1,47 @@
+"""A process whose secret key is not that of the database does not start; where the key is lost there is a way."""
+
+import asyncio
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+
+from launchbay.app.build import check_secret_key, lifespan
+from launchbay.cli.main import main
+from launchbay.errors import CannotStart
+from launchbay.settings import Settings
+from tests.support.servers import Process
+
+
+def look(url: str, directory: Path) -> None:
+    """Start all parts with the key in this directory, as the commands do, and end them."""
+
+    async def run() -> None:
+        settings = Settings(database_url=url, data_dir=directory, admin_password="one for tests")
+        async with lifespan(settings) as parts:
+            await check_secret_key(parts, settings)
+
+    asyncio.run(run())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["serve", "worker"])
+def test_a_process_with_another_key_does_not_start(command: str, database_url: str, tmp_path: Path) -> None:
+    look(database_url, tmp_path / "one")
+    look(database_url, tmp_path / "one")
+    arguments = ["--port", "0", "--data-dir", str(tmp_path / "two"), "--database-url", database_url]
+    with pytest.raises(AssertionError, match=r"two/secret\.key is not the one") as refusal:
+        Process([command, *arguments], tmp_path).start()
+    assert "Put the file of another server there" in str(refusal.value)
+
+
+def test_where_the_key_is_lost_a_rotation_gives_the_database_a_new_one(database_url: str, tmp_path: Path) -> None:
+    look(database_url, tmp_path / "one")
+    with pytest.raises(CannotStart, match="is not the one"):
+        look(database_url, tmp_path / "two")
+    where = ["--data-dir", str(tmp_path / "two"), "--database-url", database_url]
+    assert CliRunner().invoke(main, ["rotate-secret-key", *where]).exit_code == 0
+    look(database_url, tmp_path / "two")
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("SELECT count(*) FROM session_keys").fetchone() == (1,)

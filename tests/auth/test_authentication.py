@@ -1,0 +1,449 @@
+"""How long a refusal takes does not tell whether somebody has an account (api-decisions, "Authentication")."""
+
+import asyncio
+import random
+import threading
+import time
+from base64 import b64encode
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from math import sqrt
+from typing import Literal
+
+import pytest
+from argon2 import PasswordHasher
+from argon2.exceptions import VerifyMismatchError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchbay.auth.authentication import (
+    PARAMETERS,
+    BasicAuthentication,
+    BasicCredentials,
+    BearerCredentials,
+    Passwords,
+    read_authorization,
+)
+from launchbay.auth.lookup import Lookups
+from launchbay.auth.permissions import Actor, Method
+from launchbay.auth.throttle import SignInThrottle
+from launchbay.clock import SystemClock
+from launchbay.errors import BadRequest, NotAuthenticated, TooManyRequests, Unavailable
+from launchbay.ids import new_id
+from launchbay.limits import PASSWORD_VERIFICATIONS_WAITING, VERIFIED_CREDENTIALS_S
+from launchbay.store import users
+from launchbay.store.database import Database
+from tests.support.clock import HandClock
+from tests.support.worlds import make_organization, make_user
+
+
+def basic(text: str | bytes) -> str:
+    return "Basic " + b64encode(text.encode() if isinstance(text, str) else text).decode()
+
+
+PRINTABLE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=[chr(c) for c in (*range(32), 127)]))
+
+
+@given(PRINTABLE.filter(lambda text: text and ":" not in text), PRINTABLE)
+def test_email_and_password_arrive_as_sent(email: str, password: str) -> None:
+    assert read_authorization(basic(f"{email}:{password}")) == BasicCredentials(email, password)
+
+
+def test_colons_belong_to_the_password() -> None:
+    assert read_authorization(basic("ann@example.org:a:b:")) == BasicCredentials("ann@example.org", "a:b:")
+
+
+@pytest.mark.parametrize("scheme", ["basic", "BASIC", "Basic"])
+def test_the_scheme_is_case_insensitive(scheme: str) -> None:
+    header = basic("ann@example.org:pw").replace("Basic", scheme)
+    assert read_authorization(header) == BasicCredentials("ann@example.org", "pw")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "  ",
+        "Basic",
+        "Basic ",
+        "Basic  ,",
+        "Basic !!!!",
+        "Basic YTpi\x00",
+        "Basic YTpi YTpi",
+        "Basic YTpiYw",  # padding is missing
+        "Basic YTpi====",
+        "Basic YTpi=",
+        "Basicx YTpi",
+        "Basic\tYTpi",
+        "YTpi",
+        "Digest username=ann",
+        "Bearer",
+        "Bearer ",
+        "Bearer é",
+        basic("no colon"),
+        basic(":only a password"),
+        basic("ann@example.org:\x00"),
+        basic("ann\n@example.org:pw"),
+        basic("ann@example.org:pässword".encode("latin-1")),
+        f"{basic('a:b')}, {basic('c:d')}",
+        f"{basic('a:b')}, basic {basic('c:d')[6:]}",
+        "Bearer x, Bearer y",
+        f"Bearer , {basic('a:b')}",
+    ],
+)
+def test_a_malformed_header_is_refused(header: str | None) -> None:
+    with pytest.raises(NotAuthenticated):
+        read_authorization(header)
+
+
+@pytest.mark.parametrize("header", ["Bearer x.y.z, {}", "{}, Bearer x.y.z", "{},bearer x.y.z", "{} , Bearer  x.y.z "])
+def test_the_bearer_token_wins_over_basic_wherever_it_stands(header: str) -> None:
+    assert read_authorization(header.format(basic("ann@example.org:pw"))) == BearerCredentials("x.y.z")
+
+
+def test_credentials_are_shown_by_no_repr() -> None:
+    assert "secret" not in repr(read_authorization(basic("ann@example.org:secret")))
+    assert "secret" not in repr(read_authorization("Bearer secret"))
+
+
+@given(st.text(max_size=80) | st.text(alphabet="Basicerbo ,YTpi=:\t", max_size=40))
+def test_any_header_is_either_read_or_refused_cleanly(header: str) -> None:
+    try:
+        read = read_authorization(header)
+    except NotAuthenticated:
+        return
+    assert isinstance(read, BasicCredentials | BearerCredentials)
+
+
+EMAIL = "Ann@Example.org"
+PASSWORD = "correct: horse ü"
+HASH = PARAMETERS.hash(PASSWORD)
+HOME = "198.51.100.7"
+ATTACKER = "203.0.113.9"
+
+
+class CountingPasswords(Passwords):
+    """Counts the verifications that really happen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.verified = 0
+
+    async def verify(self, stored: str | None, password: str) -> bool:
+        self.verified += 1
+        return await super().verify(stored, password)
+
+
+class World:
+    def __init__(self, database: Database, ann: str) -> None:
+        self.database = database
+        self.ann = ann
+        self.clock = HandClock()
+        self.passwords = CountingPasswords()
+        self.basic = BasicAuthentication(database, self.passwords, SignInThrottle(self.clock), self.clock)
+        self.lookups = Lookups(self.basic.invalidate)
+
+    async def sign_in(self, password: str = PASSWORD, address: str = HOME, email: str = EMAIL) -> Actor:
+        return await self.basic.authenticate(BasicCredentials(email, password), address)
+
+    async def use(self, actor: Actor) -> str:
+        """Make a request as this caller."""
+        async with self.database.connection() as connection:
+            return (await self.lookups.bind(connection, actor).caller()).id
+
+    async def set_password(self, password: str) -> None:
+        async with self.database.connection() as connection:
+            await users.set_password(connection, id=self.ann, password_hash=PARAMETERS.hash(password))
+
+
+@pytest.fixture
+async def world(database: Database) -> World:
+    async with database.transaction() as connection:
+        organization = await make_organization(connection)
+        ann = await make_user(connection, EMAIL, HASH, organization.id)
+    return World(database, ann)
+
+
+async def test_the_right_password_names_the_caller(world: World) -> None:
+    actor = await world.sign_in()
+    assert (actor.user_id, actor.email, actor.name, actor.address) == (world.ann, EMAIL, "Ann", HOME)
+    assert actor.method is Method.BASIC
+    assert await world.use(actor) == world.ann
+
+
+async def test_the_case_of_the_email_address_does_not_matter(world: World) -> None:
+    assert (await world.sign_in(email="aNN@eXAMPLE.ORG")).user_id == world.ann
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("password", ["", "wrong", PASSWORD.upper(), PASSWORD + " ", pytest.param(HASH, id="hash")])
+async def test_a_wrong_password_is_refused(world: World, password: str) -> None:
+    with pytest.raises(NotAuthenticated, match="e-mail address or the password is wrong"):
+        await world.sign_in(password)
+
+
+async def test_unknown_disabled_and_passwordless_accounts_are_refused_alike_after_a_verification(world: World) -> None:
+    async with world.database.connection() as connection:
+        await make_user(connection, "invited@example.org")
+        disabled = await make_user(connection, "disabled@example.org", HASH)
+        await users.set_enabled(connection, id=disabled, enabled=False)
+    answers = set()
+    for email in ("unknown@example.org", "invited@example.org", "disabled@example.org", EMAIL):
+        with pytest.raises(NotAuthenticated) as caught:
+            await world.sign_in("wrong" if email == EMAIL else PASSWORD, email=email)
+        answers.add(caught.value.messages)
+    assert len(answers) == 1
+    assert world.passwords.verified == 4
+
+
+async def test_what_was_verified_is_kept_for_minutes(world: World) -> None:
+    await world.sign_in()
+    await world.sign_in()
+    assert world.passwords.verified == 1
+    world.clock.advance(VERIFIED_CREDENTIALS_S - 1)
+    await world.sign_in()
+    assert world.passwords.verified == 1
+    world.clock.advance(1)
+    await world.sign_in()
+    assert world.passwords.verified == 2
+
+
+async def test_a_kept_verification_is_for_exactly_these_credentials(world: World) -> None:
+    await world.sign_in()
+    with pytest.raises(NotAuthenticated):
+        await world.sign_in("wrong")
+    with pytest.raises(NotAuthenticated):
+        await world.sign_in(email="other@example.org")
+
+
+async def test_nothing_kept_in_memory_shows_the_password(world: World) -> None:
+    await world.sign_in()
+    kept = repr(vars(world.basic))
+    assert PASSWORD not in kept
+    assert b64encode(PASSWORD.encode()).decode() not in kept
+
+
+async def test_a_changed_password_counts_for_the_very_next_request(world: World) -> None:
+    await world.use(await world.sign_in())
+    await world.set_password("new")
+    with pytest.raises(NotAuthenticated, match="was changed"):
+        await world.use(await world.sign_in())
+    with pytest.raises(NotAuthenticated, match="is wrong"):
+        await world.sign_in()
+    assert await world.use(await world.sign_in("new")) == world.ann
+
+
+async def test_a_disabled_user_is_refused_with_the_very_next_request_and_welcome_when_enabled_again(
+    world: World,
+) -> None:
+    await world.use(await world.sign_in())
+    async with world.database.connection() as connection:
+        await users.set_enabled(connection, id=world.ann, enabled=False)
+    with pytest.raises(NotAuthenticated, match="disabled"):
+        await world.use(await world.sign_in())
+    async with world.database.connection() as connection:
+        await users.set_enabled(connection, id=world.ann, enabled=True)
+    assert await world.use(await world.sign_in()) == world.ann
+
+
+async def test_a_hash_of_older_parameters_is_renewed_at_sign_in_and_ends_no_session(world: World) -> None:
+    old = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
+    async with world.database.connection() as connection:
+        await users.set_password(connection, id=world.ann, password_hash=old)
+    actor = await world.sign_in()
+    async with world.database.connection() as connection:
+        row = await users.get_credentials(connection, email=EMAIL)
+    assert row is not None
+    assert row.password_hash is not None
+    assert row.password_hash.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert await world.use(actor) == world.ann
+    world.clock.advance(VERIFIED_CREDENTIALS_S)
+    await world.sign_in()
+
+
+async def test_the_same_credentials_sent_many_times_at_once_cost_one_verification(world: World) -> None:
+    actors = await asyncio.gather(*(world.sign_in() for _ in range(50)))
+    assert {actor.user_id for actor in actors} == {world.ann}
+    assert world.passwords.verified == 1
+
+
+async def test_a_client_that_goes_away_does_not_end_the_verification_of_the_others(world: World) -> None:
+    first = asyncio.ensure_future(world.sign_in())
+    await asyncio.sleep(0)
+    second = asyncio.ensure_future(world.sign_in())
+    await asyncio.sleep(0.001)
+    first.cancel()
+    assert (await second).user_id == world.ann
+
+
+async def test_guessing_is_blocked_and_costs_no_verification_any_more(world: World) -> None:
+    guesses = await asyncio.gather(
+        *(world.sign_in(f"guess {number}", ATTACKER) for number in range(30)), return_exceptions=True
+    )
+    assert [type(guess) for guess in guesses].count(NotAuthenticated) == 5
+    assert [type(guess) for guess in guesses].count(TooManyRequests) == 25
+    assert world.passwords.verified == 5
+    with pytest.raises(TooManyRequests):
+        await world.sign_in(PASSWORD, ATTACKER)
+    assert (await world.sign_in(PASSWORD, HOME)).user_id == world.ann, "the owner is not locked out"
+
+
+async def test_what_was_verified_goes_on_through_a_block_of_the_same_address(world: World) -> None:
+    await world.sign_in()
+    for number in range(5):
+        with pytest.raises(NotAuthenticated):
+            await world.sign_in(f"typo {number}")
+    with pytest.raises(TooManyRequests):
+        await world.sign_in("typo")
+    assert (await world.sign_in()).user_id == world.ann
+
+
+async def test_success_forgives_the_attempts_before_it(world: World) -> None:
+    for round_number in range(3):
+        for number in range(4):
+            with pytest.raises(NotAuthenticated):
+                await world.sign_in(f"typo {round_number} {number}")
+        await world.sign_in()
+        world.clock.advance(VERIFIED_CREDENTIALS_S)
+
+
+async def test_a_database_that_is_away_counts_no_attempt_and_keeps_no_task(world: World) -> None:
+    await world.database.close()
+    for number in range(20):
+        with pytest.raises(Unavailable):
+            await world.sign_in(f"any {number}")
+    assert not world.basic._in_flight
+
+
+async def test_a_password_verifies_against_its_own_hash_only() -> None:
+    passwords = Passwords()
+    stored = await passwords.hash("pä:ss wörd")
+    assert await passwords.verify(stored, "pä:ss wörd")
+    assert not await passwords.verify(stored, "pä:ss wörd ")
+    assert not await passwords.verify(stored, "")
+
+
+def test_hashes_are_argon2id_with_the_parameters_of_the_design() -> None:
+    assert PARAMETERS.hash("x").startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+
+
+async def test_an_unknown_account_is_verified_and_never_matches() -> None:
+    assert not await Passwords().verify(None, "anything")
+
+
+async def test_accented_letters_match_however_a_system_composes_them() -> None:
+    passwords = Passwords()
+    assert await passwords.verify(await passwords.hash("caf\u00e9"), "cafe\u0301")
+
+
+async def test_a_stored_text_that_is_no_hash_matches_nothing() -> None:
+    assert not await Passwords().verify("plain", "plain")
+
+
+async def test_a_hash_of_other_parameters_is_outdated_but_verifies() -> None:
+    passwords = Passwords()
+    old = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("pw")
+    assert passwords.needs_rehash(old)
+    assert await passwords.verify(old, "pw")
+    assert not passwords.needs_rehash(await passwords.hash("pw"))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("password", ["", "x" * 1025, "é" * 513])
+async def test_a_password_beyond_its_bounds_is_refused(password: str) -> None:
+    with pytest.raises(BadRequest, match="1 to 1024 bytes"):
+        await Passwords().hash(password)
+
+
+async def test_an_oversize_password_matches_nothing() -> None:
+    passwords = Passwords()
+    assert not await passwords.verify(await passwords.hash("x"), "x" * 100_000)
+
+
+class _Counting(PasswordHasher):
+    """Holds every verification until it is told to go on, and counts how many are under way."""
+
+    def __init__(self) -> None:
+        super().__init__(time_cost=1, memory_cost=8, parallelism=1)
+        self.go_on = threading.Event()
+        self.most = 0
+        self._now = 0
+        self._lock = threading.Lock()
+
+    def verify(self, hash: str | bytes, password: str | bytes) -> Literal[True]:  # noqa: A002 - argon2-cffi's name
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        self.go_on.wait(10)
+        with self._lock:
+            self._now -= 1
+        raise VerifyMismatchError
+
+
+async def test_two_verifications_at_once_the_rest_waits_and_a_longer_queue_is_refused() -> None:
+    counting = _Counting()
+    passwords = Passwords(counting)
+    room = 2 + PASSWORD_VERIFICATIONS_WAITING
+    waiting = [asyncio.ensure_future(passwords.verify(None, "x")) for _ in range(room)]
+    await asyncio.sleep(0.05)
+    with pytest.raises(Unavailable):
+        await passwords.verify(None, "x")
+    counting.go_on.set()
+    assert await asyncio.gather(*waiting) == [False] * room
+    assert counting.most == 2
+    assert not await passwords.verify(None, "x")
+
+
+SAMPLES = 2_000  # of each kind
+KNOWN, UNKNOWN = "ann@example.org", "nobody@example.org"
+DEVIATIONS = 4.0
+
+
+def longer_by(some: Sequence[float], others: Sequence[float]) -> float:
+    """Return how far some are longer than others, in standard deviations of equal distributions (Mann and Whitney)."""
+    ordered = sorted(others)
+    wins = sum((bisect_left(ordered, value) + bisect_right(ordered, value)) / 2 for value in some)
+    share = wins / (len(some) * len(others))
+    return (share - 0.5) / sqrt((len(some) + len(others) + 1) / (12 * len(some) * len(others)))
+
+
+async def refusal_s(database: Database, passwords: Passwords, email: str, number: int) -> float:
+    """Return how long one refusal takes, by an authentication that remembers nothing of the others."""
+    clock = SystemClock()
+    basic = BasicAuthentication(database, passwords, SignInThrottle(clock), clock)
+    began = time.perf_counter()
+    with pytest.raises(NotAuthenticated):
+        await basic.authenticate(BasicCredentials(email, f"wrong {number}"), "127.0.0.1")
+    return time.perf_counter() - began
+
+
+@pytest.mark.load
+@pytest.mark.timeout(900)
+async def test_an_unknown_address_takes_as_long_as_a_wrong_password(database: Database) -> None:
+    async with database.connection() as connection:
+        await users.insert(connection, id=new_id(), email=KNOWN, name="Ann", password_hash=PARAMETERS.hash("right"))
+    # By chance in turn, so that whatever else the machine does falls on both alike.
+    order = [KNOWN, UNKNOWN] * SAMPLES
+    random.Random(1).shuffle(order)
+    times: dict[str, list[float]] = {KNOWN: [], UNKNOWN: []}
+    passwords = Passwords()
+    try:
+        for number, email in enumerate(order):
+            times[email].append(await refusal_s(database, passwords, email, number))
+    finally:
+        passwords.close()
+    difference = longer_by(times[UNKNOWN], times[KNOWN])
+    medians = {email: f"{sorted(taken)[SAMPLES // 2] * 1000:.2f} ms" for email, taken in times.items()}
+    print(f"{SAMPLES} of each: medians {medians}, {difference:+.2f} standard deviations apart")
+    assert abs(difference) < DEVIATIONS
+
+
+@pytest.mark.parametrize(("slower_by_ms", "tells"), [(0.0, False), (1.0, True), (-1.0, True)])
+def test_the_comparison_finds_one_millisecond_in_twenty(slower_by_ms: float, tells: bool) -> None:
+    chance = random.Random(2)
+    ours = [chance.gauss(20, 4) for _ in range(SAMPLES)]
+    theirs = [chance.gauss(20 + slower_by_ms, 4) for _ in range(SAMPLES)]
+    difference = longer_by(theirs, ours)
+    assert (abs(difference) >= DEVIATIONS) is tells
+    assert difference * slower_by_ms >= 0

@@ -1,0 +1,308 @@
+"""The gate against a slow, obvious model of the rules, and the cases that the design page spells out."""
+
+import itertools
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchbay.auth import permissions
+from launchbay.auth.gate import (
+    ADMINISTRATOR_TEXT,
+    ALL_GRANTS,
+    GUEST_TEXT,
+    NO_GRANTS,
+    Entry,
+    Grants,
+    RoleGrants,
+    decide,
+    explain,
+    read_role_text,
+)
+from launchbay.auth.permissions import Pattern, Permission, Resource, parse_pattern
+from launchbay.errors import BadRequest
+from launchbay.limits import ROLE_PATTERNS, ROLE_TEXT_BYTES
+
+
+def holding(*texts: str) -> Grants:
+    return Grants(tuple(RoleGrants(f"role {number}", read_role_text(text)) for number, text in enumerate(texts, 1)))
+
+
+LAUNCH = Permission.CREATE_INSTANCE
+SHOP = permissions.application("shop")
+DEV = permissions.environment("dev")
+PROD = permissions.environment("prod")
+
+
+def test_patterns_of_different_kinds_must_all_hold() -> None:
+    grants = holding("- CreateInstance: [/applications/*, /environments/dev]")
+    assert decide(grants, LAUNCH, (SHOP, DEV)).allowed
+    assert not decide(grants, LAUNCH, (SHOP, PROD)).allowed
+
+
+def test_patterns_of_one_kind_are_alternatives() -> None:
+    grants = holding("- CreateInstance: [/applications/x, /applications/shop, /environments/dev, /environments/prod]")
+    assert decide(grants, LAUNCH, (SHOP, DEV)).allowed
+    assert decide(grants, LAUNCH, (SHOP, PROD)).allowed
+    assert not decide(grants, LAUNCH, (permissions.application("y"), DEV)).allowed
+
+
+def test_a_kind_that_an_entry_does_not_mention_does_not_restrict_it() -> None:
+    assert decide(holding("- CreateInstance: [/applications/shop]"), LAUNCH, (SHOP, PROD)).allowed
+
+
+def test_an_entry_that_does_not_cover_the_object_itself_allows_nothing() -> None:
+    assert not decide(holding("- CreateInstance: [/environments/dev]"), LAUNCH, (SHOP, DEV)).allowed
+    assert not decide(holding("- CreateInstance: []"), LAUNCH, (SHOP, DEV)).allowed
+
+
+def test_entries_are_not_mixed_to_satisfy_one_operation() -> None:
+    grants = holding(
+        "- CreateInstance: [/applications/shop, /environments/dev]\n"
+        "- CreateInstance: [/applications/y, /environments/prod]"
+    )
+    assert not decide(grants, LAUNCH, (SHOP, PROD)).allowed
+
+
+def test_roles_are_a_union_and_the_one_that_decided_is_named() -> None:
+    decision = decide(holding("- Read: [/*]", "- CreateInstance: [/applications/shop]"), LAUNCH, (SHOP, DEV))
+    assert (decision.allowed, decision.role) == (True, "role 2")
+    assert str(decision.entry) == "CreateInstance: [/applications/shop]"
+    assert decision.pattern == parse_pattern("/applications/shop")
+
+
+def test_one_permission_does_not_stand_for_another() -> None:
+    grants = holding("".join(f"- {other}: [/*]\n" for other in Permission if other is not LAUNCH))
+    assert not decide(grants, LAUNCH, (SHOP,)).allowed
+
+
+@pytest.mark.parametrize("permission", Permission)
+def test_the_administrator_may_do_everything_and_nobody_nothing(permission: Permission) -> None:
+    everything = Grants((RoleGrants("Administrator", ALL_GRANTS),))
+    assert decide(everything, permission, (SHOP, PROD)).allowed
+    assert not decide(NO_GRANTS, permission, (SHOP, PROD)).allowed
+
+
+def test_explain_names_the_pattern_that_decided() -> None:
+    _, sentence = explain(holding("- Read: [/services/*, /applications/*]"), Permission.READ, (SHOP,))
+    assert sentence == "Role 'role 1' allows it by '/applications/*' in 'Read: [/services/*, /applications/*]'."
+
+
+def test_explain_says_what_is_missing() -> None:
+    grants = holding("- CreateInstance: [/applications/*, /environments/dev]", "- CreateInstance: [/applications/y]")
+    decision, sentence = explain(grants, LAUNCH, (SHOP, PROD))
+    assert not decision.allowed
+    first = "role 'role 1' has 'CreateInstance: [/applications/*, /environments/dev]', which does not cover"
+    assert f"{first} /environments/prod" in sentence
+    assert "role 'role 2' has 'CreateInstance: [/applications/y]', which does not cover /applications/shop" in sentence
+    assert explain(grants, Permission.READ, (SHOP,))[1] == "No role held names Read. Roles held: 'role 1', 'role 2'."
+    assert "Roles held: none" in explain(NO_GRANTS, Permission.READ, (SHOP,))[1]
+
+
+def test_an_explanation_stays_short_however_many_entries_there_are() -> None:
+    _, sentence = explain(holding("- Read: [/services/s]\n" * 500), Permission.READ, (SHOP,))
+    assert len(sentence) < 2000
+    assert sentence.endswith("and 490 more.")
+
+
+# The model: the set of all resources of a small world, and the meaning of a pattern as the set of what it covers.
+
+_NAMES = ("a", "ab", "b")
+_WORLD = [
+    *(permissions.application(x) for x in _NAMES),
+    *(permissions.instance(x, y) for x in _NAMES for y in _NAMES),
+    *(permissions.workflow(x, y, z) for x in _NAMES for y in _NAMES for z in _NAMES),
+    *(permissions.environment(x) for x in _NAMES),
+    *(permissions.service(x) for x in _NAMES),
+]
+
+
+def _segment_meaning(pattern: str, segment: str) -> bool:
+    """Try every way to replace the stars."""
+    if "*" not in pattern:
+        return pattern == segment
+    pieces = [segment[i:j] for i, j in itertools.combinations(range(len(segment) + 1), 2)] + [""]
+    return any(_segment_meaning(pattern.replace("*", piece, 1), segment) for piece in set(pieces))
+
+
+def _pattern_meaning(text: str) -> set[Resource]:
+    segments = text[1:].split("/")
+    covered = set()
+    for resource in _WORLD:
+        theirs = list(resource.segments)
+        if segments[-1] == "*":
+            if len(theirs) < len(segments):
+                continue
+            theirs = [*theirs[: len(segments) - 1], "/".join(theirs[len(segments) - 1 :])]
+        if len(theirs) == len(segments) and all(
+            _segment_meaning(p, s) for p, s in zip(segments[:-1], theirs[:-1], strict=True)
+        ):
+            last_fits = segments[-1] == "*" or _segment_meaning(segments[-1], theirs[-1])
+            if last_fits:
+                covered.add(resource)
+    return covered
+
+
+def _model_allows(grants: Grants, permission: Permission, touched: tuple[Resource, ...]) -> bool:
+    for role in grants.roles:
+        for entry in role.entries:
+            if entry.permission is not permission:
+                continue
+            by_kind: dict[str, set[Resource]] = {}
+            for kind in permissions.KINDS:
+                concerned = [p.text for p in entry.patterns if _segment_meaning(p.text[1:].split("/")[0], kind)]
+                if concerned:
+                    by_kind[kind] = {r for text in concerned for r in _pattern_meaning(text) if r.kind == kind}
+            object_covered = touched[0] in by_kind.get(touched[0].kind, set())
+            if object_covered and all(r in by_kind[r.kind] for r in touched if r.kind in by_kind):
+                return True
+    return False
+
+
+_segment = st.sampled_from(["a", "ab", "b", "*", "a*", "*b", "*a*"])
+_pattern = st.one_of(
+    st.just("/*"),
+    st.builds("/{}/{}".format, st.sampled_from(["applications", "environments", "services", "*", "e*"]), _segment),
+    st.builds("/applications/{}/instances/{}".format, _segment, _segment),
+    st.builds("/applications/{}/instances/{}/workflows/{}".format, _segment, _segment, _segment),
+).map(parse_pattern)
+_entry = st.builds(Entry, st.sampled_from([Permission.READ, LAUNCH]), st.lists(_pattern, max_size=4).map(tuple))
+_grants = st.lists(
+    st.builds(RoleGrants, st.sampled_from(["r", "s"]), st.lists(_entry, max_size=3).map(tuple)), max_size=2
+).map(lambda roles: Grants(tuple(roles)))
+
+
+@given(_grants, st.sampled_from([Permission.READ, LAUNCH]), st.lists(st.sampled_from(_WORLD), min_size=1, max_size=3))
+def test_the_gate_decides_as_the_model_does(grants: Grants, permission: Permission, touched: list[Resource]) -> None:
+    decision = decide(grants, permission, tuple(touched))
+    assert decision.allowed == _model_allows(grants, permission, tuple(touched))
+    assert explain(grants, permission, tuple(touched))[0] == decision
+    if decision.allowed:
+        assert decision.pattern is not None
+        assert touched[0] in _pattern_meaning(decision.pattern.text)
+
+
+@given(_grants, _grants, st.lists(st.sampled_from(_WORLD), min_size=1, max_size=3))
+def test_another_role_never_takes_anything_away(held: Grants, added: Grants, touched: list[Resource]) -> None:
+    if decide(held, LAUNCH, tuple(touched)).allowed:
+        assert decide(Grants(added.roles + held.roles), LAUNCH, tuple(touched)).allowed
+
+
+def entry(permission: Permission, *patterns: str) -> Entry:
+    return Entry(permission, tuple(Pattern(text) for text in patterns))
+
+
+def test_entries_come_in_their_order_with_their_patterns() -> None:
+    text = """
+    # Launch anything, but only in the environment for development.
+    - CreateInstance:
+      - /applications/*
+      - "/environments/5f0c"
+    - EditInstance: [/applications/*/instances/*]
+    - CreateInstance: []
+    """
+    assert read_role_text(text) == (
+        entry(Permission.CREATE_INSTANCE, "/applications/*", "/environments/5f0c"),
+        entry(Permission.EDIT_INSTANCE, "/applications/*/instances/*"),
+        entry(Permission.CREATE_INSTANCE),
+    )
+
+
+@pytest.mark.parametrize("text", ["", "   \n", "# nothing\n", "---\n", "[]", "--- []\n...\n", "''"])
+def test_a_text_without_entries_grants_nothing(text: str) -> None:
+    assert read_role_text(text) == ()
+
+
+def test_environment_edit_is_another_spelling_of_edit_environment() -> None:
+    assert read_role_text("- EnvironmentEdit: [/environments/*]") == (
+        entry(Permission.EDIT_ENVIRONMENT, "/environments/*"),
+    )
+
+
+def test_the_texts_of_the_built_in_roles_say_what_those_roles_allow() -> None:
+    assert read_role_text(ADMINISTRATOR_TEXT) == ALL_GRANTS
+    assert read_role_text(GUEST_TEXT) == (entry(Permission.READ, "/*"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- Fly: [/applications/*]", "Line 1, column 3: 'Fly' is not a permission. Permissions: Read, "),
+        ("- createInstance: []", "Line 1, column 3: 'createInstance' is not a permission"),
+        (
+            "- Read: []\n- EditInstance:\n    - applications/*",
+            "Line 3, column 7: the resource path pattern 'applications/\\*' must",
+        ),
+        ("- Read: [/a, /b//c]", "Line 1, column 14: .* empty segment"),
+        ("- Read: [/a\n", "Line 1, column 12: "),
+        ("- Read: [/a]\n  x", "Line 2, column 4: "),
+        ("Read: [/a]", "Line 1, column 1: a role is a list"),
+        ("Read", "Line 1, column 1: a role is a list"),
+        ("- Read", "Line 1, column 3: an entry is a permission name"),
+        ("- [Read]", "Line 1, column 3: an entry is a permission name"),
+        ("- Read: /a", "Line 1, column 9: 'Read' needs a list"),
+        ("- Read:", "Line 1, column 8: 'Read' needs a list"),
+        ("- Read: [[/a]]", "Line 1, column 10: a resource path pattern is a text"),
+        ("- Read: [{/a: 1}]", "Line 1, column 10: a resource path pattern is a text"),
+        ("- ? [Read]\n  : [/a]", "Line 1, column 5: a permission name must stand here"),
+        ("- Read: [/a]\n  Read: [/b]", "Line 2, column 3: 'Read' stands twice"),
+        ("- Read: &x [/a]", "Line 1, column 9: anchors"),
+        ("- Read: [/a]\n- *x", "Line 2, column 3: anchors"),
+        ("- Read: [!!python/name:os.system /a]", "Line 1, column 10: tags"),
+        ("--- []\n--- []", "Line 2, column 1: a role is one YAML document"),
+        ("- Read: [/a]\n- Ed\x07it: []", "Line 2, column 5: this character"),
+        ("- Read: [/a]\n- \ud800: []", "Line 2, column 3: half of a surrogate"),
+        ("- Read: [/a]\n\t- Read: []", "Line 2, column 1: "),
+    ],
+)
+def test_what_is_wrong_is_refused_with_line_and_column(text: str, message: str) -> None:
+    with pytest.raises(BadRequest, match=message) as caught:
+        read_role_text(text)
+    assert caught.value.code == "InvalidRole"
+
+
+def test_all_errors_in_meaning_are_told_at_once() -> None:
+    with pytest.raises(BadRequest) as caught:
+        read_role_text("- Fly: []\n- Swim: [x]")
+    assert [sentence[:17] for sentence in caught.value.messages] == [
+        "Line 1, column 3:",
+        "Line 2, column 3:",
+        "Line 2, column 10",
+    ]
+
+
+def test_a_hundred_errors_are_counted_not_listed() -> None:
+    with pytest.raises(BadRequest) as caught:
+        read_role_text("- Fly: []\n" * 100)
+    assert len(caught.value.messages) == 21
+    assert caught.value.messages[-1] == "There are 80 more errors like these."
+
+
+def test_a_text_beyond_its_bounds_is_refused() -> None:
+    with pytest.raises(BadRequest, match="at most 65536 bytes"):
+        read_role_text("#" * (ROLE_TEXT_BYTES + 1))
+    with pytest.raises(BadRequest, match="at most 1000 patterns"):
+        read_role_text("- Read: [" + "/a," * (ROLE_PATTERNS + 1) + "]")
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 60_000, "{" * 60_000, "- " * 30_000, "? " * 30_000, "- Read: [" + "{a: " * 10_000]
+)
+def test_a_document_made_to_nest_is_refused_quickly(text: str) -> None:
+    begin = time.process_time()
+    with pytest.raises(BadRequest, match="Line 1, column"):
+        read_role_text(text)
+    assert time.process_time() - begin < 1.0
+
+
+@given(st.text(max_size=60) | st.text(alphabet="-: []{}\n'\"/*&!?Readx|>%#,", max_size=60))
+def test_any_text_is_either_read_or_refused_cleanly(text: str) -> None:
+    try:
+        entries = read_role_text(text)
+    except BadRequest as error:
+        first = error.messages[0]
+    else:
+        first = "Line 0"
+        assert all(isinstance(found, Entry) for found in entries)
+    assert first.startswith("Line ")

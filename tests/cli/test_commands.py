@@ -1,0 +1,80 @@
+"""Every operation of the API is a command, and every command can be loaded and explains itself."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from launchbay.cli.commands import ADDED
+from launchbay.cli.main import SECTIONS, main
+from launchbay.cli.verbs import noun_and_verb, nouns
+from launchbay.client.core import Call, OperationSpec
+from launchbay.client.operation import operation
+from launchbay.web.endpoints import ENDPOINTS
+from tests.support.shell import Shell
+
+ENTRIES = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+LEAVES = sorted(
+    [(noun, verb) for noun, verbs in nouns().items() for verb in [*verbs, *ADDED.get(noun, {})]]
+    + [(name,) for name in ENTRIES if name not in nouns()]
+)
+
+
+def test_every_operation_is_a_verb_of_a_noun_in_the_help() -> None:
+    reachable = {operation: noun for noun, verbs in nouns().items() for operation in verbs.values()}
+    assert set(reachable) == {endpoint.operation_id for endpoint in ENDPOINTS}
+    assert set(reachable.values()) <= set(ENTRIES), "give the noun a line in cli/lazy.py"
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_every_command_explains_itself(words: tuple[str, ...], shell: Shell) -> None:
+    told = shell.good(*words, "--help")
+    assert told.startswith(f"Usage: launchbay {' '.join(words)}")
+    assert len(told.splitlines()[2].strip()) > 10
+
+
+def test_the_help_loads_no_command() -> None:
+    script = (
+        "import sys; from launchbay.cli.main import main; main(['--help'], standalone_mode=False);"
+        "print([name for name in ('httpx', 'rich', 'yaml', 'msgspec', 'psycopg', 'uvicorn') if name in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    assert told.splitlines()[-1] == "[]"
+
+
+def test_an_unknown_command_is_told_with_what_may_have_been_meant(shell: Shell) -> None:
+    assert "Did you mean 'launch'" in shell.bad(2, "lunch")
+    assert "Did you mean 'launch'" in shell.bad(2, "application", "lauch")
+
+
+def test_the_group_of_all_commands_is_one() -> None:
+    assert isinstance(main, click.Group)
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])
+def test_shells_can_complete(kind: str, shell: Shell) -> None:
+    assert "_LAUNCHBAY_COMPLETE" in shell.good("completion", kind)
+
+
+def test_completion_offers_commands_verbs_and_options() -> None:
+    def completed(*words: str) -> list[str]:
+        environ = {"_LAUNCHBAY_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["launchbay", *words])}
+        environ["COMP_CWORD"] = str(len(words))
+        script = "from launchbay.cli.main import main; main(prog_name='launchbay')"
+        command = [sys.executable, "-c", script]
+        told = subprocess.run(command, check=False, capture_output=True, text=True, env=environ).stdout
+        return [line.partition(",")[2] for line in told.splitlines()]
+
+    assert "launch" in completed("la")
+    assert {"show", "run"} <= set(completed("instance", ""))
+    assert "--wait" in completed("launch", "--w")
+
+
+def test_what_no_table_names_gets_a_name_all_the_same() -> None:
+    @operation(OperationSpec("GET", "/x"))
+    def frobnicate_it(_: object) -> Call[str]:
+        return Call(str)
+
+    assert noun_and_verb("frobnicate_it", frobnicate_it) == ("server", "frobnicate-it")
+    assert noun_and_verb("archive_application", frobnicate_it) == ("application", "archive")

@@ -1,0 +1,77 @@
+"""Tokens are kept in the system's keyring where one answers, and in a private file otherwise."""
+
+from collections.abc import Iterator
+
+import keyring
+import pytest
+from keyring.backend import KeyringBackend
+from keyring.errors import KeyringLocked
+
+from launchbay.cli.connection import FileStore, KeyringStore, Secrets, store
+from tests.support.servers import Bay
+from tests.support.service import EMAIL, PASSWORD
+from tests.support.shell import Shell
+
+
+class Memory(KeyringBackend):
+    """A keyring in memory, as the library lets everybody write one."""
+
+    priority = 5
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call] # the library has no hints here
+        self.kept: dict[tuple[str, str], str] = {}
+        self.is_locked = False
+
+    def get_password(self, service: str, username: str) -> str | None:
+        if self.is_locked:
+            raise KeyringLocked("it is locked")
+        return self.kept.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self.kept[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        del self.kept[service, username]
+
+
+@pytest.fixture
+def memory() -> Iterator[Memory]:
+    before, found = keyring.get_keyring(), Memory()
+    keyring.set_keyring(found)
+    yield found
+    keyring.set_keyring(before)
+
+
+def test_a_keyring_that_answers_keeps_the_token(memory: Memory, shell: Shell, server: Bay) -> None:
+    shell.environ = {"LAUNCHBAY_KEYRING": ""}
+    told = shell.run("login", server.url, "--email", EMAIL, "--password-stdin", stdin=f"{PASSWORD}\n").stderr
+    assert "keyring" in told
+    assert shell.document("organization", "list")
+    assert [path.name for path in shell.config.iterdir()] == ["config.json"]
+    assert "lbr_" in memory.kept["launchbay", "default"]
+    shell.good("logout")
+    assert memory.kept == {}
+
+
+def test_a_locked_keyring_is_told_with_the_way_out(memory: Memory, shell: Shell, server: Bay) -> None:
+    shell.environ = {"LAUNCHBAY_KEYRING": "", "LAUNCHBAY_URL": server.url}
+    memory.is_locked = True
+    assert "LAUNCHBAY_KEYRING=off" in shell.bad(1, "organization", "list")
+
+
+def test_without_a_usable_keyring_there_is_the_file(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAUNCHBAY_KEYRING", raising=False)
+    assert isinstance(store(), KeyringStore)
+    monkeypatch.setattr(Memory, "priority", 0)
+    assert isinstance(store(), FileStore)
+    monkeypatch.setattr(Memory, "priority", 5)
+    monkeypatch.setenv("LAUNCHBAY_KEYRING", "off")
+    assert isinstance(store(), FileStore)
+
+
+def test_what_cannot_be_read_counts_as_nothing(memory: Memory) -> None:
+    memory.kept["launchbay", "default"] = "not JSON"
+    assert KeyringStore(keyring).get("default") is None
+    KeyringStore(keyring).put("default", Secrets("lbr_x"))
+    assert KeyringStore(keyring).get("default") == Secrets("lbr_x")

@@ -1,0 +1,278 @@
+"""`apply` makes an organization what a directory says, and `export` writes the directory that makes it again."""
+
+import json
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchbay.cli.directory.contents import file_name, object_name, yaml_text
+from launchbay.manifest.reader import read
+from launchbay.manifest.tree import plain
+from tests.support.service import GREETER
+from tests.support.shell import Shell
+
+
+def test_an_organization_goes_into_a_file_and_comes_out_under_another_name(cli: Shell, tmp_path: Path) -> None:
+    cli.environ["LAUNCHBAY_ORGANIZATION"] = cli.good("organization", "create", "Packed").strip()
+    cli.good("environment", "create", "lab")
+    file = tmp_path / "packed.json"
+    cli.good("organization", "export", str(file))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert set(json.loads(file.read_text())["environments"]) == {"default", "lab"}
+    assert "cannot be written: File exists" in cli.bad(2, "organization", "export", str(file))
+
+    planned = cli.document("organization", "import", str(file), "--plan", "--name", "Unpacked")
+    assert (planned["id"], planned["created"]["environments"]) == (None, 2)
+    made = cli.document("organization", "import", str(file), "--name", "Unpacked")
+    cli.environ["LAUNCHBAY_ORGANIZATION"] = made["id"]
+    assert cli.document("organization", "show")["name"] == "Unpacked"
+    assert {each["name"] for each in cli.document("environment", "list")} == {"default", "lab"}
+
+
+def test_what_is_no_archive_is_refused(cli: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "other.json"
+    file.write_text("launch: {}")
+    assert "is no JSON" in cli.bad(2, "organization", "import", str(file))
+    file.write_text('{"format": "other"}')
+    assert "This is no archive of an organization" in cli.run("organization", "import", str(file)).stderr
+
+
+OLDER = GREETER.replace("Hello", "Good day")
+OUTER = """
+application:
+  components:
+    inner:
+      type: reference.Submodule
+      configuration:
+        __locator.application-id: "{application}"
+"""
+FILES = {
+    "roles/Developer.yaml": "# What developers may do.\n- CreateInstance: [/applications/*, /environments/*]\n",
+    "environments/lab.yaml": (
+        "policies:\n  execrun.ignoreFail: true\nmarkers: [blue, green]\n"
+        "properties:\n- {name: mirrors, type: list<string>, value: ['http://m.example', '1e3']}\n"
+        "services: [Default workflow service]\n"
+    ),
+    "applications/greeter/manifest.yaml": GREETER,
+    "applications/greeter/revisions/stable/revision.yaml": "parameters: {input.who: all}\nenvironment: lab\n",
+    "applications/greeter/revisions/stable/manifest.yaml": OLDER,
+    "applications/greeter/revisions/current/revision.yaml": "",
+}
+
+
+@pytest.fixture
+def organization(cli: Shell, request: pytest.FixtureRequest) -> Shell:
+    """Commands in an organization of its own, named after the test."""
+    name = f"{request.node.name} {id(request)}"
+    cli.environ["LAUNCHBAY_ORGANIZATION"] = cli.good("organization", "create", name).strip()
+    return cli
+
+
+def written(directory: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return directory
+
+
+def read_back(directory: Path) -> dict[str, str]:
+    return {str(path.relative_to(directory)): path.read_text("utf-8") for path in directory.rglob("*.yaml")}
+
+
+def signs(told: str) -> list[str]:
+    return re.findall(r"^[-+~] .*$", told, flags=re.MULTILINE)
+
+
+def test_a_directory_is_applied_once_and_then_there_is_nothing_to_do(organization: Shell, tmp_path: Path) -> None:
+    directory = str(written(tmp_path / "wanted", FILES))
+    told = organization.good("apply", directory, "--yes")
+    assert signs(told) == [
+        "+ role Developer",
+        "+ environment lab",
+        "+ policies of environment lab",
+        "+ markers of environment lab",
+        "+ properties of environment lab",
+        "+ services of environment lab",
+        "+ application greeter",
+        "+ older manifest of application greeter",
+        "+ manifest of application greeter",
+        "+ revision greeter/current",
+        "+ revision greeter/stable",
+    ]
+    again = organization.run("apply", directory)
+    assert (again.exit_code, signs(again.stdout)) == (0, [])
+    assert "Nothing to do" in again.stderr
+    assert organization.good("manifest", "show", "greeter") == GREETER
+    stable = organization.document("revision", "show", "greeter/stable")
+    assert (stable["version"], stable["parameters"]) == (2, {"input.who": "all"})
+    launched = organization.good("launch", "greeter", "--revision", "greeter/stable").strip()
+    organization.good("instance", "wait", launched)
+    assert "Good day, all!" in organization.good("instance", "show", launched)
+
+
+def test_changes_are_planned_shown_line_by_line_and_done(organization: Shell, tmp_path: Path) -> None:
+    directory = written(tmp_path / "wanted", FILES)
+    organization.good("apply", str(directory), "--yes")
+    written(
+        directory,
+        {
+            "roles/Developer.yaml": "- Read: [/*]\n",
+            "environments/lab.yaml": "default: true\nmarkers: [green]\n",
+            "applications/greeter/manifest.yaml": GREETER.replace("Hello", "Welcome"),
+            "applications/greeter/revisions/stable/revision.yaml": "parameters: {input.who: some}\n",
+        },
+    )
+    planned = organization.good("apply", str(directory), "--dry-run", "--diff")
+    assert signs(planned) == [
+        "~ role Developer",
+        "~ markers of environment lab",
+        "~ environment lab (becomes the default one)",
+        "~ manifest of application greeter",
+        "~ revision greeter/current (another manifest)",
+        "~ revision greeter/stable",
+    ]
+    assert "    +- Read: [/*]" in planned
+    assert organization.good("role", "show", "Developer", "-o", "json").count("CreateInstance") == 1
+    organization.good("apply", str(directory), "--yes")
+    assert signs(organization.good("apply", str(directory))) == []
+    stable = organization.document("revision", "show", "greeter/stable")
+    assert (stable["parameters"], stable["environmentId"]) == ({"input.who": "some"}, None)
+
+
+def test_nothing_is_deleted_without_prune(organization: Shell, tmp_path: Path) -> None:
+    organization.good("apply", str(written(tmp_path / "all", FILES)), "--yes")
+    less = written(
+        tmp_path / "less",
+        {"roles/Guest.yaml": "- Read: [/*]\n", "applications/greeter/revisions/current/revision.yaml": ""},
+    )
+    kept = organization.run("apply", str(less), "--yes")
+    assert "kept: revision greeter/stable, role Developer" in kept.stderr
+    assert organization.document("revision", "show", "greeter/stable")
+    pruned = organization.good("apply", str(less), "--yes", "--prune")
+    assert [sign for sign in signs(pruned) if sign.startswith("-")] == ["- revision greeter/stable", "- role Developer"]
+    organization.bad(3, "revision", "show", "greeter/stable")
+    assert organization.document("environment", "show-markers", "lab"), "there was no folder of environments"
+
+
+def test_an_export_makes_the_same_organization_elsewhere(organization: Shell, tmp_path: Path) -> None:
+    organization.good("apply", str(written(tmp_path / "wanted", FILES)), "--yes")
+    inner = next(each["id"] for each in organization.document("application", "list"))
+    outer = tmp_path / "outer.yaml"
+    outer.write_text(OUTER.replace("{application}", inner), "utf-8")
+    organization.good("application", "create", "odd / name: 100%")
+    organization.good("manifest", "upload", "odd / name: 100%", str(outer))
+    stable = organization.document("revision", "show", "greeter/stable")["id"]
+    submodules = f'{{"inner": {{"revisionId": "{stable}", "parameters": {{"input.who": "them"}}}}}}'
+    organization.good("revision", "create", "odd / name: 100%", "nested", "--version", "2", "--submodules", submodules)
+    first, second = tmp_path / "first", tmp_path / "second"
+    organization.good("export", str(first))
+    files = read_back(first)
+    assert "applications/odd %2F name%3A 100%25/revisions/nested/revision.yaml" in files
+    assert "revision: greeter/stable" in files["applications/odd %2F name%3A 100%25/revisions/nested/revision.yaml"]
+    assert files["roles/Developer.yaml"] == FILES["roles/Developer.yaml"]
+    assert signs(organization.good("apply", str(first))) == []
+    organization.environ["LAUNCHBAY_ORGANIZATION"] = organization.good(
+        "organization", "create", f"copy of {organization.environ['LAUNCHBAY_ORGANIZATION']}"
+    ).strip()
+    organization.good("apply", str(first), "--yes")
+    organization.good("export", str(second))
+    assert read_back(second) == files
+
+
+def test_without_a_terminal_somebody_must_have_said_yes(organization: Shell, tmp_path: Path) -> None:
+    directory = written(tmp_path / "wanted", {"roles/New.yaml": "- Read: [/*]\n"})
+    assert "--yes" in organization.bad(2, "apply", str(directory))
+    organization.bad(3, "role", "show", "New")
+
+
+def test_a_directory_that_is_not_empty_is_not_written_into(organization: Shell, tmp_path: Path) -> None:
+    written(tmp_path / "used", {"notes.yaml": "mine"})
+    assert "--overwrite" in organization.bad(2, "export", str(tmp_path / "used"))
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"environments/a.yaml": "markers: [a"}, r"a\.yaml:2:1: "),
+        ({"environments/a.yaml": "policys: {}"}, "unknown field `policys`"),
+        ({"environments/a.yml": ""}, "Call it a.yaml"),
+        ({"roles/a%zz.yaml": "", "things/x.yaml": ""}, "things: not expected here"),
+        ({"applications/a/manifest.yml": ""}, "Known are manifest.yaml"),
+        ({"applications/a/manifest.yaml": "", "applications/a/source.yaml": "url: http://x"}, "Keep the one"),
+        ({"applications/a/source.yaml": "uri: x"}, "source.yaml"),
+        ({"applications/a/revisions/r/other.yaml": ""}, "A revision has revision.yaml"),
+        ({}, "is no directory"),
+    ],
+)
+def test_what_is_wrong_with_a_directory_is_told_with_its_file(
+    shell: Shell, tmp_path: Path, files: dict[str, str], told: str
+) -> None:
+    written(tmp_path / "bad", files)
+    assert re.search(told, shell.bad(9, "apply", str(tmp_path / "bad")))
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"applications/a/manifest.yaml": "launch:\n  steps:\n    - a: {action: nothing}\n"}, "line 3, column 19"),
+        ({"environments/a.yaml": "services: [None such]"}, "no service 'None such'"),
+        ({"roles/Administrator.yaml": ""}, "cannot be changed"),
+        ({"applications/a/revisions/r/revision.yaml": "environment: none"}, "no environment 'none'"),
+    ],
+)
+def test_what_cannot_be_done_is_told_before_anything_is_done(
+    organization: Shell, tmp_path: Path, files: dict[str, str], told: str
+) -> None:
+    directory = written(tmp_path / "bad", {"roles/First.yaml": "- Read: [/*]\n", **files})
+    assert told in organization.bad(3, "apply", str(directory), "--yes")
+    organization.bad(3, "role", "show", "First")
+
+
+def test_what_fails_on_the_way_tells_what_is_done(organization: Shell, tmp_path: Path) -> None:
+    files = {"roles/A.yaml": "- Read: [/*]\n", "roles/B.yaml": "- Nothing: [/*]\n"}
+    told = organization.bad(1, "apply", str(written(tmp_path / "half", files)), "--yes")
+    assert "1 done, 1 left" in told
+    written(tmp_path / "half", {"roles/B.yaml": "- Read: [/roles/*]\n"})
+    assert signs(organization.good("apply", str(tmp_path / "half"), "--yes")) == ["+ role B"]
+
+
+TEXTS = st.text(st.characters(blacklist_categories=["Cs", "Cc"], whitelist_characters="\n\t"), max_size=12)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | TEXTS
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(VALUES)
+def test_what_is_written_as_yaml_reads_back_the_same(value: Any) -> None:
+    assert plain(read(yaml_text({"value": value}).encode())) == {"value": value}
+
+
+@pytest.mark.parametrize(
+    "text", ["1e3", "0o17", "on", "yes", "~", "null", "1_000", "0x1f", "", " a", "a ", "a\nb", "'", '"']
+)
+def test_texts_that_look_like_something_else_stay_texts(text: str) -> None:
+    assert plain(read(yaml_text({"value": text}).encode())) == {"value": text}
+
+
+@given(st.text(min_size=1))
+def test_any_name_is_a_file_name_and_back(name: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return
+    stem = file_name(name)
+    assert object_name(stem) == name
+    assert "/" not in stem
+    assert stem not in {".", ".."}

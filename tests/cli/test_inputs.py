@@ -1,0 +1,111 @@
+"""Shells complete the names of what there is, and stay quiet where nothing can be known."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchbay.cli.inputs import document, mapping, parse_duration_ms, parse_time_ms, text_or_file
+from tests.support.shell import Shell
+
+SCRIPT = "from launchbay.cli.main import main; main(prog_name='launchbay')"
+
+
+def completed(cli: Shell, *words: str) -> list[str]:
+    environ = {
+        **os.environ,
+        **cli.environ,
+        "LAUNCHBAY_CONFIG_DIR": str(cli.config),
+        "LAUNCHBAY_KEYRING": "off",
+        "_LAUNCHBAY_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(["launchbay", *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    command = [sys.executable, "-c", SCRIPT]
+    told = subprocess.run(command, check=False, capture_output=True, text=True, env=environ)
+    assert told.stderr == ""
+    return [line.partition(",")[2] for line in told.stdout.splitlines() if line]
+
+
+def test_names_of_objects_and_workflows_are_completed(cli: Shell) -> None:
+    cli.good("application", "create", "completed-one")
+    instance = cli.good("launch", "completed-one", "--instance-name", "completed-instance").strip()
+    cli.good("instance", "wait", instance)
+    cli.good("revision", "create", "completed-one", "fixed", "--version", "1")
+    assert completed(cli, "launch", "completed-") == ["completed-one"]
+    assert completed(cli, "instance", "show", "completed-i") == ["completed-instance"]
+    assert "destroy" in completed(cli, "run", "completed-instance", "d")
+    assert completed(cli, "launch", "completed-one", "--environment", "def") == ["default"]
+    assert completed(cli, "revision", "show", "completed-one/") == ["completed-one/fixed"]
+    assert "Guest" in completed(cli, "role", "show", "G")
+    assert "admin@launchbay.local" in completed(cli, "user", "show", "adm")
+
+
+def test_nothing_is_completed_where_nobody_can_be_asked(shell: Shell) -> None:
+    assert completed(shell, "launch", "a") == []
+    shell.environ = {"LAUNCHBAY_URL": "http://127.0.0.1:9"}
+    assert completed(shell, "launch", "a") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("0", 0),
+        ("1500", 1500),
+        ("250ms", 250),
+        ("90s", 90_000),
+        ("1h30m", 5_400_000),
+        ("2d", 172_800_000),
+        ("never", -1),
+    ],
+)
+def test_durations(text: str, ms: int) -> None:
+    assert parse_duration_ms(text) == ms
+
+
+@given(st.integers(0, 99), st.integers(0, 59), st.integers(0, 59))
+def test_parts_of_durations_add_up(hours: int, minutes: int, seconds: int) -> None:
+    assert parse_duration_ms(f"{hours}h{minutes}m{seconds}s") == ((hours * 60 + minutes) * 60 + seconds) * 1000
+
+
+@pytest.mark.parametrize("text", ["", "soon", "1.5h", "h", "1h 30", "-5s", "10y"])
+def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(click.UsageError, match="1h30m"):
+        parse_duration_ms(text)
+
+
+def test_moments() -> None:
+    assert parse_time_ms("2026-01-01T00:00:00+00:00") == 1_767_225_600_000
+    assert abs(parse_time_ms("+1h") - (time.time() * 1000 + 3_600_000)) < 60_000
+    assert parse_time_ms("never") == -1
+    with pytest.raises(click.UsageError, match=r"\+2h"):
+        parse_time_ms("tomorrow")
+
+
+def test_maps_are_made_of_pairs_json_and_files(tmp_path: Path) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text("size: 2\nname: from the file\n", "utf-8")
+    (tmp_path / "text").write_text("a text", "utf-8")
+    found = mapping([f"@{file}", "name=given", "list:=[1, 2]", '{"b": true}', f"t=@{tmp_path / 'text'}", "e=a=b"])
+    assert found == {"size": 2, "name": "given", "list": [1, 2], "b": True, "t": "a text", "e": "a=b"}
+    assert mapping([]) is None
+
+
+@pytest.mark.parametrize("item", ["x", "=y", ":=1", "a:={", "@/no/such/file", "{", "[1]"])
+def test_what_is_no_pair_is_refused(item: str) -> None:
+    with pytest.raises(click.UsageError):
+        mapping([item])
+
+
+def test_documents_are_json_or_yaml_and_texts_may_stand_in_files() -> None:
+    assert document('{"a": [1]}', "x") == document("a:\n- 1\n", "x") == {"a": [1]}
+    with pytest.raises(click.UsageError, match="Line 2, column 1"):
+        document("{", "x")
+    assert text_or_file("plain") == "plain"
+    assert text_or_file("@") == "@"

@@ -1,0 +1,155 @@
+"""What a user sees in a real terminal: bars that move, tables that fit, ids that are never cut."""
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchbay.cli.output import ExitCode, ObjectNotFound, exit_code_of, printable
+from launchbay.client import (
+    ApiError,
+    BadRequest,
+    ClientError,
+    Conflict,
+    ConnectionFailed,
+    InstanceFailed,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    ServerFailed,
+    TooLarge,
+    TooManyRequests,
+    UnreadableAnswer,
+    WaitTimedOut,
+)
+from launchbay.client.errors import Refusal
+from tests.support.service import SLOW
+from tests.support.shell import Shell, interruptible, plain, run_in_terminal
+
+LONG = "launch:\n  steps:\n    - think: { action: wait, parameters: { delay: 600 } }\n"
+
+
+def made(cli: Shell, tmp_path: Path, name: str, manifest: str) -> None:
+    file = tmp_path / "manifest.yaml"
+    file.write_text(manifest, "utf-8")
+    cli.good("application", "create", name)
+    cli.good("manifest", "upload", name, str(file))
+
+
+def refused(kind: type[ApiError], status: int) -> ApiError:
+    return kind(Refusal(status))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (refused(BadRequest, 400), ExitCode.REFUSED),
+        (refused(TooLarge, 413), ExitCode.REFUSED),
+        (refused(NotAuthenticated, 401), ExitCode.NOT_AUTHENTICATED),
+        (refused(NotAllowed, 403), ExitCode.NOT_ALLOWED),
+        (refused(NotFound, 404), ExitCode.NOT_FOUND),
+        (ObjectNotFound("x"), ExitCode.NOT_FOUND),
+        (refused(Conflict, 409), ExitCode.CONFLICT),
+        (refused(TooManyRequests, 429), ExitCode.UNAVAILABLE),
+        (refused(ServerFailed, 503), ExitCode.UNAVAILABLE),
+        (ConnectionFailed("x", may_have_arrived=False), ExitCode.UNAVAILABLE),
+        (refused(ServerFailed, 500), ExitCode.FAILED),
+        (UnreadableAnswer("x"), ExitCode.FAILED),
+        (InstanceFailed("x", "Failed", None), ExitCode.FAILED),
+        (WaitTimedOut("x", "Executing"), ExitCode.TIMED_OUT),
+    ],
+    ids=lambda value: value.name if isinstance(value, ExitCode) else type(value).__name__,
+)
+def test_every_error_of_the_client_has_a_code(error: ClientError, code: ExitCode) -> None:
+    assert exit_code_of(error) == code
+
+
+def test_somebody_without_a_role_gets_5_and_hears_what_explains_it(cli: Shell) -> None:
+    cli.good("user", "create", "Bob", "--email", "bob@example.org", "--password", "a good password")
+    cli.good("application", "create", "hidden")
+    number = cli.document("application", "list")[0]["id"]
+    cli.environ |= {"LAUNCHBAY_EMAIL": "bob@example.org", "LAUNCHBAY_PASSWORD": "a good password"}
+    assert "launchbay permission explain" in cli.bad(5, "application", "show", number)
+
+
+def test_a_busy_instance_gets_6(cli: Shell, tmp_path: Path) -> None:
+    made(cli, tmp_path, "busy", LONG)
+    instance = cli.good("launch", "busy").strip()
+    assert "launchbay instance wait" in cli.bad(6, "run", instance, "destroy")
+    cli.good("instance", "delete", instance, "--force", "--yes")
+
+
+def test_an_interrupted_wait_gets_130_and_leaves_the_instance_alone(cli: Shell, tmp_path: Path) -> None:
+    made(cli, tmp_path, "interrupted", LONG)
+    environ = {
+        **cli.environ,
+        "LAUNCHBAY_CONFIG_DIR": str(cli.config),
+        "LAUNCHBAY_KEYRING": "off",
+        "PYTHONUNBUFFERED": "1",
+    }
+    command = interruptible(sys.executable, "-m", "launchbay.cli.main", "launch", "interrupted", "--wait")
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
+    assert process.stderr is not None
+    told = process.stderr.readline()
+    while "think" not in told:
+        told += process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.INTERRUPTED, rest
+    assert "launchbay instance wait" in rest
+    (instance,) = cli.document("instance", "list", "--application", "interrupted")
+    assert instance["status"] == "Executing"
+    cli.good("instance", "delete", instance["id"], "--force", "--yes")
+
+
+@given(st.text())
+def test_what_is_printed_moves_no_cursor(text: str) -> None:
+    shown = printable(text)
+    assert not any(ord(letter) < 32 and letter not in "\n\t" for letter in shown)
+    assert not any(0x7F <= ord(letter) < 0xA0 for letter in shown)
+
+
+def test_ordinary_texts_stay_as_they_are() -> None:
+    assert printable("Grüße, 世界\n\t– ok") == "Grüße, 世界\n\t– ok"
+    assert printable("\x1b[31mred\u202e") == "\\x1b[31mred\\u202e"
+
+
+def test_an_error_that_quotes_what_was_typed_quotes_no_colours(cli: Shell) -> None:
+    cli.good("application", "create", "quoting")
+    instance = cli.good("launch", "quoting").strip()
+    cli.good("instance", "wait", instance)
+    told = cli.bad(9, "run", instance, "\x1b[31mred")
+    assert "\x1b" not in told
+    assert "red" in told
+
+
+COMMAND = (sys.executable, "-m", "launchbay.cli.main")
+
+
+def drawn(cli: Shell, *words: str, columns: int) -> str:
+    settings = {**cli.environ, "LAUNCHBAY_CONFIG_DIR": str(cli.config), "LAUNCHBAY_KEYRING": "off"}
+    code, text = run_in_terminal(*words, columns=columns, command=COMMAND, settings=settings)
+    assert code == 0, text
+    return plain(text)
+
+
+def test_a_launch_draws_a_bar_for_each_step(cli: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "manifest.yaml"
+    file.write_text(SLOW, "utf-8")
+    cli.good("application", "create", "drawn")
+    cli.good("manifest", "upload", "drawn", str(file))
+    text = drawn(cli, "launch", "drawn", "--wait", columns=80)
+    assert re.search(r"think +━+ +\d+ % Executing", text)
+    assert re.search(r"think +━+ 100 % Succeeded", text)
+    assert "Running" in text
+
+
+def test_a_narrow_table_keeps_ids_whole(cli: Shell) -> None:
+    number = cli.good("application", "create", "an application with a long name that cannot fit").strip()
+    assert number in drawn(cli, "application", "list", columns=60)
+    assert "admin@launchbay.local" in drawn(cli, "user", "list", columns=80)

@@ -1,0 +1,208 @@
+"""What is offered on pages is exactly what the person may do: each form of each page, and each that is not there."""
+
+import asyncio
+import re
+
+import httpx
+import pytest
+
+from launchbay.console.app import ROUTES
+from launchbay.console.request import PageRoute
+from tests.support.pages import browser
+from tests.support.service import EMAIL, PERSON_PASSWORD, Api, accepted, fresh_name, person
+from tests.support.service import PASSWORD as ADMINISTRATORS
+
+MANIFEST = """\
+launch: {steps: []}
+linger: {steps: [{rest: {action: wait, parameters: {delay: 600}}}]}
+ask: {steps: [{sign-off: {action: approval, parameters: {text: "Go on?"}}}]}
+fall: {steps: [{fall: {action: serialize, parameters: {input: 1, format: NOTHING}}}]}
+"""
+ROLES = {
+    "reader": "- Read: [/*]\n",
+    "operator": "".join(
+        f"- {name}: [/*]\n"
+        for name in (
+            *("Read", "CreateInstance", "EditInstance", "RunInstanceWorkflow", "ScheduleInstanceWorkflow"),
+            "RunServiceCommand",
+            "ApproveInstanceWorkflow",
+        )
+    ),
+    "developer": "- Read: [/*]\n- CreateApplication: [/*]\n- EditApplication: [/*]\n- EditEnvironment: [/*]\n",
+    "administrator": "",
+}
+# What the forms of pages send, so that nothing but a missing permission can refuse it with 403.
+_POOL = "builtin:static_resource_pool"
+SENT: dict[str, dict[str, str]] = {
+    "/console/organizations": {"name": "Another"},
+    "/console/organizations/{id}/name": {"name": "Default"},
+    "/console/organizations/{id}/applications": {"name": "{fresh}"},
+    "/console/applications/{id}/name": {"name": "{fresh}"},
+    "/console/applications/{id}/revisions": {"name": "{fresh}", "version": "1"},
+    "/console/applications/{id}/manifest": {"text": "launch: {steps: []}"},
+    "/console/applications/{id}/source": {"url": "http://127.0.0.1:9/"},
+    "/console/applications/{id}/launch": {"lifetime": "-1", "do": "launch"},
+    "/console/instances/{id}/run": {"workflow": "launch", "do": "run"},
+    "/console/instances/{id}/reschedule": {"schedule": "{schedule}", "do": "cancel"},
+    "/console/instances/{id}/offers": {"environment": "{environment}"},
+    "/console/instances/{id}/userData": {"userData": "{}"},
+    "/console/instances/{id}/lifetime": {"lifetime": "-1"},
+    "/console/instances/{id}/configuration": {"do": "preview"},
+    "/console/instances/{id}/end": {"do": "destroy"},
+    "/console/organizations/{id}/environments": {"name": "{fresh}"},
+    "/console/environments/{id}/name": {"name": "{fresh}"},
+    "/console/environments/{id}/policies": {"policies": "policies: {}"},
+    "/console/organizations/{id}/services": {"name": "{fresh}", "type": "builtin:workflow_service"},
+    "/console/services/{id}": {"name": "{fresh}"},
+    "/console/services/{id}/command": {"command": "export"},
+    "/console/organizations/{id}/roles": {"name": "{fresh}", "permissions": "[]"},
+    "/console/roles/{id}": {"name": "{fresh}", "permissions": "[]"},
+    "/console/organizations/{id}/users": {"email": "{fresh}@example.org"},
+    "/console/organizations/{id}/users/{user}/enabled": {"do": "disable"},
+    "/console/approvals/{id}": {"do": "approve"},
+    "/console/organizations/{id}/webhooks": {"url": "http://127.0.0.1:9/", "event": "status"},
+    "/console/organizations/{id}/webhooks/{webhook}": {"event": "status"},
+}
+# Of the caller's own, for whoever has signed in.
+_PERSONAL = re.compile(r"/console/(account|tokens|sessions|manifests|signOut|theme|signIn)")
+# Forms that this world has no occasion for; were they shown, they would have to be accepted all the same.
+_NO_OCCASION = {"/console/applications/{id}/source/refresh", "/console/environments/{id}/default"}
+POSTS = [page for page in ROUTES if page.method == "POST" and not _PERSONAL.match(page.path)]
+GETS = [
+    page
+    for page in ROUTES
+    if page.method == "GET" and not page.public and not page.path.endswith(("events", "explanation"))
+]
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service with an engine, since these tests run jobs."""
+    return working_service
+
+
+async def _world(api: Api) -> dict[str, str]:
+    """Make one of everything that a page is about, and return the ids by the names that stand in `_filled`."""
+    within = f"organizations/{api.organization}"
+    application = await api.application(MANIFEST)
+    running, busy, failed, asking = [await api.launch(application) for _ in range(4)]
+    for instance in (running, busy, failed, asking):
+        await api.settled(instance)
+    accepted(await api.post(f"instances/{busy}/linger", {}))
+    await api.run(failed, "fall")
+    accepted(await api.post(f"instances/{asking}/ask", {}))
+    async with asyncio.timeout(20):
+        while not (approvals := accepted(await api.get(f"instances/{asking}/approvals"))):
+            await asyncio.sleep(0.05)
+    schedule = accepted(await api.post(f"instances/{running}/fall/schedule", {"interval": 9_000_000}))
+    role = accepted(await api.post(f"{within}/roles", {"name": fresh_name("role"), "permissions": "[]"}))
+    revision = accepted(await api.post(f"applications/{application}/revisions", {"name": "r", "version": 1}))
+    vault = {"name": fresh_name("vault"), "typeId": "builtin:cobalt_secure_store", "parameters": {}}
+    service = accepted(await api.post(f"{within}/services", vault))
+    environment = accepted(await api.post(f"{within}/environments", {"name": fresh_name("environment")}))
+    hook = accepted(await api.post(f"{within}/webhooks", {"url": "http://127.0.0.1:9/", "events": ["status"]}))
+    someone = await person(api, "Guest")
+    jobs = {each: (await api.document(each))["workflowHistory"][0]["id"] for each in (busy, failed)}
+    return {
+        "organizations": api.organization,
+        "applications": application,
+        "instances": running,
+        "roles": role["id"],
+        "revisions": revision["id"],
+        "services": service["id"],
+        "environments": environment["id"],
+        "approvals": approvals[0]["id"],
+        "{user}": someone.id,
+        "{webhook}": hook["id"],
+        "{schedule}": schedule["id"],
+        "{environment}": environment["id"],
+        "cancel": f"/console/instances/{busy}/jobs/{jobs[busy]}",
+        "resume": f"/console/instances/{failed}/jobs/{jobs[failed]}",
+    }
+
+
+def _filled(page: PageRoute, world: dict[str, str]) -> str:
+    if "{job}" in page.path:
+        kind = page.path.rpartition("/")[2]
+        return world["cancel"] if kind == "{job}" else f"{world[kind]}/{kind}"
+    kind = (page.path.split("/") + [""] * 3)[2]
+    path = page.path.replace("{id}", world.get(kind, ""))
+    return re.sub(r"\{\w+\}", lambda found: world[found[0]], path)
+
+
+def _fields(page: PageRoute, world: dict[str, str]) -> dict[str, str]:
+    given = {"{fresh}": fresh_name("thing").replace(" ", "-"), **world}
+    return {
+        name: re.sub(r"\{\w+\}", lambda found: given[found[0]], text) for name, text in SENT.get(page.path, {}).items()
+    }
+
+
+async def _offered(client: httpx.AsyncClient, world: dict[str, str]) -> set[str]:
+    """Return the actions of all forms on all pages that the person can open."""
+    found: set[str] = set()
+    paths = [_filled(page, world) for page in GETS] + [world["resume"]]
+    paths.append(f"/console/organizations/{world['organizations']}/services?type=builtin:workflow_service")
+    for path in [*paths, *(world[kind].partition("/jobs")[0] for kind in ("cancel", "resume"))]:
+        answer = await client.get(path)
+        assert answer.status_code in {200, 303, 403}, (path, answer.text)
+        if answer.status_code != 200:
+            continue
+        for form in re.findall(r'<form method="post".*?</form>', answer.text, re.DOTALL):
+            action = re.search(r'action="([^"]+)"', form)
+            assert action is not None
+            if "<button" in form:
+                found.add(action[1])
+    return found
+
+
+@pytest.mark.parametrize("role", list(ROLES))
+async def test_a_form_is_shown_where_it_would_be_taken_and_nowhere_else(api: Api, role: str) -> None:
+    world = await _world(api)
+    email, password = EMAIL, ADMINISTRATORS
+    if ROLES[role]:
+        made = {"name": fresh_name(role), "permissions": ROLES[role]}
+        accepted(await api.post(f"organizations/{api.organization}/roles", made))
+        someone = await person(api, made["name"])
+        email, password = someone.email, PERSON_PASSWORD
+    wrong: list[str] = []
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": email, "password": password})
+        offered = await _offered(client, world)
+        token = re.search(r'name="formToken" value="(\w+)"', (await client.get("/console/account")).text)
+        assert token is not None
+        # What takes something away comes last.
+        for page in sorted(POSTS, key=lambda each: each.path.endswith(("delete", "remove", "end", "enabled"))):
+            path = _filled(page, world)
+            answer = await client.post(path, data={"formToken": token[1], **_fields(page, world)})
+            is_taken, is_shown = answer.status_code != 403, path in offered
+            if is_taken != is_shown and not (is_taken and page.path in _NO_OCCASION):
+                wrong.append(f"{page.path}: shown {is_shown}, answered with {answer.status_code}")
+    assert not wrong, "\n".join(wrong)
+
+
+async def test_a_box_that_may_not_be_changed_keeps_what_it_stands_for(api: Api) -> None:
+    world = await _world(api)
+    other = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("other")}))
+    accepted(await api.put(f"instances/{world['instances']}/environments", {"environments": [other["id"]]}))
+    entries = (
+        "Read: [/*]",
+        "EditInstance: [/*]",
+        f"EditEnvironment: [/environments/{world['environments']}, /applications/*]",
+    )
+    made = {"name": fresh_name("narrow"), "permissions": "".join(f"- {entry}\n" for entry in entries)}
+    accepted(await api.post(f"organizations/{api.organization}/roles", made))
+    someone = await person(api, made["name"])
+    path = f"/console/instances/{world['instances']}"
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
+        page = (await client.get(path)).text
+        box = re.search(rf'<input type="checkbox" name="environment" value="{other["id"]}"([^>]*)>', page)
+        assert box is not None
+        assert {"checked", "disabled"} <= set(box[1].split())
+        token = re.search(r'name="formToken" value="(\w+)"', page)
+        assert token is not None
+        kept = re.findall(r'<input type="hidden" name="environment" value="(\w+)">', page)
+        sent = {"formToken": token[1], "environment": [*kept, world["environments"]]}
+        assert (await client.post(f"{path}/offers", data=sent)).status_code == 303
+    offered = accepted(await api.get(f"instances/{world['instances']}/environments"))["environments"]
+    assert {each if isinstance(each, str) else each["id"] for each in offered} == {other["id"], world["environments"]}

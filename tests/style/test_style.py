@@ -1,0 +1,100 @@
+"""The rules of shape that no linter knows (architecture, "Rules of shape" 9 and "Words"; quality §1)."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILE_LINES = 500
+FUNCTION_LINES = 60
+# `python -m generators` writes these: they grow with the API, and nobody reads them from top to bottom.
+GENERATED = {Path("src/launchbay/client/operations.py"), Path("src/launchbay/client/types.py")}
+NOT_A_NAME = {"manager", "helper", "helpers", "util", "utils", "common", "base"}
+LEFT_OPEN = re.compile(r"\b(TODO|FIXME|XXX)\b")
+# A comment that silences a check says why, after the check's name.
+SILENCED = re.compile(r"#\s*(?:noqa|type:\s*ignore)\b(?::\s*[A-Z0-9, ]+|\[[\w, -]+\])?(?P<reason>.*)")
+
+PRODUCT = sorted((ROOT / "src").rglob("*.py"))
+ALL = sorted(path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
+
+
+def _shape(text: str, *, is_generated: bool = False) -> Iterator[str]:
+    """Yield what is too long; a generated file may have any length, its functions may not."""
+    lines = text.count("\n")
+    if lines > FILE_LINES and not is_generated:
+        yield f"the file has {lines} lines, {FILE_LINES} at most"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > FUNCTION_LINES:
+                yield f"{node.lineno}: {node.name} has {length} lines, {FUNCTION_LINES} at most"
+
+
+def _product_rules(text: str) -> Iterator[str]:
+    """Yield imports inside functions, unfinished work and names that say nothing."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                for inner in ast.walk(node):
+                    if isinstance(inner, ast.Import | ast.ImportFrom):
+                        yield f"{inner.lineno}: an import inside {node.name}"
+            case ast.Raise(exc=ast.Name(id=name) | ast.Call(func=ast.Name(id=name))) if name == "NotImplementedError":
+                yield f"{node.lineno}: NotImplementedError"
+            case ast.ClassDef(name=name):
+                for word in {found.lower() for found in re.findall(r"[A-Z][a-z]+", name)} & NOT_A_NAME:
+                    yield f"{node.lineno}: the class {name} is called {word}"
+
+
+def _comment_rules(text: str) -> Iterator[str]:
+    """Yield comments that promise work, or silence a check without a reason."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            if LEFT_OPEN.search(token.string):
+                yield f"{token.start[0]}: {token.string}"
+            silenced = SILENCED.search(token.string)
+            if silenced and len(re.sub(r"\W", "", silenced["reason"])) < 8:
+                yield f"{token.start[0]}: silences a check and gives no reason beside it: {token.string}"
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", ALL, ids=_name)
+def test_files_and_functions_are_short_and_comments_keep_no_promises(path: Path) -> None:
+    text = path.read_text("utf-8")
+    is_generated = path.relative_to(ROOT) in GENERATED
+    assert [*_shape(text, is_generated=is_generated), *_comment_rules(text)] == []
+
+
+@pytest.mark.parametrize("path", PRODUCT, ids=_name)
+def test_the_product_follows_the_rules_of_shape(path: Path) -> None:
+    assert list(_product_rules(path.read_text("utf-8"))) == []
+    words = {word for part in path.relative_to(ROOT / "src").parts for word in Path(part).stem.split("_")}
+    assert words & NOT_A_NAME == set(), "the name of a module says what is in it"
+
+
+@pytest.mark.parametrize(
+    ("text", "findings"),
+    [
+        ("\n" * 501, 1),
+        ("def long():\n" + "    pass\n" * 60, 1),
+        ("def fits():\n" + "    pass\n" * 59, 0),
+        ("x = 1  # TO" + "DO: later\n", 1),
+        ("x = 1  # no" + "qa: S603\n", 1),
+        ("x = 1  # no" + "qa: S603 - our own program\n", 0),
+        ("x = 1  # type: ig" + "nore[arg-type]\n", 1),
+        ("x = 1  # type: ig" + "nore[arg-type] # libpq takes bytes too\n", 0),
+        ("def f():\n    import os\n", 1),
+        ("raise NotImplementedError\n", 1),
+        ("class JobManager: pass\n", 1),
+        ("class Jobs: pass\n", 0),
+    ],
+)
+def test_the_rules_find_what_breaks_them(text: str, findings: int) -> None:
+    assert len([*_shape(text), *_comment_rules(text), *_product_rules(text)]) == findings

@@ -1,0 +1,403 @@
+"""One successful call for every row of the endpoint table that changes something.
+
+A scenario prepares what its call needs and returns the call itself, so that tests can look before and after it.
+Whoever adds a row to the table adds its scenario here, or, for a row that changes nothing, its reason to
+`CHANGES_NOTHING`.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import httpx
+
+from launchbay.ids import new_id
+from tests.support.network import LoopbackServer
+from tests.support.pages import ORIGIN, browser, send
+from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_email, fresh_name, person
+
+Call = Callable[[], Awaitable[httpx.Response]]
+Scenario = Callable[["Stage"], Awaitable[Call]]
+
+MANIFEST = "launch:\n  steps: []\ngreet:\n  steps: []\ndestroy:\n  steps: []\n"
+
+CHANGES_NOTHING = {
+    "validate_manifest": "looks at a text and stores nothing",
+    "preview_launch": "tells what would happen",
+    "preview_configuration": "tells what would happen",
+}
+
+
+class Stage:
+    """The service whose engine stands still, and a web server to load manifests from."""
+
+    def __init__(self, api: Api, source: LoopbackServer) -> None:
+        self.api = api
+        self.source = source
+
+    @property
+    def organization(self) -> str:
+        return f"organizations/{self.api.organization}"
+
+    async def made(self, path: str, body: Any) -> str:
+        """Create something and return its id."""
+        return str(accepted(await self.api.post(path, body))["id"])
+
+    async def environment(self) -> str:
+        return await self.made(f"{self.organization}/environments", {"name": fresh_name("environment")})
+
+    async def role(self) -> str:
+        return await self.made(f"{self.organization}/roles", {"name": fresh_name("role"), "permissions": ""})
+
+    async def service(self) -> str:
+        body = {
+            "name": fresh_name("pool"),
+            "typeId": "builtin:static_resource_pool",
+            "parameters": {"configuration.resources": ["a"]},
+        }
+        return await self.made(f"{self.organization}/services", body)
+
+    async def webhook(self) -> str:
+        """Create a webhook that is switched off, so that no delivery changes the database on its own."""
+        body = {"url": "https://hooks.example.com/launchbay", "events": ["signal"]}
+        webhook = await self.made(f"{self.organization}/webhooks", body)
+        accepted(await self.api.put(f"webhooks/{webhook}", {"enabled": False}))
+        return webhook
+
+    async def host_key(self) -> str:
+        """Pin the key of a host, as its first use does."""
+        host = f"host-{fresh_name('key').rpartition(' ')[2]}.example:22"
+        statement = "INSERT INTO host_keys (organization_id, host, public_key) VALUES (%s, %s, 'ssh-ed25519 AAAA')"
+        async with self.api.database.transaction() as connection:
+            await connection.execute(statement, [self.api.organization, host])
+        return host
+
+    async def revision(self) -> str:
+        return await self.made(f"applications/{await self.api.application()}/revisions", {"name": "r", "version": 1})
+
+    async def launched(self) -> str:
+        """Return an instance whose launch waits for the engine."""
+        return await self.api.launch(await self.api.application(MANIFEST))
+
+    async def settled(self, status: str = "Running", job_status: str = "Succeeded") -> str:
+        """Return an instance whose launch ended so, as the engine would have left it."""
+        instance = await self.launched()
+        async with self.api.database.transaction() as connection:
+            await connection.execute(
+                "UPDATE jobs SET status = %s, started_at = now(), finished_at = now() WHERE instance_id = %s",
+                [job_status, instance],
+            )
+            await connection.execute(
+                "UPDATE instances SET status = %s, job_id = NULL WHERE id = %s", [status, instance]
+            )
+        return instance
+
+    async def approval(self) -> str:
+        """Return an approval that a launch waits for, as the engine would have left it."""
+        instance, approval = await self.launched(), new_id()
+        async with self.api.database.transaction() as connection:
+            await connection.execute(
+                "INSERT INTO approvals (id, organization_id, instance_id, job_id, step, text, needed, requesters,"
+                " not_by_requester, expires_at)"
+                " VALUES (%s, %s, %s, %s, 'workflow#launch/ask', 'Go on?', 1, '{}', false, now() + interval '1 year')",
+                [approval, self.api.organization, instance, await self.job(instance)],
+            )
+        return approval
+
+    async def job(self, instance: str) -> str:
+        [job] = accepted(await self.api.get(f"instances/{instance}/jobs"))
+        return str(job["id"])
+
+    def manifest_at(self) -> str:
+        return self.source.url("/m.yaml")
+
+
+async def create_user(stage: Stage) -> Call:
+    return partial(stage.api.post, f"{stage.organization}/users", {"email": fresh_email(), "name": "Ann"})
+
+
+async def update_user(stage: Stage) -> Call:
+    who = await person(stage.api)
+    return partial(stage.api.put, f"{stage.organization}/users/{who.id}", {"enabled": False})
+
+
+async def remove_user(stage: Stage) -> Call:
+    who = await person(stage.api, "Guest")
+    return partial(stage.api.delete, f"{stage.organization}/users/{who.id}")
+
+
+async def assign_roles(stage: Stage) -> Call:
+    who = await person(stage.api)
+    return partial(stage.api.put, f"{stage.organization}/users/{who.id}/roles", ["Guest"])
+
+
+async def revoke_roles(stage: Stage) -> Call:
+    who = await person(stage.api, "Guest")
+    return partial(stage.api.delete, f"{stage.organization}/users/{who.id}/roles", ["Guest"])
+
+
+async def create_organization(stage: Stage) -> Call:
+    return partial(stage.api.post, "organizations", {"name": fresh_name("organization")})
+
+
+async def import_organization(stage: Stage) -> Call:
+    archive = accepted(await stage.api.get(f"{stage.organization}/archive"))
+    return partial(stage.api.post, "archives", {"archive": archive, "name": fresh_name("organization")})
+
+
+async def rename_organization(stage: Stage) -> Call:
+    return partial(stage.api.put, stage.organization, {"name": fresh_name("organization")})
+
+
+async def create_role(stage: Stage) -> Call:
+    body = {"name": fresh_name("role"), "permissions": "- Read: [/*]\n"}
+    return partial(stage.api.post, f"{stage.organization}/roles", body)
+
+
+async def update_role(stage: Stage) -> Call:
+    body = {"name": fresh_name("role"), "permissions": "- Read: [/*]\n"}
+    return partial(stage.api.put, f"roles/{await stage.role()}", body)
+
+
+async def delete_role(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"roles/{await stage.role()}")
+
+
+async def change_password(stage: Stage) -> Call:
+    who = await person(stage.api)
+    return partial(who.put, "users/me/password", {"currentPassword": PERSON_PASSWORD, "newPassword": "another"})
+
+
+async def generate_token(stage: Stage) -> Call:
+    who = await person(stage.api)
+
+    async def call() -> httpx.Response:
+        async with browser(stage.api) as visitor:
+            fields = {"email": who.email, "password": PERSON_PASSWORD}
+            return await visitor.post("/refreshToken", data=fields, headers={"Origin": ORIGIN})
+
+    return call
+
+
+async def exchange_token(stage: Stage) -> Call:
+    who = await person(stage.api)
+    async with browser(stage.api) as visitor:
+        token = (await send(visitor, "/refreshToken", email=who.email, password=PERSON_PASSWORD)).token
+
+    async def call() -> httpx.Response:
+        async with browser(stage.api) as visitor:
+            return await visitor.post("/refreshToken/jwtBearer", json={"refreshToken": token})
+
+    return call
+
+
+async def revoke_token(stage: Stage) -> Call:
+    who = await person(stage.api)
+    async with browser(stage.api) as visitor:
+        await send(visitor, "/refreshToken", email=who.email, password=PERSON_PASSWORD)
+    [token] = accepted(await who.get("tokens"))
+    return partial(who.delete, f"tokens/{token['id']}")
+
+
+async def accept_invitation(stage: Stage) -> Call:
+    body = {"email": fresh_email(), "name": "Ann"}
+    link = accepted(await stage.api.post(f"{stage.organization}/users", body))["invitation"]
+
+    async def call() -> httpx.Response:
+        async with browser(stage.api) as visitor:
+            return await visitor.post(link, data={"password": PERSON_PASSWORD, "repeated": PERSON_PASSWORD})
+
+    return call
+
+
+async def create_application(stage: Stage) -> Call:
+    return partial(stage.api.post, f"{stage.organization}/applications", {"name": fresh_name("app")})
+
+
+async def rename_application(stage: Stage) -> Call:
+    return partial(stage.api.put, f"applications/{await stage.api.application()}", {"name": fresh_name("app")})
+
+
+async def delete_application(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"applications/{await stage.api.application()}")
+
+
+async def replace_manifest(stage: Stage) -> Call:
+    return partial(stage.api.put_yaml, f"applications/{await stage.api.application()}/manifest", MANIFEST)
+
+
+async def set_manifest_source(stage: Stage) -> Call:
+    application = await stage.api.application()
+    return partial(stage.api.put, f"applications/{application}/manifestSource", {"url": stage.manifest_at()})
+
+
+async def refresh_manifest(stage: Stage) -> Call:
+    application = await stage.api.application()
+    path = f"applications/{application}/manifestSource"
+    accepted(await stage.api.put(path, {"url": stage.manifest_at()}))
+    async with stage.api.database.connection() as connection:
+        await connection.execute("UPDATE manifests SET content = '{}' WHERE application_id = %s", [application])
+    return partial(stage.api.post, f"{path}/refresh")
+
+
+async def create_revision(stage: Stage) -> Call:
+    application = await stage.api.application()
+    return partial(stage.api.post, f"applications/{application}/revisions", {"name": "stable", "version": 1})
+
+
+async def change_revision(stage: Stage) -> Call:
+    return partial(stage.api.put, f"revisions/{await stage.revision()}", {"name": "renamed"})
+
+
+async def delete_revision(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"revisions/{await stage.revision()}")
+
+
+async def create_environment(stage: Stage) -> Call:
+    return partial(stage.api.post, f"{stage.organization}/environments", {"name": fresh_name("environment")})
+
+
+async def rename_environment(stage: Stage) -> Call:
+    return partial(stage.api.put, f"environments/{await stage.environment()}/name", {"name": fresh_name("environment")})
+
+
+async def clone_environment(stage: Stage) -> Call:
+    return partial(stage.api.post, f"environments/{stage.api.environment}/clone")
+
+
+async def delete_environment(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"environments/{await stage.environment()}")
+
+
+async def set_default_environment(stage: Stage) -> Call:
+    body = {"environmentId": await stage.environment()}
+    return partial(stage.api.put, f"{stage.organization}/defaultEnvironment", body)
+
+
+async def replace_policies(stage: Stage) -> Call:
+    return partial(stage.api.put_yaml, f"environments/{await stage.environment()}", "policies: {a.b: true}\n")
+
+
+async def replace_markers(stage: Stage) -> Call:
+    return partial(stage.api.put, f"environments/{await stage.environment()}/markers", {"markers": [{"name": "m"}]})
+
+
+async def replace_properties(stage: Stage) -> Call:
+    body = {"properties": [{"name": "p", "value": 1, "type": "int"}]}
+    return partial(stage.api.put, f"environments/{await stage.environment()}/properties", body)
+
+
+async def replace_environment_services(stage: Stage) -> Call:
+    body = {"services": [await stage.service()]}
+    return partial(stage.api.put, f"environments/{await stage.environment()}/services", body)
+
+
+async def create_service(stage: Stage) -> Call:
+    body = {"name": fresh_name("vault"), "typeId": "builtin:cobalt_secure_store"}
+    return partial(stage.api.post, f"{stage.organization}/services", body)
+
+
+async def update_service(stage: Stage) -> Call:
+    return partial(stage.api.put, f"services/{await stage.service()}", {"name": fresh_name("pool")})
+
+
+async def delete_service(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"services/{await stage.service()}")
+
+
+async def run_service_command(stage: Stage) -> Call:
+    return partial(stage.api.post, f"services/{await stage.service()}/acquire", {"arguments": {"holder": "me"}})
+
+
+async def launch_application(stage: Stage) -> Call:
+    return partial(stage.api.post, f"applications/{await stage.api.application()}/launch", {})
+
+
+async def run_workflow(stage: Stage) -> Call:
+    return partial(stage.api.post, f"instances/{await stage.settled()}/greet", {})
+
+
+async def schedule_workflow(stage: Stage) -> Call:
+    return partial(stage.api.post, f"instances/{await stage.settled()}/greet/schedule", {"interval": "60000"})
+
+
+async def reschedule_workflow(stage: Stage) -> Call:
+    instance = await stage.settled()
+    accepted(await stage.api.post(f"instances/{instance}/greet/schedule", {"interval": "60000"}))
+    return partial(stage.api.post, f"instances/{instance}/greet/reschedule", {"interval": "0"})
+
+
+async def put_user_data(stage: Stage) -> Call:
+    return partial(stage.api.put, f"instances/{await stage.launched()}/userData", {"ticket": "OPS-17"})
+
+
+async def delete_instance(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"instances/{await stage.settled('Destroyed')}")
+
+
+async def reconfigure_instance(stage: Stage) -> Call:
+    return partial(stage.api.put, f"instances/{await stage.settled()}/configuration", {"instanceName": "renamed"})
+
+
+async def replace_instance_environments(stage: Stage) -> Call:
+    body = {"environments": [await stage.environment()]}
+    return partial(stage.api.put, f"instances/{await stage.settled()}/environments", body)
+
+
+async def set_destroy_at(stage: Stage) -> Call:
+    return partial(stage.api.put, f"instances/{await stage.settled()}/destroyAt", {"destroyAt": -1})
+
+
+async def create_webhook(stage: Stage) -> Call:
+    body = {"url": "https://hooks.example.com/launchbay", "events": ["signal"]}
+    return partial(stage.api.post, f"{stage.organization}/webhooks", body)
+
+
+async def update_webhook(stage: Stage) -> Call:
+    return partial(stage.api.put, f"webhooks/{await stage.webhook()}", {"events": ["job"]})
+
+
+async def delete_webhook(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"webhooks/{await stage.webhook()}")
+
+
+async def forget_host_key(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"{stage.organization}/hostKeys/{await stage.host_key()}")
+
+
+async def cancel_job(stage: Stage) -> Call:
+    instance = await stage.launched()
+    return partial(stage.api.delete, f"instances/{instance}/jobs/{await stage.job(instance)}")
+
+
+async def resume_job(stage: Stage) -> Call:
+    instance = await stage.settled("Failed", "Failed")
+    return partial(stage.api.post, f"instances/{instance}/jobs/{await stage.job(instance)}/resume", {})
+
+
+async def approve(stage: Stage) -> Call:
+    return partial(stage.api.post, f"approvals/{await stage.approval()}/approve", {"comment": "yes"})
+
+
+async def reject(stage: Stage) -> Call:
+    return partial(stage.api.post, f"approvals/{await stage.approval()}/reject", {"comment": "no"})
+
+
+SCENARIOS: dict[str, Scenario] = {
+    scenario.__name__: scenario
+    for scenario in (
+        create_user, update_user, remove_user, assign_roles, revoke_roles,
+        create_organization, import_organization, rename_organization, create_role, update_role, delete_role,
+        change_password, generate_token, exchange_token, revoke_token, accept_invitation,
+        create_application, rename_application, delete_application,
+        replace_manifest, set_manifest_source, refresh_manifest,
+        create_revision, change_revision, delete_revision,
+        create_environment, rename_environment, clone_environment, delete_environment, set_default_environment,
+        replace_policies, replace_markers, replace_properties, replace_environment_services,
+        create_service, update_service, delete_service, run_service_command,
+        launch_application, run_workflow, schedule_workflow, reschedule_workflow,
+        put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job, approve, reject,
+        replace_instance_environments, set_destroy_at,
+        create_webhook, update_webhook, delete_webhook, forget_host_key,
+    )
+}  # fmt: skip

@@ -1,0 +1,325 @@
+"""The engine on a real database, with the test actions of `tests/support/runtime.py` and without the web.
+
+The database refuses what promise 6 forbids: a step that leaves a final status, or whose percentage falls.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, LiteralString
+
+import msgspec
+import psycopg
+from psycopg import AsyncConnection
+
+from launchbay.actions.registry import BUILT_IN, Registry
+from launchbay.app.build import lifespan
+from launchbay.clock import SystemClock
+from launchbay.engine.journal import PostgresJournal
+from launchbay.engine.queue import Queue, defer
+from launchbay.engine.worker import Engine
+from launchbay.ids import new_id
+from launchbay.manifest.compiler import compile_manifest
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.job import Plan
+from launchbay.planning import CompiledManifests, accept, plan_launch, plan_run
+from launchbay.runtime.contract import StepRecord
+from launchbay.settings import Settings
+from launchbay.store.database import Connection, Database
+from tests.support.runtime import World
+
+PATIENCE_S = 15.0
+GUARD = """
+CREATE FUNCTION refuse_backward_steps() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.status IN ('Succeeded', 'Failed') AND NEW.status <> OLD.status THEN
+        RAISE EXCEPTION 'step % went from % to %', OLD.path, OLD.status, NEW.status;
+    END IF;
+    IF NEW.percent < OLD.percent THEN
+        RAISE EXCEPTION 'step % fell from % to % percent', OLD.path, OLD.percent, NEW.percent;
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER refuse_backward_steps BEFORE UPDATE ON steps FOR EACH ROW EXECUTE FUNCTION refuse_backward_steps();
+"""
+
+
+@dataclass
+class Bay:
+    """An organization with applications and instances, and processes that run their jobs.
+
+    The fixture of `conftest.py` makes the composition root take this world's actions, and skip the migration that the
+    database has had.
+    """
+
+    url: str
+    directory: Path
+    world: World = field(default_factory=World)
+    organization_id: str = field(default_factory=new_id)
+    environment_id: str = field(default_factory=new_id)
+    destroy_timeout_s: float = 10.0
+
+    async def __aenter__(self) -> "Bay":
+        async with await psycopg.AsyncConnection.connect(self.url) as connection:
+            await connection.execute(GUARD.encode())
+            await connection.execute("INSERT INTO organizations (id, name) VALUES (%s, 'Acme')", [self.organization_id])
+            await connection.execute(
+                "INSERT INTO environments (id, organization_id, name) VALUES (%s, %s, 'default')",
+                [self.environment_id, self.organization_id],
+            )
+        self._stack = contextlib.AsyncExitStack()
+        self.database = await self._stack.enter_async_context(Database(self.url, connections=8))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def actions(self) -> Registry:
+        return Registry([*(("launchbay", a) for a in BUILT_IN), *(("tests", a) for a in self.world.actions())])
+
+    def manifests(self) -> CompiledManifests:
+        return CompiledManifests(partial(compile_manifest, known_actions=frozenset(self.actions().names())))
+
+    @contextlib.asynccontextmanager
+    async def process(self, **settings: Any) -> AsyncIterator[Engine]:
+        """Start what a process of the product has, with a pool of its own, and yield its engine."""
+        given: dict[str, Any] = {
+            "database_connections": 8,
+            "heartbeat_interval_s": 0.1,
+            "stager_interval_ms": 20,
+            "step_retry_first_s": 0.001,
+            "step_retry_longest_s": 0.01,
+            "destroy_timeout_s": self.destroy_timeout_s,
+            **settings,
+        }
+        async with lifespan(Settings(database_url=self.url, data_dir=self.directory, **given)) as parts:
+            yield parts.engine
+
+    async def engine(self) -> Engine:
+        """Return the engine of a new process that ends with the test."""
+        return await self._stack.enter_async_context(self.process())
+
+    async def run(self, job_id: str) -> None:
+        """Run a job in a process of its own, past the queue."""
+        async with self.process() as engine:
+            await engine.runner.run_job(job_id)
+
+    @contextlib.asynccontextmanager
+    async def working(self, **settings: Any) -> AsyncIterator[asyncio.Event]:
+        """Run a whole engine around the block; yields its stop event."""
+        stop = asyncio.Event()
+        async with self.process(**{"stop_grace_s": 0.2, **settings}) as engine:
+            running = asyncio.create_task(engine.run(stop))
+            try:
+                yield stop
+            finally:
+                stop.set()
+                await running
+
+    async def instance(
+        self, manifest: str, status: str = "Failed", parameters: Mapping[str, Any] | None = None, **more: Any
+    ) -> str:
+        """Make an application of its own and an instance of it, by default one whose launch can be tried."""
+        application_id, instance_id = new_id(), new_id()
+        columns = {"parameters": msgspec.json.encode(parameters or {}).decode(), **more}
+        async with self.database.transaction() as connection:
+            await connection.execute(
+                "INSERT INTO applications (id, organization_id, name, latest_version) VALUES (%s, %s, %s, 1)",
+                [application_id, self.organization_id, application_id],
+            )
+            await connection.execute(
+                "INSERT INTO manifests (application_id, version, content, author_id) VALUES (%s, 1, %s, 'u')",
+                [application_id, dedent(manifest)],
+            )
+            await connection.execute(
+                "INSERT INTO instances (id, organization_id, application_id, environment_id, version, name, owner_id,"
+                " status) VALUES (%s, %s, %s, %s, 1, 'live', 'u', %s)",
+                [instance_id, self.organization_id, application_id, self.environment_id, status],
+            )
+            for name, value in columns.items():
+                await connection.execute(
+                    f"UPDATE instances SET {name} = %s WHERE id = %s".encode(), [value, instance_id]
+                )
+        return instance_id
+
+    async def accept(self, instance_id: str, plan: Callable[[Any, InstanceStatus], Plan]) -> str | None:
+        """Accept a job as the API does: `plan` makes its plan from the manifest and the status."""
+        async with self.database.transaction() as connection:
+            return await self.accept_on(connection, instance_id, plan)
+
+    async def accept_on(
+        self, connection: Connection, instance_id: str, plan: Callable[[Any, InstanceStatus], Plan]
+    ) -> str | None:
+        row = await (
+            await connection.execute("SELECT application_id, status FROM instances WHERE id = %s", [instance_id])
+        ).fetchone()
+        assert row is not None
+        manifest = await self.manifests().get(connection, row[0], 1)
+        return await accept(connection, instance_id, "u", plan(manifest, InstanceStatus(row[1])), manifest)
+
+    async def launch(self, instance_id: str) -> str:
+        job_id = await self.accept(instance_id, lambda _, status: plan_launch({}, status))
+        assert job_id is not None
+        return job_id
+
+    async def command(self, instance_id: str, workflow: str, **parameters: Any) -> str:
+        job_id = await self.accept(instance_id, lambda m, status: plan_run(m, workflow, parameters, status))
+        assert job_id is not None
+        return job_id
+
+    async def schedule(self, instance_id: str, workflow: str, due_in_s: float = -1.0, kind: str = "workflow") -> str:
+        schedule_id = new_id()
+        await self.change(
+            "INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)"
+            " VALUES (%s, %s, %s, %s, 'u', now() + %s * interval '1 second')",
+            schedule_id,
+            instance_id,
+            kind,
+            workflow,
+            due_in_s,
+        )
+        return schedule_id
+
+    async def change(self, statement: str, *values: Any) -> None:
+        async with self.database.connection() as connection:
+            await connection.execute(statement.encode(), values)
+
+    async def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        async with self.database.connection() as connection:
+            return await (await connection.execute(statement.encode(), values)).fetchall()
+
+    async def one(self, statement: str, *values: Any) -> Any:
+        """Return the only column of the only row."""
+        [[value]] = await self.rows(statement, *values)
+        return value
+
+    async def until(self, statement: str, *values: Any, within_s: float = PATIENCE_S) -> None:
+        """Wait until a statement answers true."""
+        async with asyncio.timeout(within_s):
+            while not await self.one(statement, *values):
+                await asyncio.sleep(0.01)
+
+    async def ended(self, job_id: str, within_s: float = PATIENCE_S) -> tuple[str, str | None]:
+        """Wait for the end of a job and return its status and error message."""
+        await self.until("SELECT status <> 'Executing' FROM jobs WHERE id = %s", job_id, within_s=within_s)
+        [(status, error)] = await self.rows("SELECT status, error_message FROM jobs WHERE id = %s", job_id)
+        return status, error
+
+    async def status(self, instance_id: str) -> str:
+        return str(await self.one("SELECT status FROM instances WHERE id = %s", instance_id))
+
+    async def steps(self, job_id: str) -> dict[str, tuple[str, int]]:
+        found = await self.rows("SELECT path, status, percent FROM steps WHERE job_id = %s", job_id)
+        return {path: (status, percent) for path, status, percent in found}
+
+
+async def no_migration(_: str) -> None:
+    """The template of the tests' databases has the schema."""
+
+
+POLL_S = 1.0  # what is found only by polling takes up to this long
+
+
+class Runs:
+    """A handler that writes down its runs, and holds each until it is let go."""
+
+    def __init__(self, *, holding: bool = False) -> None:
+        self.started: asyncio.Queue[str] = asyncio.Queue()
+        self.running: list[str] = []
+        self.most = 0
+        self.cancelled: list[str] = []
+        self.go = asyncio.Event()
+        if not holding:
+            self.go.set()
+
+    async def __call__(self, name: str) -> None:
+        self.running.append(name)
+        self.most = max(self.most, len(self.running))
+        self.started.put_nowait(name)
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(name)
+            raise
+        finally:
+            self.running.remove(name)
+
+    async def next(self, within_s: float = 5.0) -> str:
+        """Return the name of the next run to start."""
+        async with asyncio.timeout(within_s):
+            return await self.started.get()
+
+
+@contextlib.asynccontextmanager
+async def working(
+    database: Database, handler: Callable[..., Awaitable[None]], *, concurrency: int = 10, **options: float
+) -> AsyncIterator[asyncio.Event]:
+    """Run a worker around the block; yields its stop event."""
+    stop = asyncio.Event()
+    queue = Queue(database.pool, database.url, **{"heartbeat_s": 0.1, "grace_s": 0.0} | options)
+    worker = asyncio.create_task(queue.work({"job": handler}, concurrency=concurrency, name="test", stop=stop))
+    try:
+        await until(database, "SELECT count(*) > 0 FROM procrastinate_workers")
+        await asyncio.sleep(0.05)
+        yield stop
+    finally:
+        stop.set()
+        await worker
+
+
+async def put(database: Database, name: str, lock: str | None = None, priority: int = 0) -> int:
+    async with database.connection() as conn:
+        return await defer(conn, task="job", lock=lock or name, arguments={"name": name}, priority=priority)
+
+
+async def until(database: Database, condition: str, within_s: float = 5.0) -> None:
+    async with asyncio.timeout(within_s):
+        while await ask(database, condition) != (True,):
+            await asyncio.sleep(0.01)
+
+
+async def ask(database: Database, query: str) -> Any:
+    async with database.connection() as conn:
+        return await (await conn.execute(query)).fetchone()
+
+
+async def empty(database: Database) -> None:
+    await until(database, "SELECT count(*) = 0 FROM procrastinate_jobs")
+
+
+async def cut_connections(database: Database, which: LiteralString = "") -> None:
+    """End connections to the database, all of them unless told otherwise, as a restart of PostgreSQL does."""
+    async with await AsyncConnection.connect(database.url, autocommit=True) as conn:
+        cut = await conn.execute(
+            "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() " + which
+        )
+        assert cut.rowcount > 0
+
+
+async def held_job(bay: Bay) -> str:
+    job = await bay.launch(await bay.instance("launch: {steps: []}"))
+    await bay.change("UPDATE jobs SET fence = 3 WHERE id = %s", job)
+    return job
+
+
+def journal(bay: Bay, job: str, fence: int = 3, records: dict[str, StepRecord] | None = None) -> PostgresJournal:
+    return PostgresJournal(bay.database, SystemClock(), job, fence, records or {}, on_fenced=lambda: None)
+
+
+COMMANDS = """
+    application:
+      interfaces: {act: {go: "bind(w#act.go)", other: "bind(w#act.other)"}}
+      components:
+        w:
+          type: workflow.Instance
+          interfaces: {act: {go: "receive-command(=> )", other: "receive-command(=> )"}}
+          configuration:
+            configuration.workflows:
+              go: {steps: [{s: {action: pass, parameters: {gate: go}}}]}
+              other: {steps: [{s: {action: effect}}]}
+"""

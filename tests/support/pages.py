@@ -1,0 +1,59 @@
+"""The pages as a browser without scripts uses them."""
+
+import re
+from html.parser import HTMLParser
+
+import httpx
+
+from tests.support.service import Api
+
+ORIGIN = "http://launchbay"
+
+
+class Page(HTMLParser):
+    """What a page shows: its fields, its links, its text."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        super().__init__()
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        self.answer = answer
+        self.status = answer.status_code
+        self.fields: dict[str, str] = {}
+        self.links: dict[str, str] = {}
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(answer.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.append(tag)
+        self.attributes |= set(given)
+        if tag == "input":
+            self.fields[given["name"] or ""] = given.get("value") or ""
+        if tag == "a":
+            self.links[given["href"] or ""] = ""
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    @property
+    def token(self) -> str:
+        """The refresh token that is shown."""
+        [found] = re.findall(r"lbr_[\w-]+", self.answer.text)
+        return str(found)
+
+
+def browser(api: Api) -> httpx.AsyncClient:
+    """Return somebody without credentials, at the root of the server."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(api.parts.app), base_url=ORIGIN, timeout=30)
+
+
+async def get(client: httpx.AsyncClient, path: str) -> Page:
+    return Page(await client.get(path))
+
+
+async def send(client: httpx.AsyncClient, path: str, headers: dict[str, str] | None = None, **fields: str) -> Page:
+    """Send the form of a page, as a browser does on a secure connection."""
+    given = {"Sec-Fetch-Site": "same-origin", "Origin": ORIGIN} if headers is None else headers
+    return Page(await client.post(path, data=fields, headers=given))

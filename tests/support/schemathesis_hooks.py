@@ -1,0 +1,70 @@
+# mypy: disable-error-code="import-not-found,import-untyped"
+"""What schemathesis has to know of this API beyond its description. It loads this module by itself."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import schemathesis
+
+from tests.support.fuzzing import WORDS_FILE, noun_of
+
+# A request that fits the description may be refused for its meaning, never for its form, but for two bounds of all JSON
+# that no schema tells: no NUL, no integer beyond 64 bits.
+BOUNDS = ("NUL character", "at most 64 bits")
+REFUSED_FOR_THE_FORM = {"MalformedBody", "WrongContentType", "WrongField", "InvalidIdempotencyKey"}
+NOWHERE = "http://127.0.0.1:9/m.yaml"
+
+
+def before_load_schema(context: Any, raw_schema: Any) -> None:
+    """Let the path parameters have objects that exist as their examples."""
+    words = json.loads(Path(os.environ[WORDS_FILE]).read_text("utf-8"))
+    for path, methods in raw_schema["paths"].items():
+        for operation in methods.values():
+            for parameter in operation.get("parameters", []):
+                noun = noun_of(path, parameter["name"])
+                if parameter["in"] == "path" and noun in words:
+                    parameter["schema"] = {**parameter["schema"], "example": words[noun][0]}
+
+
+def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool:
+    """Keep a failure unless it is none of this API's."""
+    kind = type(failure).__name__
+    if kind == "RejectedPositiveData":
+        return _is_refused_for_the_form(response.json())
+    if kind == "AllowHeaderMismatch":
+        # A workflow may have any name, so POST is allowed there, as the row of `run_workflow` describes.
+        runs_a_workflow = case.operation.path.startswith("/api/1/instances/{id}/")
+        return not (runs_a_workflow and failure.undocumented_methods == ["POST"] and not failure.missing_methods)
+    if kind == "ResponseTimeExceeded":
+        # A stream of events lasts as long as its reader does; nothing happening is no slowness.
+        return not case.operation.path.endswith("/events")
+    # Many wrong passwords from one address are slowed down, which is described for every operation.
+    return not (kind == "IgnoredAuth" and "got `429" in failure.message)
+
+
+def _is_refused_for_the_form(document: dict[str, Any]) -> bool:
+    code = document.get("code")  # service update and service command have errors without one
+    is_query = code == "BadRequest" and document["errors"][0].startswith("Query")
+    if code not in REFUSED_FOR_THE_FORM and not is_query:
+        return False
+    return not any(bound in sentence for sentence in document["errors"] for bound in BOUNDS)
+
+
+def before_call(context: Any, case: Any, kwargs: Any) -> None:
+    """Let no generated URL lead out of this machine."""
+    if not isinstance(case.body, dict) or not isinstance(case.body.get("url"), str):
+        return
+    try:
+        host = urlsplit(case.body["url"]).hostname
+    except ValueError:
+        host = "unreadable"
+    if host is not None and host != "127.0.0.1":
+        case.body = {**case.body, "url": NOWHERE}
+
+
+schemathesis.hook("before_load_schema")(before_load_schema)
+schemathesis.hook("filter_failure")(filter_failure)
+schemathesis.hook("before_call")(before_call)

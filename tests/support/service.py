@@ -1,0 +1,463 @@
+"""A whole service in this process, as its clients see it: the real application, the engine, an embedded database."""
+
+import asyncio
+import base64
+import itertools
+import json
+import re
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import httpx
+import pytest
+from anyio.from_thread import start_blocking_portal
+from argon2 import PasswordHasher
+
+from launchbay.app.build import App, lifespan
+from launchbay.auth.authentication import Passwords
+from launchbay.client import Basic, Client
+from launchbay.clock import Clock
+from launchbay.ids import is_id, new_id
+from launchbay.settings import Settings
+from launchbay.store import users
+from launchbay.store.database import Database
+from launchbay.usecases.organizations import create_first_organization
+from launchbay.web.server import serve
+from tests.support.databases import Databases
+from tests.support.manifests import WORKFLOWS
+
+EMAIL = "admin@launchbay.local"
+PASSWORD = "correct horse battery staple"
+JSON = {"Content-Type": "application/json"}
+YAML = {"Content-Type": "application/x-yaml"}
+UNKNOWN = "00" * 12
+BUSY = {"Requested", "Executing", "Destroying"}
+# The least work that Argon2 allows: a real hash costs 20 ms, and tests make hundreds (the real one: test_passwords.py).
+QUICK_HASHES = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+_numbers = itertools.count(1)
+
+
+def basic(email: str, password: str) -> str:
+    """Return the value of an Authorization header."""
+    return "Basic " + base64.b64encode(f"{email}:{password}".encode()).decode()
+
+
+def fresh_name(noun: str = "thing") -> str:
+    """Return a name that nothing in this session has."""
+    return f"{noun} {next(_numbers)}"
+
+
+def refused(answer: httpx.Response, status: int, code: str | None = None) -> str:
+    """Check that an answer is a refusal in the one form that errors have, and return its sentences as one text."""
+    assert answer.status_code == status, (answer.status_code, answer.text)
+    assert answer.headers["content-type"] == "application/json"
+    document = answer.json()
+    assert set(document) - {"findings"} == {"errors", "code", "requestId"}
+    assert document["requestId"] == answer.headers["x-request-id"]
+    assert document["errors"]
+    assert all(isinstance(sentence, str) and sentence.endswith((".", "…")) for sentence in document["errors"])
+    if code is not None:
+        assert document["code"] == code, document
+    return " ".join(document["errors"])
+
+
+def accepted(answer: httpx.Response) -> Any:
+    """Check that an answer is a success with JSON, and return its document."""
+    assert answer.status_code == 200, (answer.status_code, answer.text)
+    assert answer.headers["content-type"] == "application/json"
+    return answer.json()
+
+
+class Caller:
+    """A user of the API. Paths are relative to `/api/1/`; answers are httpx's own."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self.client = client
+
+    async def get(self, path: str, /, **query: Any) -> httpx.Response:
+        return await self.client.get(path, params=query or None)
+
+    async def head(self, path: str) -> httpx.Response:
+        return await self.client.head(path)
+
+    async def post(self, path: str, body: Any = None) -> httpx.Response:
+        """POST JSON; None sends no body and no content type."""
+        return await self.client.post(path, json=body) if body is not None else await self.client.post(path)
+
+    async def put(self, path: str, body: Any) -> httpx.Response:
+        return await self.client.put(path, json=body)
+
+    async def put_yaml(self, path: str, text: str) -> httpx.Response:
+        return await self.client.put(path, content=text.encode(), headers=YAML)
+
+    async def delete(self, path: str, body: Any = None) -> httpx.Response:
+        return await self.client.request("DELETE", path, **({} if body is None else {"json": body}))
+
+    async def send(self, method: str, path: str, content: bytes = b"", **headers: str) -> httpx.Response:
+        """Send exactly these bytes; `content_type=` becomes the header Content-Type."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.client.request(method, path, content=content, headers=sent)
+
+
+@dataclass
+class Api(Caller):
+    """The service, called by the administrator of its first organization.
+
+    app = await api.application(MANIFEST)
+    instance = await api.launch(app, parameters={"input.size": "3"})
+    document = await api.settled(instance)
+    """
+
+    parts: App
+    settings: Settings
+    passwords: Passwords
+    client: httpx.AsyncClient
+    organization: str = ""
+    environment: str = ""
+    _open: list[httpx.AsyncClient] = field(default_factory=list)
+
+    @property
+    def database(self) -> Database:
+        """For what the API cannot set up or show yet."""
+        return self.parts.database
+
+    def caller(self, authorization: str | None) -> Caller:
+        """Return somebody with this Authorization header, or without one."""
+        client = _client(self.parts, authorization)
+        self._open.append(client)
+        return Caller(client)
+
+    async def member(self, *permissions: str, organization: str = "") -> Caller:
+        """Return a new member of the organization with a role of these entries: `"Read: [/*]"`."""
+        email, password = f"member{next(_numbers)}@example.org", "a password"
+        organization = organization or self.organization
+        user_id = new_id()
+        async with self.database.transaction() as connection:
+            hashed = await self.passwords.hash(password)
+            await users.insert(connection, id=user_id, email=email, name="Member", password_hash=hashed)
+            await users.join_organization(connection, organization_id=organization, user_id=user_id)
+            if permissions:
+                role_id, text = new_id(), "".join(f"- {entry}\n" for entry in permissions)
+                await users.insert_role(
+                    connection,
+                    id=role_id,
+                    organization_id=organization,
+                    name=fresh_name("role"),
+                    permissions=text,
+                    kind="custom",
+                )
+                await users.assign_role(connection, role_ids=[role_id], user_id=user_id)
+        return self.caller(basic(email, password))
+
+    async def outsider(self) -> tuple[Caller, str, str]:
+        """Return the administrator of another organization, that organization and its default environment."""
+        email, password = f"outsider{next(_numbers)}@example.org", "another password"
+        user_id = new_id()
+        async with self.database.transaction() as connection:
+            hashed = await self.passwords.hash(password)
+            await users.insert(connection, id=user_id, email=email, name="Outsider", password_hash=hashed)
+            organization = await create_first_organization(connection, fresh_name("organization"), user_id)
+            environment = await self._default_environment(connection, organization)
+        return self.caller(basic(email, password)), organization, environment
+
+    async def application(self, manifest: str | None = None, name: str | None = None) -> str:
+        """Create an application, with this manifest unless it is None, and return its id."""
+        created = await self.post(
+            f"organizations/{self.organization}/applications", {"name": name or fresh_name("app")}
+        )
+        application: str = accepted(created)["id"]
+        if manifest is not None:
+            accepted(await self.put_yaml(f"applications/{application}/manifest", dedent(manifest)))
+        return application
+
+    async def launch(self, application: str, **body: Any) -> str:
+        """Launch an application and return the instance's id."""
+        launched: str = accepted(await self.post(f"applications/{application}/launch", body))["id"]
+        return launched
+
+    async def running(self, manifest: str | None, **body: Any) -> str:
+        """Launch a new application with this manifest, wait until it is Running, and return the instance's id."""
+        instance = await self.launch(await self.application(manifest), **body)
+        document = await self.settled(instance)
+        assert document["status"] == "Running", document["errorMessage"]
+        return instance
+
+    async def document(self, instance: str) -> Any:
+        """Return an instance in detail."""
+        return accepted(await self.get(f"instances/{instance}"))
+
+    async def run(self, instance: str, workflow: str, **parameters: Any) -> Any:
+        """Run a workflow, wait for its end and return the instance in detail."""
+        accepted(await self.post(f"instances/{instance}/{workflow}", parameters))
+        return await self.settled(instance)
+
+    async def settled(self, instance: str, timeout_s: float = 20.0) -> Any:
+        """Wait until no job is under way and return the instance in detail."""
+        async with asyncio.timeout(timeout_s):
+            while (document := await self.document(instance))["status"] in BUSY:
+                await asyncio.sleep(0.01)
+        return document
+
+    async def until(self, instance: str, status: str, timeout_s: float = 20.0) -> Any:
+        """Wait until the instance has this status and return it in detail."""
+        async with asyncio.timeout(timeout_s):
+            while (document := await self.document(instance))["status"] != status:
+                await asyncio.sleep(0.01)
+        return document
+
+    async def gone(self, instance: str, timeout_s: float = 20.0) -> None:
+        """Wait until the instance is not there any more."""
+        async with asyncio.timeout(timeout_s):
+            while (answer := await self.get(f"instances/{instance}")).status_code == 200:
+                await asyncio.sleep(0.01)
+        refused(answer, 404, "NotFound")
+
+    async def offer(self, markers: list[str] | None = None, properties: list[Mapping[str, Any]] | None = None) -> str:
+        """Make an environment that offers these and return its id."""
+        environment = new_id()
+        statement = (
+            "INSERT INTO environments (id, organization_id, name, markers, properties) VALUES (%s, %s, %s, %s, %s)"
+        )
+        offered = ([{"name": name} for name in markers or []], properties or [])
+        async with self.database.transaction() as connection:
+            texts = [json.dumps(value) for value in offered]
+            await connection.execute(statement, [environment, self.organization, fresh_name("environment"), *texts])
+        return environment
+
+    async def set_up(self) -> None:
+        """Find the first organization and its environment."""
+        [organization] = accepted(await self.get("organizations"))
+        self.organization = organization["id"]
+        async with self.database.connection() as connection:
+            self.environment = await self._default_environment(connection, self.organization)
+
+    async def close(self) -> None:
+        for client in self._open:
+            await client.aclose()
+
+    @staticmethod
+    async def _default_environment(connection: Any, organization: str) -> str:
+        statement = "SELECT id FROM environments WHERE organization_id = %s AND is_default"
+        [environment] = await (await connection.execute(statement, [organization])).fetchone()
+        assert is_id(environment)
+        return str(environment)
+
+
+@asynccontextmanager
+async def running_api(
+    database_url: str, clock: Clock | None = None, *, engine: bool = True, **settings: Any
+) -> AsyncIterator[Api]:
+    """Start the service on a database with the schema in it; its engine works until the end, unless told not to."""
+    with tempfile.TemporaryDirectory() as directory:
+        chosen = {
+            "data_dir": Path(directory),
+            "database_url": database_url,
+            "admin_email": EMAIL,
+            "admin_password": PASSWORD,
+            "stager_interval_ms": 20,
+            "step_retry_first_s": 0.05,
+            "stop_grace_s": 1.0,
+            "port": 0,
+            **settings,
+        }
+        async with lifespan(Settings(**chosen), clock, QUICK_HASHES) as parts:
+            stop = asyncio.Event()
+            working = asyncio.create_task(parts.engine.run(stop) if engine else stop.wait())
+            passwords = Passwords(QUICK_HASHES)
+            client = _client(parts, basic(EMAIL, PASSWORD))
+            api = Api(parts, Settings(**chosen), passwords, client)
+            api._open.append(client)
+            try:
+                await api.set_up()
+                yield api
+            finally:
+                await api.close()
+                passwords.close()
+                stop.set()
+                await working
+
+
+@asynccontextmanager
+async def served(api: Api) -> AsyncIterator[int]:
+    """Serve the application on a loopback port as `launchbay serve` does, and give the port."""
+    stop = asyncio.Event()
+    bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(
+        serve(api.parts.app, api.settings, stop, started=lambda _, port: bound.set_result(port))
+    )
+    yield await bound
+    stop.set()
+    await serving
+
+
+def _client(parts: App, authorization: str | None) -> httpx.AsyncClient:
+    headers = {} if authorization is None else {"Authorization": authorization}
+    transport = httpx.ASGITransport(parts.app)
+    return httpx.AsyncClient(transport=transport, base_url="http://launchbay/api/1/", headers=headers, timeout=30)
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    """A running service with its administrator signed in."""
+    url = databases.create()
+    async with running_api(url) as api:
+        yield api
+    databases.drop(url)
+
+
+PERSON_PASSWORD = "a password of one's own"
+
+
+class Person(Caller):
+    """A user with an account of their own."""
+
+    def __init__(self, api: Api, user_id: str, email: str, password: str) -> None:
+        super().__init__(api.caller(basic(email, password)).client)
+        self.id = user_id
+        self.email = email
+        self.password = password
+
+    def at(self, api: Api) -> "Person":
+        """Return the same person, calling another server of the same database."""
+        return Person(api, self.id, self.email, self.password)
+
+
+def fresh_email() -> str:
+    """Return an e-mail address that nobody has."""
+    return f"person{next(_numbers)}@example.org"
+
+
+async def person(api: Api, *roles: str, organization: str = "", by: Caller | None = None) -> Person:
+    """Add a user with these roles to an organization, and return them."""
+    email = fresh_email()
+    body = {"email": email, "name": "Person", "password": PERSON_PASSWORD, "roles": list(roles)}
+    created = accepted(await (by or api).post(f"organizations/{organization or api.organization}/users", body))
+    assert set(created) == {"id"}
+    return Person(api, created["id"], email, PERSON_PASSWORD)
+
+
+async def user_named(api: Api, user_id: str, organization: str = "") -> Any:
+    """Return the list item of a user."""
+    rows = accepted(await api.get(f"organizations/{organization or api.organization}/users"))
+    return next(row for row in rows if row["id"] == user_id)
+
+
+Ids = dict[str, str]
+Ask = Callable[[Api, Ids], Awaitable[httpx.Response]]
+NAMED = {"id", "name"}
+SUMMARY = {"id", "name", "environment", "application", "revision", "status"}
+REFERENCE_INSTANCE = {
+    *("id", "name", "version", "parameters", "status", "ownerId", "workflowHistory", "returnValues"),
+    *("applicationId", "environmentId", "components"),
+}
+ADDED_TO_INSTANCE = {"errorMessage", "availableWorkflows", "destroyAt", "userData", "createdAt"}
+# The operation → a request, and the keys of its answer: a set for an object, a list with one for an array of them.
+ANSWERS: dict[str, tuple[Ask, set[str] | list[set[str]]]] = {
+    "list_organizations": (lambda api, ids: api.get("organizations"), [NAMED]),
+    "list_applications": (lambda api, ids: api.get(f"organizations/{ids['organization']}/applications"), [NAMED]),
+    "create_application": (
+        lambda api, ids: api.post(f"organizations/{ids['organization']}/applications", {"name": fresh_name()}),
+        {"id"},
+    ),
+    "replace_manifest": (
+        lambda api, ids: api.put_yaml(f"applications/{ids['application']}/manifest", WORKFLOWS),
+        {"version"},
+    ),
+    "list_revisions": (lambda api, ids: api.get(f"applications/{ids['application']}/revisions"), [NAMED]),
+    "launch_application": (lambda api, ids: api.post(f"applications/{ids['other']}/launch", {}), {"id"}),
+    "list_environment_instances": (lambda api, ids: api.get(f"environments/{ids['environment']}/instances"), [SUMMARY]),
+    "list_application_instances": (lambda api, ids: api.get(f"applications/{ids['application']}/instances"), [SUMMARY]),
+    "list_revision_instances": (lambda api, ids: api.get(f"revisions/{ids['revision']}/instances"), [SUMMARY]),
+    "read_instance": (lambda api, ids: api.get(f"instances/{ids['instance']}"), REFERENCE_INSTANCE | ADDED_TO_INSTANCE),
+    "put_user_data": (lambda api, ids: api.put(f"instances/{ids['instance']}/userData", {"a": "b"}), set()),
+    "run_workflow": (lambda api, ids: api.post(f"instances/{ids['instance']}/echo", {}), {"id"}),
+    "schedule_workflow": (
+        lambda api, ids: api.post(f"instances/{ids['instance']}/echo/schedule", {"interval": "3600000"}),
+        {"id"},
+    ),
+    "list_schedules": (lambda api, ids: api.get(f"instances/{ids['instance']}/schedules"), {"schedules"}),
+    "reschedule_workflow": (
+        lambda api, ids: api.post(f"instances/{ids['instance']}/echo/reschedule", {"interval": "7200000"}),
+        {"id"},
+    ),
+    "delete_instance": (lambda api, ids: api.delete(f"instances/{ids['instance']}?force=1"), set()),
+}
+
+GREETER = """
+application:
+  configuration:
+    input.who: world
+  interfaces:
+    input:  { who: bind(greeter#input.who) }
+    result: { greeting: bind(greeter#result.greeting) }
+  components:
+    greeter:
+      type: workflow.Instance
+      interfaces:
+        input:  { who: configuration(string) }
+        result: { greeting: publish-signal(string) }
+      configuration:
+        configuration.workflows:
+          launch:
+            steps:
+              - breathe: { action: wait, parameters: { delay: 0 } }
+            return:
+              greeting: { value: "Hello, {$.who}!" }
+"""
+SLOW = """
+launch:
+  steps:
+    - think: { action: wait, parameters: { delay: 1 } }
+"""
+FAILING = """
+launch:
+  steps:
+    - call: { action: restcall, parameters: { command: "http://127.0.0.1:1/nothing" } }
+"""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running service: where it is, and its administrator's client."""
+
+    url: str
+    client: Client
+    organization: str
+    environment: str
+
+    def application(self, name: str, manifest: str) -> str:
+        """Make an application and return its id."""
+        created = self.client.create_application(self.organization, name=name)
+        self.client.replace_manifest(created.id, dedent(manifest))
+        return created.id
+
+    def refresh_token(self) -> str:
+        """Generate a refresh token of the administrator."""
+        page = self.client.generate_token(email=EMAIL, password=PASSWORD, label="tests")
+        found = re.search(r"lbr_[\w-]+", page)
+        assert found is not None, page
+        return found[0]
+
+
+@contextmanager
+def serving(databases: Databases) -> Iterator[Server]:
+    """Start a service and stop it after use."""
+    url = databases.create()
+    with (
+        start_blocking_portal("asyncio") as portal,
+        portal.wrap_async_context_manager(_running(url)) as (api, port),
+        Client(f"http://127.0.0.1:{port}", Basic(EMAIL, PASSWORD)) as client,
+    ):
+        yield Server(f"http://127.0.0.1:{port}", client, api.organization, api.environment)
+    databases.drop(url)
+
+
+@asynccontextmanager
+async def _running(url: str) -> AsyncIterator[tuple[Api, int]]:
+    async with running_api(url) as api, served(api) as port:
+        yield api, port

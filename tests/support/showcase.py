@@ -1,0 +1,453 @@
+"""An installation as people have it: something on every page, instances in every status; for pictures of them."""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tests.support.browser import BUSY, EMAIL, Site
+from tests.support.browser import PASSWORD as ADMINISTRATORS
+
+PAYMENTS = """\
+application:
+  configuration: { input.currency: EUR }
+  interfaces:
+    input: { currency: bind(gateway#input.currency), retries: bind(gateway#input.retries) }
+    payments: { pay-url: bind(gateway#payments.pay-url) }
+  components:
+    gateway:
+      type: workflow.Instance
+      interfaces:
+        input:
+          currency: { type: configuration(string), name: Currency, suggestions: { Euro: EUR, Pound: GBP, Krone: NOK } }
+          retries: configuration(int)
+        payments: { pay-url: publish-signal(string) }
+      configuration:
+        input.retries: 3
+        configuration.workflows:
+          launch:
+            steps: [ { open-account: { action: wait, parameters: { delay: 0 } } } ]
+            return: { pay-url: { value: "https://pay.harbour.example/{$.currency}" } }
+"""
+SHOP = """\
+# A shop: its database and cache beside it, payments as an application of its own.
+application:
+  configuration: { input.title: Harbour Shop }
+  interfaces:
+    input:
+      title: bind(web#input.title)
+      visitors: bind(web#input.visitors)
+      settings: bind(web#input.settings)
+      open: bind(web#input.open)
+    result: { url: bind(web#result.url), version: bind(web#result.version) }
+    manage:
+      deploy: bind(web#manage.deploy)
+      back-up: bind(database#manage.back-up)
+      release: bind(web#manage.release)
+      import: bind(web#manage.import)
+  bindings: [[web, database], [web, cache], [web, payments]]
+  components:
+    web:
+      type: workflow.Instance
+      required: [db, payments]
+      interfaces:
+        input:
+          title: { type: configuration(string), name: Title of the shop }
+          visitors: { type: configuration(int), name: Visitors at once, suggestions: { A village: 50, A town: 2000 } }
+          settings: configuration(object)
+          open: configuration(bool)
+        db: { host: consume-signal(string), port: consume-signal(int) }
+        cache: { address: consume-signal(string) }
+        payments: { pay-url: consume-signal(string) }
+        result: { url: publish-signal(string), version: publish-signal(string) }
+        manage:
+          deploy: "receive-command(string version => string version)"
+          release: receive-command()
+          import: receive-command()
+      configuration:
+        input.settings: { theme: quay, languages: [en, nb] }
+        input.open: true
+        configuration.workflows:
+          launch:
+            steps:
+              - read-signals: { action: getSignals, output: { seen: result } }
+              - install: { action: wait, precedingPhases: [read-signals], parameters: { delay: 0 } }
+              - warm-up: { action: wait, precedingPhases: [install], parameters: { delay: 0 } }
+            return:
+              url: { value: "https://shop.harbour.example/" }
+              version: { value: "1.4.2" }
+          deploy:
+            parameters:
+              - version: { description: The version to deploy, default: "1.4.3" }
+            steps:
+              - fetch: { action: wait, parameters: { delay: 0 } }
+              - roll-out: { action: wait, precedingPhases: [fetch], parameters: { delay: 0 } }
+            return: { version: { value: "{$.version}" } }
+          release:
+            steps:
+              - sign-off: { action: approval, parameters: { text: "Release 1.5 to production before the weekend?" } }
+              - announce: { action: wait, precedingPhases: [sign-off], parameters: { delay: 0 } }
+          import:
+            steps:
+              - read-file: { action: wait, parameters: { delay: 0 } }
+              - convert: { action: serialize, precedingPhases: [read-file], parameters: { input: 1, format: XLS } }
+              - store: { action: wait, precedingPhases: [convert], parameters: { delay: 0 } }
+    database:
+      type: workflow.Instance
+      interfaces:
+        db: { host: publish-signal(string), port: publish-signal(int) }
+        manage: { back-up: receive-command() }
+      configuration:
+        configuration.schedule: { back-up: "0 30 3 * * ?" }
+        configuration.workflows:
+          launch:
+            steps: [ { create-volume: { action: wait, parameters: { delay: 0 } } } ]
+            return: { host: { value: db-1.harbour.example }, port: { value: 5432 } }
+          back-up:
+            steps:
+              - freeze: { action: wait, parameters: { delay: 0 } }
+              - copy: { action: wait, precedingPhases: [freeze], parameters: { delay: 3600 } }
+              - thaw: { action: wait, precedingPhases: [copy], parameters: { delay: 0 } }
+    cache:
+      type: cobalt.common.Constants
+      interfaces: { cache: { address: publish-signal(string) } }
+      configuration: { configuration.values: { cache.address: "cache.harbour.example:6379" } }
+    payments:
+      type: reference.Submodule
+      configuration: { __locator.application-id: "%s" }
+      interfaces: { payments: { pay-url: publish-signal(string) } }
+"""
+MILL = """\
+launch:
+  parameters: [ { month: { default: May } } ]
+  steps:
+    - gather: { action: wait, parameters: { delay: 0 } }
+    - print: { action: serialize, precedingPhases: [gather], parameters: { input: 1, format: PAPER } }
+destroy: { steps: [] }
+"""
+SLOW = """\
+launch: { steps: [] }
+destroy: { steps: [ { drain: { action: wait, parameters: { delay: 3600 } } } ] }
+"""
+OPERATORS = """\
+# May run what is there, anywhere but in production.
+- Read: [/*]
+- CreateInstance: [/applications/*, /environments/%s]
+- RunInstanceWorkflow: [/applications/*, /environments/%s]
+- ScheduleInstanceWorkflow: [/applications/*, /environments/%s]
+"""
+PASSWORD = "correct horse battery"
+
+
+def showcase(site: Site) -> dict[str, str]:
+    """Make everything through the API, and return the address of each page by the name of its pictures."""
+    root = f"organizations/{site.organization}"
+    site.ask("PUT", root, {"name": "Harbour Works"})
+    _created(site, "organizations", name="Lighthouse Trust")
+    places = _places(site, root)
+    people = _people(site, root, places)
+    hook = _created(site, f"{root}/webhooks", url="http://127.0.0.1:9/launchbay", events=["status", "job"])
+    _created(site, f"{root}/webhooks", url="http://127.0.0.1:9/chat", events=["status"])
+    shop, ids = _instances(site, places)
+    pool = {"configuration.resources": {"crane-1": {"ip": "192.0.2.11"}, "crane-2": {"ip": "192.0.2.12"}}}
+    service = _created(site, f"{root}/services", name="Cranes", typeId="builtin:static_resource_pool", parameters=pool)
+    vault = _created(site, f"{root}/services", name="Team vault", typeId="builtin:cobalt_secure_store", parameters={})
+    site.ask("PUT", f"environments/{places['production']}/services", {"services": [service, vault]})
+    site.ask("POST", f"instances/{ids['quiet']}/manage.deploy/schedule", {"interval": 3_600_000, "parameters": {}})
+    at, here = f"/console/{root}", "/console"
+    return {
+        "sign-in": f"{here}/signIn",
+        "organizations": f"{here}/organizations",
+        "organization": at,
+        "applications": f"{at}/applications",
+        "application": f"{here}/applications/{shop}",
+        "manifest": f"{here}/applications/{shop}/manifest",
+        "launch": f"{here}/applications/{shop}/launch",
+        "delete-application": f"{here}/applications/{shop}/delete",
+        "instances": f"{at}/instances",
+        "instance": f"{here}/instances/{ids['busy']}",
+        "job": f"{here}/instances/{ids['stumbled']}/jobs/{ids['job']}",
+        "configuration": f"{here}/instances/{ids['quiet']}/configuration",
+        "end": f"{here}/instances/{ids['quiet']}/end",
+        "approvals": f"{at}/approvals",
+        "environments": f"{at}/environments",
+        "environment": f"{here}/environments/{places['production']}",
+        "delete-environment": f"{here}/environments/{places['staging']}/delete",
+        "services": f"{at}/services?type=builtin:static_resource_pool",
+        "service": f"{here}/services/{service}",
+        "roles": f"{at}/roles?permission=CreateInstance&path=/applications/{shop}&user={people['ada']}",
+        "role": f"{here}/roles/{people['operators']}",
+        "users": f"{at}/users",
+        "user": f"{at}/users/{people['ada']}",
+        "webhooks": f"{at}/webhooks",
+        "webhook": f"{at}/webhooks/{hook}",
+        "audit": f"{at}/audit",
+        "account": f"{here}/account",
+        "refresh-token": "/refreshToken",
+        "refusal": f"{here}/applications/000000000000000000000000",
+    }
+
+
+def _places(site: Site, root: str) -> dict[str, str]:
+    found = {name: _created(site, f"{root}/environments", name=name) for name in ("production", "staging")}
+    site.ask(
+        "PUT", f"environments/{found['production']}/markers", {"markers": [{"name": "gpu"}, {"name": "fast disk"}]}
+    )
+    properties = [
+        {"name": "region", "type": "string", "value": "eu-north"},
+        {"name": "zones", "type": "list<string>", "value": ["a", "b"]},
+        {"name": "api-token", "type": "string", "value": "not shown"},
+    ]
+    site.ask("PUT", f"environments/{found['production']}/properties", {"properties": properties})
+    policies = "policies:\n  restcall.ignoreFail: false\n  execrun.batchSize: 5\n  wait.retryCount: 2\n"
+    headers = {"Content-Type": "application/x-yaml"}
+    assert site.api.put(f"environments/{found['production']}", content=policies, headers=headers).status_code == 200
+    return found
+
+
+def _people(site: Site, root: str, places: dict[str, str]) -> dict[str, str]:
+    text = OPERATORS % ((places["staging"],) * 3)
+    operators = _created(site, f"{root}/roles", name="Operators", permissions=text)
+    _created(
+        site, f"{root}/roles", name="Release managers", permissions="- ApproveInstanceWorkflow: [/*]\n- Read: [/*]\n"
+    )
+    found = {"operators": operators}
+    for name, roles in (
+        ("Ada Lovelace", ["Operators"]),
+        ("Grace Hopper", ["Administrator"]),
+        ("Jens Olsen", ["Guest"]),
+    ):
+        first = name.split()[0].lower()
+        body = {"email": f"{first}@harbour.example", "name": name, "password": PASSWORD, "roles": roles}
+        found[first] = site.ask("POST", f"{root}/users", body)["id"]
+    site.ask("POST", f"{root}/users", {"email": "mia@harbour.example", "name": "Mia Berg", "roles": ["Operators"]})
+    return found
+
+
+def _instances(site: Site, places: dict[str, str]) -> tuple[str, dict[str, str]]:
+    payments = site.application(PAYMENTS, "Payments")
+    shop = site.application(SHOP % payments, "Harbour shop")
+    mill, slow = site.application(MILL, "Report mill"), site.application(SLOW, "Ferry timetable")
+
+    def launched(application: str, name: str, **more: Any) -> str:
+        instance = site.launch(application, instanceName=name, **more)
+        site.settled(instance)
+        return instance
+
+    given: dict[str, Any] = {"parameters": {"input.visitors": 2000}, "environmentId": places["production"]}
+    ids = {
+        "quiet": launched(shop, "Shop", destroyInterval=-1, **given),
+        "stumbled": launched(shop, "Shop (import)", destroyInterval=86_400_000, **given),
+        "asking": launched(shop, "Shop (release 1.5)", destroyInterval=604_800_000, **given),
+        "busy": launched(shop, "Shop (with a back-up running)", destroyInterval=-1, **given),
+    }
+    launched(mill, "Reports of May")
+    going, gone = launched(slow, "Timetable, winter"), launched(mill, "Reports of April")
+    site.ask("POST", f"instances/{going}/destroy", {})
+    site.ask("POST", f"instances/{gone}/destroy", {})
+    site.ask("PUT", f"instances/{ids['busy']}/userData", {"owner": "Team Quay", "ticket": ["HW-12", "HW-31"]})
+    site.ask("PUT", f"instances/{ids['busy']}/environments", {"environments": [places["production"]]})
+    site.ask("POST", f"instances/{ids['stumbled']}/manage.import", {})
+    site.settled(ids["stumbled"])
+    ids["job"] = site.ask("GET", f"instances/{ids['stumbled']}")["workflowHistory"][0]["id"]
+    site.ask("POST", f"instances/{ids['asking']}/manage.release", {})
+    site.ask("POST", f"instances/{ids['busy']}/manage.deploy", {"version": "1.4.3"})
+    site.settled(ids["busy"])
+    site.ask("POST", f"instances/{ids['busy']}/manage.back-up", {})
+    site.ask("POST", f"applications/{shop}/revisions", {"name": "spring", "instanceId": ids["quiet"]})
+    site.settled(gone)
+    assert site.ask("GET", f"instances/{going}")["status"] in BUSY
+    _until_asked(site)
+    for label in ("build server", "laptop"):
+        form = {"email": EMAIL, "password": ADMINISTRATORS, "label": label}
+        assert httpx.post(f"{site.url}/refreshToken", data=form, trust_env=False).status_code == 200
+    return shop, ids
+
+
+def _until_asked(site: Site, within_s: float = 60.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not site.ask("GET", f"organizations/{site.organization}/approvals"):
+        assert time.monotonic() < deadline, "nobody was asked for an approval"
+        time.sleep(0.1)
+
+
+def _created(site: Site, path: str, **body: Any) -> str:
+    created: str = site.ask("POST", path, body)["id"]
+    return created
+
+
+# What breaks out of a text, of an attribute in either kind of quotes, of a script, a style, a comment, a template.
+CORPUS = (
+    "<script>window.__ran=1</script>",
+    '"><img src=x onerror=window.__ran=2>',
+    "' onfocus=window.__ran=3 autofocus x='",
+    "</title></textarea></script></style><svg onload=window.__ran=4>",
+    "javascript:window.__ran=5",
+    "{{ 7 * 191 }}{% raw %}${7*191}<!-- -->",
+    "<iframe srcdoc='<script>parent.__ran=6</script>'></iframe>",
+    "<a hx-get=/console/account hx-trigger=load href=javascript:window.__ran=7>x</a>",
+    "]]><x data-graph='[]' style=\"background:url(//evil.example)\">\u202e",
+)
+EVIL = " ".join(CORPUS)
+NAME = EVIL[:255].strip()
+# The message of the error may quote it.
+_WRONG = {"input": "{$.who}", "format": "{$.who}"}
+_MANIFEST = {
+    "application": {
+        "interfaces": {
+            "input": {"who": "bind(web#input.who)", "secret-password": "bind(web#input.secret-password)"},
+            "result": {"said": "bind(web#result.said)", "link": "bind(web#result.link)"},
+            "actions": {
+                "greet": "bind(web#actions.greet)",
+                "fail": "bind(web#actions.fail)",
+                "ask": "bind(web#actions.ask)",
+            },
+        },
+        "components": {
+            "web": {
+                "type": "workflow.Instance",
+                "interfaces": {
+                    "input": {
+                        "who": {"type": "configuration(string)", "name": NAME, "suggestions": {NAME: EVIL}},
+                        "secret-password": "configuration(string)",
+                    },
+                    "result": {"said": "publish-signal(string)", "link": "publish-signal(string)"},
+                    "actions": {
+                        "greet": "receive-command(string name)",
+                        "fail": "receive-command()",
+                        "ask": "receive-command()",
+                    },
+                },
+                "configuration": {
+                    "input.who": EVIL.replace("{", "(").replace("$", "S"),
+                    "input.secret-password": "the-hidden-word",
+                    "configuration.workflows": {
+                        "launch": {
+                            "steps": [
+                                {EVIL.replace("/", "_")[:255].strip(): {"action": "wait", "parameters": {"delay": 0}}}
+                            ],
+                            "return": {"said": {"value": "{$.who}"}, "link": {"value": "javascript:window.__ran=8"}},
+                        },
+                        "greet": {
+                            "parameters": [{"name": {"description": EVIL, "default": EVIL.replace("{", "(")}}],
+                            "steps": [{"rest": {"action": "wait", "parameters": {"delay": 0}}}],
+                        },
+                        "ask": {
+                            "steps": [
+                                {
+                                    "sign": {
+                                        "action": "approval",
+                                        "parameters": {"text": EVIL.replace("{", "(").replace("$", "S")},
+                                    }
+                                }
+                            ]
+                        },
+                        "fail": {"steps": [{"say": {"action": "serialize", "parameters": _WRONG}}]},
+                    },
+                },
+            }
+        },
+    }
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """The ids of what there is; `paths` are all pages, by a name."""
+
+    paths: dict[str, str]
+
+
+def made(site: Site) -> World:
+    """Make one of everything through the API."""
+    organization = site.ask("POST", "organizations", {"name": NAME})["id"]
+    within = f"organizations/{organization}"
+    user = site.ask("POST", f"{within}/users", {"email": "evil<b>@example.org", "name": NAME, "password": "a password"})
+    role = site.ask("POST", f"{within}/roles", {"name": NAME, "permissions": f"- Read: [/*]\n# {EVIL}\n"})
+    application = site.ask("POST", f"{within}/applications", {"name": NAME})["id"]
+    site.replace_manifest(application, json.dumps(_MANIFEST))
+    environment = site.ask("POST", f"{within}/environments", {"name": NAME})["id"]
+    site.ask("PUT", f"environments/{environment}/markers", {"markers": [{"name": NAME}]})
+    properties = [{"name": name, "type": "string", "value": EVIL} for name in (NAME, "password")]
+    site.ask("PUT", f"environments/{environment}/properties", {"properties": properties})
+    vault = "builtin:cobalt_secure_store"
+    service = site.ask("POST", f"{within}/services", {"name": NAME, "typeId": vault, "parameters": {}})["id"]
+    hook = site.ask("POST", f"{within}/webhooks", {"url": "http://127.0.0.1:9/x?<script>", "events": ["status", "job"]})
+    instance = _instance(site, application, environment)
+    asking = _asking(site, within, application, environment)
+    revision = site.ask("POST", f"applications/{application}/revisions", {"name": NAME, "instanceId": instance})
+    job = site.ask("GET", f"instances/{instance}")["workflowHistory"][0]["id"]
+    family = site.ask("POST", f"{within}/applications", {"name": f"Family of {NAME}"[:255]})["id"]
+    site.replace_manifest(family, json.dumps(_family(application)))
+    root = f"/console/{within}"
+    paths = {
+        "sign in": "/console/signIn",
+        "organizations": "/console/organizations",
+        "overview": root,
+        "instances": f"{root}/instances",
+        "no instance": f"{root}/instances?name=nothing%3Cb%3E&status=Failed",
+        "instance": f"/console/instances/{instance}",
+        "job": f"/console/instances/{instance}/jobs/{job}",
+        "reconfigure": f"/console/instances/{instance}/configuration",
+        "extend or destroy": f"/console/instances/{instance}/end",
+        "asking instance": f"/console/instances/{asking}",
+        "approvals": f"{root}/approvals",
+        "applications": f"{root}/applications",
+        "application": f"/console/applications/{application}",
+        "manifest": f"/console/applications/{application}/manifest",
+        "launch": f"/console/applications/{application}/launch?revision={revision['id']}",
+        "launch with submodules": f"/console/applications/{family}/launch",
+        "delete application": f"/console/applications/{application}/delete",
+        "environments": f"{root}/environments",
+        "environment": f"/console/environments/{environment}",
+        "delete environment": f"/console/environments/{environment}/delete",
+        "services": f"{root}/services?type=builtin:static_resource_pool",
+        "service": f"/console/services/{service}",
+        "roles": f"{root}/roles?permission=Read&path=/applications/{application}",
+        "role": f"/console/roles/{role['id']}",
+        "users": f"{root}/users",
+        "user": f"{root}/users/{user['id']}",
+        "webhooks": f"{root}/webhooks",
+        "webhook": f"{root}/webhooks/{hook['id']}",
+        "audit": f"{root}/audit",
+        "account": "/console/account",
+        "refusal": "/console/applications/%3Cscript%3Ewindow.__ran=9%3C%2Fscript%3E",
+    }
+    return World(paths)
+
+
+def _family(application: str) -> dict[str, Any]:
+    """Return the manifest of an application that has this one as a submodule."""
+    child = {
+        "type": "reference.Submodule",
+        "configuration": {"__locator.application-id": application},
+        "interfaces": {"result": {"said": "publish-signal(string)"}},
+    }
+    faces = {"result": {"said": "bind(child#result.said)"}}
+    return {"application": {"interfaces": faces, "components": {"child": child}}}
+
+
+def _asking(site: Site, within: str, application: str, environment: str) -> str:
+    """Return an instance one of whose steps waits for an approval."""
+    instance = site.launch(application, environmentId=environment, instanceName=NAME)
+    site.settled(instance)
+    site.ask("POST", f"instances/{instance}/actions.ask", {})
+    deadline = time.monotonic() + 40
+    while not site.ask("GET", f"{within}/approvals"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return instance
+
+
+def _instance(site: Site, application: str, environment: str) -> str:
+    launch: dict[str, Any] = {"environmentId": environment, "instanceName": NAME, "parameters": {"input.who": EVIL}}
+    instance = site.launch(application, **launch)
+    assert site.settled(instance)["status"] == "Running"
+    site.ask("PUT", f"instances/{instance}/userData", {NAME: EVIL, "password": "the-hidden-word"})
+    site.ask("PUT", f"instances/{instance}/environments", {"environments": [environment]})
+    site.ask("POST", f"instances/{instance}/actions.greet/schedule", {"interval": 3_600_000, "parameters": {}})
+    site.ask("POST", f"instances/{instance}/actions.fail", {})
+    site.settled(instance)
+    return instance

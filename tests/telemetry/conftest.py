@@ -1,0 +1,5 @@
+"""The running service of the API tests, one for each file."""
+
+from tests.support.service import api
+
+__all__ = ["api"]
