@@ -12,7 +12,9 @@ import pytest
 
 from tests.support.applications import ANSWERS
 from tests.support.databases import Databases
-from tests.support.service import Api, running_api, served
+from tests.support.service import Api, api, running_api, served
+
+__all__ = ["api"]
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FILE_LINES = 500
-FUNCTION_LINES = 60
-# `python -m generators` writes these: they grow with the API, and nobody reads them from top to bottom.
-GENERATED = {Path("src/launchbay/client/operations.py"), Path("src/launchbay/client/types.py")}
 NOT_A_NAME = {"manager", "helper", "helpers", "util", "utils", "common", "base"}
 LEFT_OPEN = re.compile(r"\b(TODO|FIXME|XXX)\b")
 # A comment that silences a check says why, after the check's name.
@@ -21,18 +17,6 @@ SILENCED = re.compile(r"#\s*(?:noqa|type:\s*ignore)\b(?::\s*[A-Z0-9, ]+|\[[\w, -
 
 PRODUCT = sorted((ROOT / "src").rglob("*.py"))
 ALL = sorted(path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
-
-
-def _shape(text: str, *, is_generated: bool = False) -> Iterator[str]:
-    """Yield what is too long; a generated file may have any length, its functions may not."""
-    lines = text.count("\n")
-    if lines > FILE_LINES and not is_generated:
-        yield f"the file has {lines} lines, {FILE_LINES} at most"
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
-            if length > FUNCTION_LINES:
-                yield f"{node.lineno}: {node.name} has {length} lines, {FUNCTION_LINES} at most"
 
 
 def _product_rules(text: str) -> Iterator[str]:
@@ -66,10 +50,8 @@ def _name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", ALL, ids=_name)
-def test_files_and_functions_are_short_and_comments_keep_no_promises(path: Path) -> None:
-    text = path.read_text("utf-8")
-    is_generated = path.relative_to(ROOT) in GENERATED
-    assert [*_shape(text, is_generated=is_generated), *_comment_rules(text)] == []
+def test_comments_keep_no_promises_and_give_reasons(path: Path) -> None:
+    assert list(_comment_rules(path.read_text("utf-8"))) == []
 
 
 @pytest.mark.parametrize("path", PRODUCT, ids=_name)
@@ -82,9 +64,6 @@ def test_the_product_follows_the_rules_of_shape(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "findings"),
     [
-        ("\n" * 501, 1),
-        ("def long():\n" + "    pass\n" * 60, 1),
-        ("def fits():\n" + "    pass\n" * 59, 0),
         ("x = 1  # TO" + "DO: later\n", 1),
         ("x = 1  # no" + "qa: S603\n", 1),
         ("x = 1  # no" + "qa: S603 - our own program\n", 0),
@@ -97,4 +76,4 @@ def test_the_product_follows_the_rules_of_shape(path: Path) -> None:
     ],
 )
 def test_the_rules_find_what_breaks_them(text: str, findings: int) -> None:
-    assert len([*_shape(text), *_comment_rules(text), *_product_rules(text)]) == findings
+    assert len([*_comment_rules(text), *_product_rules(text)]) == findings
