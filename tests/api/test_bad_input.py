@@ -56,7 +56,7 @@ MANIFESTS: dict[str, tuple[str | bytes, int, str]] = {
     "a component without a type": ("application: {components: {x: {interfaces: {}}}}", 400, "x"),
     "an unknown component type": ("application: {components: {x: {type: magic.Wand}}}", 400, "magic.Wand"),
     "an unknown action": (STEPS + "    - a: {action: magic}\n", 400, "magic"),
-    "a key twice": ("launch: {steps: []}\nlaunch: {steps: []}\n", 400, "Duplicate key: 'launch'"),
+    "a key twice": ("launch: {steps: []}\nlaunch: {steps: []}\n", 400, "Duplicate key 'launch'"),
     "60 KB of [": ("[" * 60_000, 400, "deep"),
     "60 KB of {a:": ("{a: " * 15_000, 400, "deep"),
     "60 KB of - ": ("- " * 30_000, 400, "deep"),

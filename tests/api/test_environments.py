@@ -175,7 +175,7 @@ async def test_properties_of_every_type_come_back_with_exactly_their_fields_in_t
 @pytest.mark.parametrize(
     ("entries", "says"),
     [
-        ([_property("n", "x", "int")], "does not fit its type"),
+        ([_property("n", "x", "int")], "doesn't match its type"),
         ([_property("n", 1, "number")], "Unknown type 'number'"),
         ([_property("n", 1, "double")], "double is not one of them"),
         ([_property("n", 1, "int"), _property("n", 2, "int")], "stands twice"),

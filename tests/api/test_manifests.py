@@ -205,7 +205,7 @@ async def test_a_url_that_cannot_be_used_is_400_and_changes_nothing(api: Api, ur
         (204, b"", "ManifestSourceFailed", "answered 204 instead of 200"),
         (200, b"", "InvalidManifest", "is empty"),
         (200, b"<html><body>Sign in</body></html>", "InvalidManifest", "Line 1, column 1"),
-        (200, b"launch: [", "InvalidManifest", "This is not YAML"),
+        (200, b"launch: [", "InvalidManifest", "Invalid YAML"),
         (200, b"launch: \xff", "InvalidManifest", "0xff is not valid UTF-8"),
         (200, b'launch: "\\0"', "InvalidManifest", "Line 1"),
         (200, b"#" * (256 * 1024 + 1), "OutgoingFailed", "262144"),

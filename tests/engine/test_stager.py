@@ -155,7 +155,7 @@ async def test_a_manifest_that_is_not_accepted_any_more_holds_up_no_other_schedu
     status, error = await bay.ended(jobs[0])
     assert status == "Failed"
     assert error is not None
-    assert "This is not YAML" in error
+    assert "Invalid YAML" in error
 
 
 async def test_expiry_destroys_the_instance(bay: Bay) -> None:

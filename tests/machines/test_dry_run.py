@@ -229,9 +229,9 @@ def test_without_a_file_there_are_no_answers() -> None:
         ("answers:\n  - {step: x}", "'give' must be a map of outputs, but it is missing"),
         ("answers:\n  - {step: x, give: [1]}", "'give' must be a map of outputs, but it is a list"),
         ("answers:\n  - {step: [x], give: {}}", "'step' must be a text, but it is a list"),
-        ("rules: []", "The key 'rules' is unknown"),
+        ("rules: []", "Unknown key 'rules'"),
         ("- 1", "The document must be a map"),
-        ("a: [", "This is not YAML"),
+        ("a: [", "Invalid YAML"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:

@@ -85,8 +85,9 @@ def test_every_unknown_parameter_is_named() -> None:
 def test_values_that_do_not_fit_are_named_with_their_type() -> None:
     sentences = refused({"input.shared": "many", "input.n": 1, "input.own": {"a": 1}})
     assert sentences == (
-        "The parameter 'input.shared' does not fit: Expected an integer (int), but was given a text that is none.",
-        "The parameter 'input.own' does not fit: Expected list<string>, but was given a map.",
+        "The value of parameter 'input.shared' doesn't match its type. Expected an integer (int),"
+        " not a string that doesn't contain one.",
+        "The value of parameter 'input.own' doesn't match its type. Expected list<string>, not a map.",
     )
 
 
@@ -120,7 +121,7 @@ def test_a_default_of_the_wrong_type_is_a_warning_and_refused_at_launch_unless_a
     text = SHOP.replace("{input.port: 1}", "{input.port: abc}")
     assert warnings(text) == [("ValueOfWrongType", 2)]
     [sentence] = refused({"input.n": 1, "input.shared": 1}, text)
-    assert sentence.startswith("The default of the parameter 'input.port' does not fit")
+    assert sentence.startswith("The value of parameter 'input.port' (its default) doesn't match its type.")
     assert configure(compiled(text), {"input.n": 1, "input.shared": 1, "input.port": 5})["box.w"]["input.port"] == 5
 
 

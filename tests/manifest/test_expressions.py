@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from launchbay import limits
 from launchbay.errors import ExpressionError
-from launchbay.manifest.expressions import compile_template, syntax_error
+from launchbay.manifest.expressions import compile_template
 from launchbay.manifest.paths import MalformedExpression, Scope
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
@@ -111,7 +111,7 @@ def test_inserted_text_is_not_looked_at_again() -> None:
     "text", ["x{$.null}", "x${null}", "x{$.absent}", "x${absent}", "{$.port}{$.port.x}", "x{$.three[9]}"]
 )
 def test_null_and_nothing_within_a_text_are_errors_that_name_the_expression(text: str) -> None:
-    with pytest.raises(ExpressionError, match=r"stands within a text"):
+    with pytest.raises(ExpressionError, match=r"is part of a string"):
         evaluate(text)
 
 
@@ -170,7 +170,6 @@ def test_doubled_characters_are_literal(text: str, result: str) -> None:
 def test_what_starts_neither_form_is_left_alone(text: str) -> None:
     assert evaluate(text) == text
     assert compile_template(text).variables() == frozenset()
-    assert syntax_error(text) is None
 
 
 @given(st.text(alphabet="ab $.{}[]'*~-\\\n", max_size=40))
@@ -249,13 +248,13 @@ def test_paths_lead_to_values(path: str, value: object) -> None:
 def test_a_whole_path_to_nothing_is_null_with_a_warning(path: str) -> None:
     value, warnings = compile_template({"a": f"{{${path}}}", "b": f"{{${path}}}"}).evaluate(Scope(SCOPE, INNER))
     assert value == {"a": None, "b": None}
-    assert warnings == (f"{{${path}}} resolves to nothing, so null is used.",)
+    assert warnings == (f"{{${path}}} has no value, so null is used.",)
 
 
 def test_warnings_are_bounded() -> None:
     _, warnings = compile_template([f"{{$.x{n}}}" for n in range(1000)]).evaluate(Scope({}))
     assert len(warnings) == 101
-    assert warnings[-1] == "900 more expressions resolve to nothing."
+    assert warnings[-1] == "900 more expressions have no value."
 
 
 def test_a_named_variable_is_exact_first_and_a_path_otherwise() -> None:
@@ -374,9 +373,6 @@ def test_malformed_expressions_are_refused_with_the_offset(text: str, offset: in
     with pytest.raises(MalformedExpression) as caught:
         compile_template({"a": [text]})
     assert caught.value.offset == offset
-    found = syntax_error(text)
-    assert found is not None
-    assert (found.offset, str(found)) == (offset, str(caught.value))
 
 
 def test_the_variables_of_a_template_are_those_where_paths_start() -> None:
@@ -388,7 +384,7 @@ def test_templates_deeper_than_a_manifest_are_refused() -> None:
     value: Any = "{$.x}"
     for _ in range(5000):
         value = [value]
-    with pytest.raises(ExpressionError, match="nested deeper"):
+    with pytest.raises(ExpressionError, match=r"more than \d+ levels"):
         compile_template(value)
 
 
@@ -490,7 +486,7 @@ def test_evaluations_that_would_blow_up_are_refused_in_time() -> None:
     assert "more than" in within_a_second("{$.v.*.x}", v=many)
     assert "values" in within_a_second(["{$.v}"] * 10_000, v=huge)
     assert "values" in within_a_second(["{$..zzz}"] * 10_000, v=huge)
-    assert "texts" in within_a_second("x{$.v}", v=[1] * (limits.EXPRESSION_RESULT_ITEMS + 1))
+    assert "strings" in within_a_second("x{$.v}", v=[1] * (limits.EXPRESSION_RESULT_ITEMS + 1))
     assert "characters" in within_a_second("{$.v}{$.l}", v="x" * 100_000, l=[1] * 50_000)
     assert "characters" in within_a_second(["{$.v}"] * 20_000, v="x" * limits.MIB)
     assert "characters" in within_a_second(["x{$.v}"] * 20_000, v={"x" * limits.MIB: 1})
@@ -502,8 +498,8 @@ def test_results_deeper_than_json_may_be_are_refused() -> None:
     for _ in range(limits.JSON_DEPTH - 1):
         deep = [deep]
     assert compile_template("{$.v}").evaluate(Scope({"v": deep})) == (deep, ())
-    assert "nested deeper" in within_a_second(["{$.v}"], v=deep)
-    assert "nested deeper" in within_a_second("x{$.v}", v=[deep])
+    assert "more than 64 levels" in within_a_second(["{$.v}"], v=deep)
+    assert "more than 64 levels" in within_a_second("x{$.v}", v=[deep])
     for _ in range(5000):
         deep = [deep]
     for text in ("{$.v}", "x{$.v}", "{$..a}x{$.v}", "x{$.m}"):
@@ -512,7 +508,7 @@ def test_results_deeper_than_json_may_be_are_refused() -> None:
 
 def test_what_is_no_json_value_is_refused() -> None:
     for text in ("{$.v}", "x{$.v}"):
-        with pytest.raises(ExpressionError, match="no JSON value"):
+        with pytest.raises(ExpressionError, match="isn't a JSON value"):
             compile_template(text).evaluate(Scope({"v": object()}))
 
 

@@ -79,25 +79,25 @@ def test_a_section_whose_entries_are_commented_out_is_empty() -> None:
     ("text", "place", "says"),
     [
         ("", "Line 1, column 1", "The document is empty"),
-        ("[]", "Line 1, column 1", "must be a map with the one key 'policies', but it is a list"),
+        ("[]", "Line 1, column 1", "The document must be a map with the key 'policies', not a list."),
         ("{}", "Line 1, column 1", "The key 'policies' is missing"),
-        ("policies: {}\nmarkers: []", "Line 2, column 1", "The key 'markers' is unknown"),
-        ("policies: [a.b]", "Line 1, column 11", "'policies' must be a map from names to values, but it is a list"),
-        ("policies:\n  a: b", "Line 2, column 3", "'a' must be an action and a parameter with a dot between"),
-        ("policies:\n  .a.b: c", "Line 2, column 3", "'.a.b' must be"),
+        ("policies: {}\nmarkers: []", "Line 2, column 1", "Unknown key 'markers'. Valid keys: policies."),
+        ("policies: [a.b]", "Line 1, column 11", "'policies' must be a map, not a list."),
+        ("policies:\n  a: b", "Line 2, column 3", "Invalid policy name 'a'. Write ACTION.PARAMETER."),
+        ("policies:\n  .a.b: c", "Line 2, column 3", "Invalid policy name '.a.b'"),
         (
             "policies:\n  a.b: [c]",
             "Line 2, column 8",
-            "a number or an identifier, but it is a list",
+            "a number or an identifier, not a list",
         ),
-        ("policies:\n  a.b:", "Line 2, column 7", "but it is null"),
-        ("policies:\n  a.b: two words", "Line 2, column 8", "must be like an identifier"),
-        ("policies:\n  a.b: ''", "Line 2, column 8", "must be like an identifier"),
-        ("policies:\n  a.b: 1\n  a.b: 2", "Line 3, column 3", "Duplicate key: 'a.b'"),
-        ("policies:\n  a.b: .inf", "Line 2, column 8", "is not a number that JSON can carry"),
+        ("policies:\n  a.b:", "Line 2, column 7", "not null"),
+        ("policies:\n  a.b: two words", "Line 2, column 8", "must be 1 to 1024 letters"),
+        ("policies:\n  a.b: ''", "Line 2, column 8", "must be 1 to 1024 letters"),
+        ("policies:\n  a.b: 1\n  a.b: 2", "Line 3, column 3", "Duplicate key 'a.b'"),
+        ("policies:\n  a.b: .inf", "Line 2, column 8", "doesn't exist in JSON"),
         ("policies:\n  a.b: *c", "Line 2, column 8", "has no anchor"),
-        ("policies:\n\ta.b: c", "Line 2, column 1", "This is not YAML"),
-        ("policies: {}\n---\npolicies: {}", "Line 2, column 1", "a document is only one"),
+        ("policies:\n\ta.b: c", "Line 2, column 1", "Invalid YAML"),
+        ("policies: {}\n---\npolicies: {}", "Line 2, column 1", "A second YAML document"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(text: str, place: str, says: str) -> None:
@@ -111,6 +111,6 @@ def test_everything_that_is_wrong_is_named_at_once() -> None:
 
 
 def test_a_huge_or_deep_document_is_refused_quickly() -> None:
-    assert "nested more than" in refused("policies: " + "[" * 100_000)[0]
+    assert "more than 64 levels" in refused("policies: " + "[" * 100_000)[0]
     many = "policies:\n" + "".join(f"  a.b{number}: 1\n" for number in range(15_000))
     assert "more than 20000 values" in refused(many)[0]

@@ -57,7 +57,7 @@ def test_core_schema_scalars_have_their_values_and_types(text: str, value: objec
 def test_integers_beyond_64_bits_are_refused_with_their_place(text: str) -> None:
     found = refusal_of(f"a: 1\nb: {text}")
     assert (found["code"], found["line"], found["column"]) == ("ImpossibleValue", 2, 4)
-    assert "quotes" in found["message"]
+    assert "Quote it" in found["message"]
 
 
 @pytest.mark.parametrize("text", [".inf", "-.INF", "+.Inf", ".nan", ".NaN", "1e999", "-12e4567"])

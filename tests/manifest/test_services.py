@@ -80,7 +80,7 @@ def test_several_services_that_fit_are_all_named() -> None:
 
 def test_a_service_that_fits_in_several_ways_is_told_with_its_interfaces() -> None:
     told = refusal(VOICE, offer("both", {"song": VOICE["voice"], "talk": VOICE["voice"]}))
-    assert "more than one way: song, talk" in told
+    assert "match: song, talk" in told
 
 
 def test_what_cannot_be_used_does_not_count_but_is_told_when_nothing_else_fits() -> None:

@@ -1,3 +1,5 @@
+import pytest
+
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import Target
 from launchbay.manifest.paths import Scope
@@ -102,15 +104,29 @@ def test_version_may_be_a_number_and_an_unknown_one_is_a_warning() -> None:
 
 def test_anything_else_at_the_top_is_a_workflow() -> None:
     assert errors("launch: {}\nnotes: some text\n") == [("UnexpectedKind", 2)]
-    assert "workflow 'notes'" in message("launch: {}\nnotes: some text\n")
+    assert message("launch: {}\nnotes: some text\n") == "notes: A workflow must be a map, not the string 'some text'."
 
 
 def test_variables_and_actions_are_checked_as_in_component_manifests() -> None:
     text = "launch:\n  steps:\n    - a: {action: restcal}\n    - b: {action: wait, parameters: {delay: '{$.n}'}}\n"
     assert [finding.code for finding in findings(text)] == ["UnknownAction", "VariableNotInScope"]
-    assert findings(text)[1].message.startswith(
-        "Component 'workflow': workflow 'launch': the variable 'n' is not in scope"
-    )
+    assert findings(text)[1].message == "launch: Variable 'n' isn't in scope."
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("launch: {}\ndestroy: {return: {url: {value: 1}}}\n", "ReturnWithoutPin"),
+        ("launch: {steps: [{a: {action: wait, parameters: {x: '{$.'}}}]}\n", "MalformedExpression"),
+        ("header: {services: {db: {size: configuration(int)}}}\nlaunch: {}\n", "UselessBinding"),
+        ("header: {services: {db: {url: 'bind(a#b.c)'}}}\nlaunch: {}\n", "UnexpectedBind"),
+        ("launch: {steps: [{a: {action: wait, precedingPhases: b}}]}\n", "UnknownPhase"),
+    ],
+)
+def test_findings_do_not_name_the_component_that_the_rewriting_adds(text: str, code: str) -> None:
+    found = findings(text)
+    assert code in {finding.code for finding in found}
+    assert not [finding for finding in found if "workflow'" in finding.message or "workflow " in finding.message]
 
 
 def test_a_service_cannot_have_a_reserved_name() -> None:

@@ -240,9 +240,9 @@ def test_what_is_not_so_is_told_with_its_line(tmp_path: Path, expect: str, said:
         ("[{run: do.grow}]", "1: it failed: There is no instance to run yet; launch it first."),
         ("[launch, {run: do.grove}]", "Command is not supported: do.grove. Available: launch, do.grow"),
         ("[launch, destroy, {run: do.grow, parameters: {by: 1}}]", "The instance is destroyed"),
-        ("[{launch: null, parameters: {in.sice: 2}}]", "The parameter 'in.sice' is unknown"),
+        ("[{launch: null, parameters: {in.sice: 2}}]", "Unknown parameter 'in.sice'"),
         ("[{launch: null, answers: [{step: make, give: {error: quota}}]}]", "it failed: Component 'web'"),
-        ("[launch, {reconfigure: null, parameters: {in.size: x}}]", "does not fit"),
+        ("[launch, {reconfigure: null, parameters: {in.size: x}}]", "doesn't match its type"),
     ],
 )
 def test_a_refusal_or_failure_that_nobody_expects_fails_the_test(tmp_path: Path, acts: str, said: str) -> None:
@@ -251,7 +251,7 @@ def test_a_refusal_or_failure_that_nobody_expects_fails_the_test(tmp_path: Path,
 
 
 def test_a_refusal_may_be_expected(tmp_path: Path) -> None:
-    acts = "[{launch: null, parameters: {in.sice: 2}, expect: {error: is unknown}}]"
+    acts = "[{launch: null, parameters: {in.sice: 2}, expect: {error: Unknown parameter}}]"
     assert told(tmp_path, SHOP, f"tests: {{a: {acts}}}") == []
 
 
@@ -387,7 +387,7 @@ def test_an_environment_gives_markers_properties_and_services(tmp_path: Path) ->
 
 def test_what_the_environment_lacks_is_told_in_one_sentence_each(tmp_path: Path) -> None:
     [found] = told(tmp_path, ENVIRONMENT, "tests: {a: [launch]}")
-    for said in ("no marker 'gpu'", "no property 'zone'", "Component 'notes' needs a service with notes"):
+    for said in ("needs marker 'gpu'", "needs property 'zone'", "Component 'notes' needs a service with notes"):
         assert said in found
 
 

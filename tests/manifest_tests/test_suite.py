@@ -112,7 +112,7 @@ def test_files_of_tests_are_known_by_their_names(tmp_path: Path) -> None:
         ("tests: {a: [{launch: null, expect: {steps: [{name: x}]}}]}", "a step knows no 'name'"),
         ("tests: {a: [{launch: null, expect: {values: [1]}}]}", "'values' must be a map"),
         ("answers: [{}]\ntests: {a: [launch]}", "'give' must be a map of outputs"),
-        ("tests: {a: [launch], a: [launch]}", "Duplicate key: 'a'"),
+        ("tests: {a: [launch], a: [launch]}", "Duplicate key 'a'"),
         ("environment: {service: {}}\ntests: {a: [launch]}", "'environment' knows no 'service'"),
     ],
 )

@@ -68,13 +68,13 @@ def test_a_value_becomes_its_type_where_nothing_is_lost(type_: str, given_value:
 )
 def test_a_value_that_does_not_fit_is_refused_by_its_propertys_name(type_: str, given_value: Any) -> None:
     [sentence] = refused(Property("size", given_value, type_))
-    assert sentence.startswith("The value of the property 'size' does not fit its type: Expected ")
+    assert sentence.startswith("The value of property 'size' doesn't match its type. Expected ")
 
 
 @pytest.mark.parametrize("type_", ["", "integer", "list", "list<>", "map<string,int", "double", "unit", "list<bytes>"])
 def test_a_type_that_the_reference_does_not_allow_is_refused(type_: str) -> None:
     [sentence] = refused(Property("size", 1, type_))
-    assert sentence.startswith("The type of the property 'size' cannot be read: ")
+    assert sentence.startswith("The type of property 'size' is invalid. ")
 
 
 def test_a_value_is_never_repeated_in_a_refusal() -> None:
@@ -83,8 +83,8 @@ def test_a_value_is_never_repeated_in_a_refusal() -> None:
 
 @pytest.mark.parametrize("name", ["", " ", " a", "a ", "a\nb", "a\x00", "x" * 256])
 def test_a_bad_name_is_refused(name: str) -> None:
-    assert "a name has 1 to 255 characters" in refused(Property(name, 1, "int"))[0]
-    with pytest.raises(BadRequest, match="a name has 1 to 255 characters"):
+    assert "Use 1 to 255 characters" in refused(Property(name, 1, "int"))[0]
+    with pytest.raises(BadRequest, match="Use 1 to 255 characters"):
         validate_markers([Marker(name)])
 
 
@@ -92,7 +92,7 @@ def test_a_name_that_stands_twice_is_refused_once() -> None:
     twice = [Marker("a"), Marker("b"), Marker("a"), Marker("a")]
     with pytest.raises(BadRequest) as caught:
         validate_markers(twice)
-    assert caught.value.messages == ("The marker 'a' stands twice; keep one of them.",)
+    assert caught.value.messages == ("Duplicate marker 'a'. Keep one.",)
     assert refused(Property("p", 1, "int"), Property("p", 1, "int")) == (
         "The property 'p' stands twice; keep one of them.",
     )
@@ -108,7 +108,7 @@ def test_there_is_a_bound_on_their_number() -> None:
 def test_a_long_list_of_problems_is_cut_with_their_number() -> None:
     sentences = refused(*(Property(f"p{number}", "x", "int") for number in range(50)))
     assert len(sentences) == 21
-    assert sentences[-1] == "There are 30 more errors like these."
+    assert sentences[-1] == "30 more errors aren't shown."
 
 
 @given(types, json_values)

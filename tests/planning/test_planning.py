@@ -129,8 +129,8 @@ def test_required_markers_and_properties_that_are_missing_are_each_named() -> No
     needy = compiled(NEEDY.replace("REQUIRED", "[properties, gpu]"))
     problems = unmet_needs(needy, EnvironmentView())
     assert len(problems) == 2
-    assert "no marker 'gpu'" in problems[0]
-    assert "no property 'region'" in problems[1]
+    assert "needs marker 'gpu'" in problems[0]
+    assert "needs property 'region'" in problems[1]
     assert all("Add it to the environment." in problem for problem in problems)
 
 

@@ -20,7 +20,7 @@ from launchbay.machines.contract import MachineProvider, ProviderContext, Provid
 from launchbay.machines.dry_run import Answers, read_answers
 from launchbay.machines.registry import LazyProvider, Providers
 from launchbay.manifest.reader import read
-from launchbay.manifest.tree import expect_mapping
+from launchbay.manifest.tree import children_of, is_null, report_kind
 from launchbay.model.findings import Findings
 from launchbay.service_types.key_pairs import KeyPairs
 from launchbay.settings import Settings
@@ -35,12 +35,11 @@ def read_answers_file(path: str) -> Answers:
         return Answers()
     findings = Findings()
     try:
-        document = expect_mapping(read(Path(path).read_bytes()), "The document")
-        for key in document.children:
-            if key != _KEY:
-                message = f"The key {key[:80]!r} is unknown; only '{_KEY}' stands here."
-                findings.error("UnknownKey", message, document.place_of(key))
-        answers = read_answers(document.get(_KEY), findings)
+        document = read(Path(path).read_bytes())
+        if is_null(document):
+            report_kind(document, "The document", "a map", findings)
+        parts = children_of(document, "The document", findings, (_KEY,), strict=True)
+        answers = read_answers(parts.get(_KEY), findings)
         findings.raise_errors()
     except OSError as error:
         raise CannotStart(

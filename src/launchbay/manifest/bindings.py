@@ -1,20 +1,20 @@
-"""Finds out which interfaces each binding connects (manifest-language §3, "Bindings")."""
+"""Which interfaces each binding connects, and the launch order that follows (manifest-language §3, "Bindings")."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from launchbay.manifest.graph import HTTP_ENDPOINT, ApplicationPin, CompiledManifest, Peer, Target, is_workflow_service
-from launchbay.manifest.layout import Layout, PublicPin, PublicPins, absolute
+from launchbay.manifest.layout import Layout, PublicPins, absolute
 from launchbay.manifest.syntax import BindingSyntax, ComponentSyntax, Endpoint
 from launchbay.model.findings import Findings, shorten_names
 from launchbay.model.types import PinKind, PinType, Type
 
 
 def difference(need: PinType, offer: PinType) -> str | None:
-    """Return a phrase with the first difference between what is needed and what is offered, or None.
+    """Return the first difference between a need and an offer as a phrase, or None.
 
-    Arguments and results match by name, not order; results that the needing end does not ask for make no difference.
+    Arguments and results match by name, not order. Results that the needing end doesn't declare are ignored.
     """
     if need.signature is None or offer.signature is None:
         return None if need.value_type == offer.value_type else f"{need.value_type} and {offer.value_type}"
@@ -27,7 +27,7 @@ def _first(what: str, needed: Mapping[str, Type], offered: Mapping[str, Type]) -
     for name, needed_type in needed.items():
         offered_type = offered.get(name)
         if offered_type is None:
-            return f"the {what} '{name}' exists on one side only"
+            return f"only one side has the {what} '{name}'"
         if offered_type != needed_type:
             return f"the {what} '{name}' is {needed_type} on one side and {offered_type} on the other"
     return None
@@ -37,7 +37,7 @@ Peers: TypeAlias = Mapping[str, Mapping[str, list[Peer]]]  # leaf path → inter
 
 
 class _Side:
-    """One end of a binding: what it needs, interface by interface, and who in it offers a pin of a kind."""
+    """One end of a binding: its needs by interface, and its interfaces by the pins that they offer."""
 
     def __init__(
         self, path: str, interfaces: PublicPins, builtin: frozenset[str], *, has_workflow_service: bool
@@ -59,7 +59,7 @@ class _Side:
                     self.offers.setdefault((name, kind), []).append(interface)
 
     def matching(self, wanted: Mapping[str, PinKind]) -> list[str]:
-        """Return the interfaces that offer all wanted pins, each with its kind."""
+        """Return the interfaces that offer all wanted pins in their kinds."""
         key = frozenset(wanted.items())
         known = self._matches.get(key)
         if known is None:
@@ -79,7 +79,7 @@ class Connector:
         self._peers: dict[str, dict[str, dict[tuple[str, str], Peer]]] = {}
 
     def connect(self) -> Peers:
-        """Return the peers of every leaf; a binding that is wrong becomes a finding and connects nothing."""
+        """Return the peers of every leaf; an invalid binding becomes a finding and connects nothing."""
         for composite in self._layout.composites.values():
             seen: set[tuple[str, str]] = set()
             for binding in composite.bindings:
@@ -97,63 +97,75 @@ class Connector:
         second = self._side(composite, binding.second)
         if first is None or second is None:
             return
-        title = f"{composite.title}: the binding [{binding.first}, {binding.second}]"
-        links = [*self._links(first, second, title, binding), *self._links(second, first, title, binding)]
+        findings = self._findings.at(composite.label)
+        links = [*self._links(first, second, findings, binding), *self._links(second, first, findings, binding)]
         if not (links or first.has_workflow_service or second.has_workflow_service):
-            message = f"{title} connects nothing: no interface of one side offers all that one of the other needs."
-            self._findings.warning("UselessBinding", f"{message}{_lacking(first, second)}", binding)
+            message = f"Binding {_shown(binding)} connects nothing. {_lacking(first, second)}"
+            findings.warning("UselessBinding", message, binding)
 
     def _side(self, composite: ComponentSyntax, endpoint: Endpoint) -> _Side | None:
         path = absolute(composite, endpoint.component)
         key = (path, endpoint.interface)
         if key in self._sides:
             return self._sides[key]
-        face = self._layout.public_pins.get(path)
-        if face is None:
-            message = f"{composite.title}: a binding names the component '{endpoint.component}', which does not exist."
-            self._findings.error(
-                "UnknownComponent", f"{message} Components here: {shorten_names(composite.components)}.", endpoint
+        public_pins = self._layout.public_pins.get(path)
+        if public_pins is None:
+            message = f"A binding names unknown component '{endpoint.component}'."
+            known = shorten_names(composite.components)
+            self._findings.at(composite.label).error(
+                "UnknownComponent", f"{message} Components here: {known}.", endpoint
             )
             return None
         if endpoint.interface is not None:
-            if endpoint.interface not in face:
-                message = f"{composite.title}: a binding names the interface '{endpoint}', which does not exist."
-                self._findings.error("UnknownInterface", f"{message} Its interfaces: {shorten_names(face)}.", endpoint)
+            if endpoint.interface not in public_pins:
+                message = f"A binding names unknown interface '{endpoint}'."
+                known = shorten_names(public_pins)
+                self._findings.at(composite.label).error(
+                    "UnknownInterface", f"{message} Interfaces of '{endpoint.component}': {known}.", endpoint
+                )
                 return None
-            face = {endpoint.interface: face[endpoint.interface]}
+            public_pins = {endpoint.interface: public_pins[endpoint.interface]}
         leaf = self._layout.leaves.get(path)
         type_name = "" if leaf is None else leaf.type
-        kept = {name: pins for name, pins in face.items() if not is_workflow_service(type_name, pins)}
+        connectable = {name: pins for name, pins in public_pins.items() if not is_workflow_service(type_name, pins)}
         side = _Side(
-            path, kept, frozenset() if leaf is None else leaf.builtin, has_workflow_service=len(kept) < len(face)
+            path,
+            connectable,
+            frozenset() if leaf is None else leaf.builtin,
+            has_workflow_service=len(connectable) < len(public_pins),
         )
         self._sides[key] = side
         return side
 
-    def _links(self, needing: _Side, offering: _Side, title: str, binding: BindingSyntax) -> list[tuple[str, str]]:
-        links: list[tuple[str, str]] = []
+    def _links(self, needing: _Side, offering: _Side, findings: Findings, binding: BindingSyntax) -> list[str]:
+        """Connect each interface of one side that has needs, and return these interfaces."""
+        links: list[str] = []
         for interface, wanted in needing.needs.items():
             fits = offering.matching(wanted)
             chosen = _choose(interface, fits, offering.builtin)
             if chosen is not None:
-                links.append((interface, chosen))
-                self._link(needing, interface, offering, chosen, title, binding)
-            elif fits and interface not in needing.builtin:  # nobody asked for a need that only the type brought
-                message = f"{title} is ambiguous: the interface '{interface}' of '{needing.path}' fits"
+                links.append(interface)
+                self._link(needing, interface, offering, chosen, findings, binding)
+            elif fits and interface not in needing.builtin:  # a need that only the type declares may stay unbound
                 choice = ", ".join(f"{offering.path}#{fit}" for fit in fits[:5])
-                advice = f"Name one of them in the binding, such as {offering.path}#{fits[0]}."
-                self._findings.error("AmbiguousBinding", f"{message} {choice}. {advice}", binding)
-                links.append((interface, fits[0]))
+                message = f"Binding {_shown(binding)} is ambiguous: '{needing.path}#{interface}' matches {choice}."
+                findings.error("AmbiguousBinding", f"{message} Name one of them in the binding.", binding)
+                links.append(interface)
         return links
 
     def _link(
-        self, needing: _Side, interface: str, offering: _Side, chosen: str, title: str, binding: BindingSyntax
+        self, needing: _Side, interface: str, offering: _Side, chosen: str, findings: Findings, binding: BindingSyntax
     ) -> None:
         offers = offering.interfaces[chosen]
         pins: dict[tuple[str, str], dict[str, Target]] = {}
         for name in needing.needs[interface]:
             need, offer = needing.interfaces[interface][name], offers[name]
-            self._compare(need, offer, f"{title}: '{interface}.{name}' and '{chosen}.{name}'", binding)
+            what = difference(need.type, offer.type)
+            if what is not None:
+                message = (
+                    f"In binding {_shown(binding)}, '{interface}.{name}' and '{chosen}.{name}' have different types"
+                )
+                findings.warning("DifferentTypes", f"{message}: {what}.", binding)
             for target in need.targets:
                 leaf_pin = self._layout.leaves[target.component].pins[target.pin]
                 pins.setdefault((target.component, leaf_pin.interface), {})[leaf_pin.name] = offer.targets[0]
@@ -163,14 +175,13 @@ class Connector:
             known = peers.get(identity)
             peers[identity] = Peer(offering.path, chosen, filled if known is None else {**known.pins, **filled})
 
-    def _compare(self, need: PublicPin, offer: PublicPin, title: str, binding: BindingSyntax) -> None:
-        what = difference(need.type, offer.type)
-        if what is not None:
-            self._findings.warning("DifferentTypes", f"{title} have different types: {what}.", binding)
+
+def _shown(binding: BindingSyntax) -> str:
+    return f"[{binding.first}, {binding.second}]"
 
 
 def _choose(interface: str, matches: list[str], builtin: frozenset[str]) -> str | None:
-    """Return the interface to connect: the only one, the one of the same name, or the only one that was declared."""
+    """Return the interface to connect: the only one, the one of the same name, or the only declared one."""
     if len(matches) == 1:
         return matches[0]
     if interface in matches:
@@ -180,22 +191,23 @@ def _choose(interface: str, matches: list[str], builtin: frozenset[str]) -> str 
 
 
 def _lacking(first: _Side, second: _Side) -> str:
-    """Return a sentence with a need that the other side does not fill, or nothing."""
+    """Return a sentence with a need that the other side doesn't fill."""
     for needing, offering in ((first, second), (second, first)):
         for interface, wanted in needing.needs.items():
             lacking = [name for name, kind in wanted.items() if (name, kind) not in offering.offers]
             if lacking:
-                return f" '{needing.path}#{interface}' needs {', '.join(lacking[:5])}, which '{offering.path}' lacks."
-    return " Neither side needs anything."
-
-
-# `cobalt.common.HttpEndpoint` relays what it is bound to: whoever reads it reads the source (manifest-language §4).
-#
-# The relay is resolved in the graph, so a changed source is seen at once and nothing has to pass it on.
+                names = ", ".join(f"'{name}'" for name in lacking[:5])
+                return f"'{needing.path}#{interface}' needs {names}, which '{offering.path}' doesn't offer."
+    if first.needs or second.needs:
+        return "No interface of one side offers everything that one of the other needs."
+    return "Neither side needs anything."
 
 
 class Relays:
-    """The signals that are relayed, each with the signal at the end of the way."""
+    """The signals that a `cobalt.common.HttpEndpoint` relays, each with its source (manifest-language §4).
+
+    Relays are resolved in the graph: readers of a relay read the source, so its changes need no forwarding.
+    """
 
     def __init__(self, layout: Layout, peers: Peers) -> None:
         self._steps: dict[Target, Target] = {}
@@ -213,7 +225,7 @@ class Relays:
                     self._steps[Target(path, key)] = sources[pin.name]
 
     def source(self, target: Target) -> Target:
-        """Return where a signal comes from; it is the signal itself where endpoints only relay each other."""
+        """Return the source of a signal, or the signal itself if endpoints only relay each other."""
         seen = {target}
         found = target
         while found in self._steps:
@@ -259,30 +271,30 @@ def providers(path: str, required: Sequence[str], peers: Peers) -> list[str]:
 
 
 def launch_order(needed: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str]]:
-    """Return all components with their providers before them, otherwise in the given order, and one cycle or nothing.
+    """Return all components, providers first and otherwise in the given order, and one cycle or nothing.
 
     `needed` maps every component to those that must run before it. A cycle is returned as the components along it, the
-    first one repeated at the end; the order is then not complete.
+    first one repeated at the end. The order is then incomplete.
     """
     order: list[str] = []
     done: set[str] = set()
     for start in needed:
-        way: dict[str, int] = {}  # components that wait for one further on, with the next provider to look at
+        path: dict[str, int] = {}  # components from the start to the current one, each with its next provider
         component: str | None = start
         while component is not None and component not in done:
-            position = way.setdefault(component, 0)
+            position = path.setdefault(component, 0)
             if position < len(needed[component]):
-                way[component] = position + 1
+                path[component] = position + 1
                 following = needed[component][position]
-                if following in way:
-                    names = list(way)
+                if following in path:
+                    names = list(path)
                     return order, [*names[names.index(following) :], following]
                 component = following if following not in done else component
                 continue
-            del way[component]
+            del path[component]
             done.add(component)
             order.append(component)
-            component = next(reversed(way), None)
+            component = next(reversed(path), None)
     return order, []
 
 

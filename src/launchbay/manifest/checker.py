@@ -1,4 +1,4 @@
-"""The rules that hold for single components, whatever their bindings (manifest-language §3, §4 and §7)."""
+"""Rules of single components, regardless of their bindings (manifest-language §3, §4 and §7)."""
 
 from collections.abc import Collection, Mapping
 from itertools import chain
@@ -39,79 +39,83 @@ class ComponentChecker:
             elif leaf.type == SUBMODULE:
                 self._check_locator(leaf)
 
+    def _at(self, leaf: Leaf) -> Findings:
+        return self._findings.at(leaf.syntax.label)
+
     def _check_composite(self, composite: ComponentSyntax) -> None:
-        face = self._layout.public_pins[composite.path]
+        public_pins = self._layout.public_pins[composite.path]
+        findings = self._findings.at(composite.label)
         for key, node in composite.configuration.items():
-            pin = find_pin(face, key)
+            pin = find_pin(public_pins, key)
             if pin is None or pin.type.kind is not PinKind.CONFIGURATION:
-                known = (f"{interface}.{name}" for interface, pins in face.items() for name in pins)
-                message = f"{composite.title}: '{key}' is configured, but it is no configuration pin of its interfaces."
-                self._findings.warning("UnknownConfiguration", f"{message}{self._hints.nearest(key, known)}", node)
+                known = (f"{interface}.{name}" for interface, pins in public_pins.items() for name in pins)
+                message = f"Unknown configuration pin '{key}'.{self._hints.nearest(key, known)}"
+                findings.warning("UnknownConfiguration", message, node)
         if composite.required:
-            message = f"{composite.title}: 'required' has no meaning on a composite; name the interface inside."
-            self._findings.warning("UnknownKey", message, composite.required[0])
+            message = "'required' has no effect on a composite. Set it on the inner component."
+            findings.warning("UnknownKey", message, composite.required[0])
 
     def _check_type(self, leaf: Leaf) -> None:
         written = leaf.syntax.type
         if written is not None and leaf.type not in self._types:
-            message = f"{leaf.syntax.title}: the component type '{leaf.type}' is unknown."
-            hint = self._hints.nearest(leaf.type, self._types) or f" Known are {', '.join(self._types)}."
-            self._findings.error("UnknownComponentType", f"{message}{hint}", written)
+            hint = self._hints.nearest(leaf.type, self._types) or f" Valid types: {', '.join(self._types)}."
+            message = f"Unknown component type '{leaf.type}'.{hint}"
+            self._at(leaf).error("UnknownComponentType", message, written)
 
     def _check_configuration(self, leaf: Leaf) -> None:
         known_type = self._types.get(leaf.type)
         if known_type is None:
             return
-        face = self._layout.public_pins[leaf.syntax.path]
+        public_pins = self._layout.public_pins[leaf.syntax.path]
         for key, node in leaf.syntax.configuration.items():
             pin = leaf.pins.get(key)
             if pin is None and known_type.is_composite:
-                bound = find_pin(face, key)
+                bound = find_pin(public_pins, key)
                 kind = None if bound is None else bound.type.kind
             else:
                 kind = None if pin is None else pin.type.kind
             if kind is PinKind.CONFIGURATION or key in known_type.settings or key.startswith(_LOCATOR_PREFIX):
                 continue
             known = chain(leaf.pins, known_type.settings)
-            message = f"{leaf.syntax.title}: '{key}' is configured, but it is no configuration pin of the component."
-            self._findings.warning("UnknownConfiguration", f"{message}{self._hints.nearest(key, known)}", node)
+            message = f"Unknown configuration pin '{key}'.{self._hints.nearest(key, known)}"
+            self._at(leaf).warning("UnknownConfiguration", message, node)
 
     def _check_required(
         self, leaf: Leaf, peers: Mapping[str, object], exposed_needs: Collection[tuple[str, str]]
     ) -> None:
-        face = self._layout.public_pins[leaf.syntax.path]
+        public_pins = self._layout.public_pins[leaf.syntax.path]
         for name in leaf.syntax.required:
-            pins = face.get(name.text)
+            pins = public_pins.get(name.text)
             if pins is None:
-                message = f"{leaf.syntax.title}: the required interface '{name.text}' does not exist."
-                hint = self._hints.nearest(name.text, face)
-                self._findings.warning("UnknownInterface", f"{message}{hint}", name)
+                message = f"Unknown interface '{name.text}' in 'required'."
+                hint = self._hints.nearest(name.text, public_pins)
+                self._at(leaf).warning("UnknownInterface", f"{message}{hint}", name)
                 continue
             needs = [pin for pin, there in pins.items() if there.type.kind.is_need]
             exposed = any((leaf.syntax.path, f"{name.text}.{pin}") in exposed_needs for pin in needs)
             if needs and not exposed and name.text not in peers and not is_workflow_service(SERVICE, pins):
-                message = f"{leaf.syntax.title}: nothing is bound to the required interface '{name.text}'."
-                self._findings.warning("UnboundInterface", f"{message} Add a binding that fills its needs.", name)
+                message = f"Required interface '{name.text}' is unbound. Add a binding."
+                self._at(leaf).warning("UnboundInterface", message, name)
 
     def _check_constants(self, leaf: Leaf) -> None:
-        what = f"{leaf.syntax.title}: '{_VALUES}'"
-        values = children_of(leaf.syntax.configuration.get(_VALUES), what, self._findings)
+        findings = self._at(leaf)
+        values = children_of(leaf.syntax.configuration.get(_VALUES), f"'{_VALUES}'", findings)
         for key, node in values.items():
             pin = leaf.pins.get(key)
             if pin is None or pin.type.kind is not PinKind.PUBLISH_SIGNAL:
-                message = f"{what} has '{key}', which is no publish-signal pin of the component."
-                self._findings.warning("UnknownConfiguration", f"{message}{self._hints.nearest(key, leaf.pins)}", node)
+                message = f"'{key}' in '{_VALUES}' isn't a publish-signal pin.{self._hints.nearest(key, leaf.pins)}"
+                findings.warning("UnknownConfiguration", message, node)
                 continue
             try:
                 coerce(pin.type.value_type, plain(node))
             except CoercionError as error:
-                self._findings.warning("ValueOfWrongType", f"{what}: '{key}' cannot be published: {error}", node)
+                findings.warning("ValueOfWrongType", f"The value of '{key}' doesn't match its type. {error}", node)
         for key, pin in leaf.pins.items():
             if pin.type.kind is PinKind.PUBLISH_SIGNAL and key not in values:
-                message = f"{what} has no value for the signal '{key}', which will never be published."
-                self._findings.warning("MissingValue", message, leaf.syntax)
+                message = f"Signal '{key}' is never published. Add its value to '{_VALUES}'."
+                findings.warning("MissingValue", message, leaf.syntax)
 
     def _check_locator(self, leaf: Leaf) -> None:
         if LOCATOR not in leaf.syntax.configuration:
-            message = f"{leaf.syntax.title} names no application; set '{LOCATOR}' to an application's id or name."
-            self._findings.warning("MissingLocator", message, leaf.syntax)
+            message = f"The submodule names no application. Set '{LOCATOR}' to an application's ID or name."
+            self._at(leaf).warning("MissingLocator", message, leaf.syntax)

@@ -1,7 +1,7 @@
-"""Bytes to a compiled manifest, or to findings: the way through all parts of the compiler.
+"""The compiler's pipeline: bytes to a compiled manifest, or to findings.
 
-reader (bytes → tree) → document (tree → typed manifest) → composites (binds) → bindings (links) → defaults, workflows →
-rules → graph. Pure: no input, no output, no clock; what comes out is immutable and may be kept by manifest version.
+reader (bytes → tree) → parser, v1 (tree → typed manifest) → layout (binds) → bindings (links) → checker,
+workflow_rules → graph. Pure: no I/O, no clock. The result is immutable and may be cached by manifest version.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ from launchbay.model.values import CoercionError, coerce
 
 @dataclass(frozen=True, slots=True)
 class ApplicationPins:
-    """The application's pins by API name, sorted by what they do for the caller."""
+    """The application's pins by API name, grouped by their role for the caller."""
 
     parameters: dict[str, ApplicationPin] = field(default_factory=dict)
     results: dict[str, ApplicationPin] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class ApplicationPins:
     needs: dict[str, ApplicationPin] = field(default_factory=dict)
 
     def of(self, kind: PinKind) -> dict[str, ApplicationPin]:
-        """Return the pins that a pin of this kind belongs to."""
+        """Return the group of pins of this kind."""
         if kind.is_need:
             return self.needs
         if kind is PinKind.CONFIGURATION:
@@ -63,12 +63,12 @@ class ApplicationPins:
         return found
 
     def needed_targets(self) -> frozenset[tuple[str, str]]:
-        """Return (component path, `interface.pin`) of everything that a need of the application stands for."""
+        """Return (component path, `interface.pin`) of everything that a need of the application is bound to."""
         return frozenset((target.component, target.pin) for pin in self.needs.values() for target in pin.targets)
 
 
 def application_pins(layout: Layout, *, plain_names: bool) -> ApplicationPins:
-    """Return the application's pins by `interface.pin`, or, for workflow manifests, by `plain_names`."""
+    """Return the application's pins by `interface.pin`, or by `plain_names` for workflow manifests."""
     found = ApplicationPins()
     for interface, pins in layout.public_pins[""].items():
         for name, pin in pins.items():
@@ -84,7 +84,7 @@ def required_parameters(
 ) -> tuple[str, ...]:
     """Return the parameters without which some component has no value.
 
-    A pin of a submodule makes no parameter required: its own manifest may have a default, and is asked at launch.
+    A pin of a submodule makes no parameter required: its own manifest, read at launch, may have a default.
     """
     return tuple(
         name
@@ -102,20 +102,19 @@ def configuration_pins(
 ) -> Mapping[str, Mapping[str, ConfigurationPin]]:
     """Return every configuration pin by component path and `interface.pin`.
 
-    `parameters` maps (component path, `interface.pin`) to the application pin that is bound to it. A default that does
-    not fit the pin's type is a warning here and refused by `configure`, since another value may be given.
+    `parameters` maps (component path, `interface.pin`) to the application pin that is bound to it. A default that
+    doesn't match the pin's type is a warning here and rejected by `configure`, since another value may be given.
     """
     outer = _outer_defaults(layout)
     return {path: dict(_pins_of(leaf, outer, parameters, findings)) for path, leaf in layout.leaves.items()}
 
 
 def _outer_defaults(layout: Layout) -> Mapping[tuple[str, str], Sequence[Node]]:
-    """Return what the application and the composites configure for each pin, the outermost first."""
+    """Return the values that the application and the composites configure for each pin, outermost first."""
     found: dict[tuple[str, str], list[Node]] = {}
     for path, composite in layout.composites.items():
-        face = layout.public_pins[path]
         for key, node in composite.configuration.items():
-            pin = find_pin(face, key)
+            pin = find_pin(layout.public_pins[path], key)
             for target in () if pin is None else pin.targets:
                 found.setdefault((target.component, target.pin), []).append(node)
     return found
@@ -134,14 +133,14 @@ def _pins_of(
         has_default, default = False, None
         for node in (*outer.get((path, key), ()), leaf.syntax.configuration.get(key)):
             if node is not None and not has_default:
-                has_default, default = _coerced(node, pin.type.value_type, f"{leaf.syntax.title}: '{key}'", findings)
+                has_default, default = _coerced(node, pin.type.value_type, key, findings.at(leaf.syntax.label))
         if not has_default:
             has_default, default = _parameter_default(leaf, pin.name, pin.type.value_type)
         yield key, ConfigurationPin(path, key, pin.type.value_type, parameters.get((path, key)), has_default, default)
 
 
-def _coerced(node: Node, value_type: Type, what: str, findings: Findings) -> tuple[bool, Any]:
-    """Return whether the node gives the pin a value, and that value; null gives none where it does not fit."""
+def _coerced(node: Node, value_type: Type, key: str, findings: Findings) -> tuple[bool, Any]:
+    """Return whether the node gives the pin a value, and that value; null gives none unless it matches the type."""
     value = plain(node)
     if (
         value_type == STRING
@@ -155,12 +154,12 @@ def _coerced(node: Node, value_type: Type, what: str, findings: Findings) -> tup
     except CoercionError as error:
         if value is None:
             return False, None
-        findings.warning("ValueOfWrongType", f"{what} cannot have its default: {error}", node)
+        findings.warning("ValueOfWrongType", f"The default of '{key}' doesn't match its type. {error}", node)
         return True, value
 
 
 def _parameter_default(leaf: Leaf, name: str, value_type: Type) -> tuple[bool, Any]:
-    """Return the default of the parameter of `launch` that has the pin's name; others count only in their workflows."""
+    """Return the default of the parameter of `launch` with the pin's name; others apply only in their workflows."""
     launch = leaf.syntax.workflows.workflows.get("launch") if leaf.type == WORKFLOW_INSTANCE else None
     parameter = None if launch is None else launch.parameters.get(name)
     if parameter is None or not parameter.has_default:
@@ -168,7 +167,7 @@ def _parameter_default(leaf: Leaf, name: str, value_type: Type) -> tuple[bool, A
     try:
         return True, coerce(value_type, parameter.default)
     except CoercionError:
-        # The workflow itself still sees the default as it stands, for parameters have no strict type.
+        # The workflow itself still sees the default unchanged: parameters have no strict type.
         return False, None
 
 
@@ -176,9 +175,9 @@ _ROOTS = ("application", "root")
 
 
 def read_document(document: Node, findings: Findings) -> ManifestSyntax | None:
-    """Return the typed manifest; None, with one error, where the document is no map."""
+    """Return the typed manifest; None, with one error, if the document isn't a map."""
     if not isinstance(document, MappingNode):
-        message = f"A manifest must be a map, but it is {kind_of(document)}. Start with `application:` or `launch:`."
+        message = f"A manifest must be a map, not {kind_of(document)}. Start with 'application:' or 'launch:'."
         findings.error("UnexpectedKind", message, document)
         return None
     roots = [key for key in _ROOTS if key in document]
@@ -186,32 +185,21 @@ def read_document(document: Node, findings: Findings) -> ManifestSyntax | None:
         return read_workflow_manifest(document, findings)
     for key in document.children:
         if key in _ROOTS and key != roots[0]:
-            message = f"The manifest has both '{roots[0]}' and '{key}', which mean the same; keep one of them."
+            message = f"'{roots[0]}' and '{key}' mean the same. Keep one of them."
             findings.error("DuplicateKey", message, document.place_of(key))
         elif key != roots[0]:
-            message = f"The key '{key}' beside '{roots[0]}' is unknown and ignored."
+            message = f"Unknown key '{key}' next to '{roots[0]}' (ignored)."
             findings.warning("UnknownKey", message, document.place_of(key))
     return ManifestSyntax(read_component("", document.children[roots[0]], findings), is_component_manifest=True)
 
 
-def compile_workflows(
-    workflows: Mapping[str, WorkflowSyntax], title: str, templates: Templates
-) -> Mapping[str, Workflow]:
-    """Return runnable workflows by name; expressions that are malformed become findings."""
-    return {name: _workflow(workflow, title, templates) for name, workflow in workflows.items()}
-
-
-def _workflow(syntax: WorkflowSyntax, title: str, templates: Templates) -> Workflow:
-    where = f"{title}: workflow '{syntax.name}'"
+def _workflow(syntax: WorkflowSyntax, templates: Templates, findings: Findings) -> Workflow:
     implied = _implied(syntax.steps)
     return Workflow(
         syntax.name,
         {name: _parameter(parameter) for name, parameter in syntax.parameters.items()},
-        tuple(_step(step, _preceding(step, implied), where, templates) for step in syntax.steps),
-        {
-            name: templates.of(entry.value, f"{where}: the return value '{name}'")
-            for name, entry in syntax.returns.items()
-        },
+        tuple(_step(step, _preceding(step, implied), templates, findings.at(step.name)) for step in syntax.steps),
+        {name: templates.of(entry.value, findings.at("return", name)) for name, entry in syntax.returns.items()},
     )
 
 
@@ -222,7 +210,7 @@ def _parameter(syntax: ParameterSyntax) -> WorkflowParameter:
 
 
 def _default(syntax: ParameterSyntax) -> Any:
-    """Return the default as its type where that loses nothing (language §3, Types)."""
+    """Return the default coerced to its type if that loses nothing (language §3, Types)."""
     if syntax.type is None or syntax.default is None:
         return syntax.default
     try:
@@ -232,31 +220,30 @@ def _default(syntax: ParameterSyntax) -> Any:
 
 
 def _implied(steps: Sequence[StepSyntax]) -> tuple[str, ...]:
-    """Return the phases that the implicit phase stands for: itself where a step declares it, else names of steps."""
+    """Return the phases that the implicit phase means: itself if a step declares it, else names of steps."""
     if any((step.phase or step.name) == IMPLICIT_PHASE for step in steps):
         return (IMPLICIT_PHASE,)
     return tuple(step.name for step in steps if step.phase is None and not step.preceding_phases)
 
 
 def _preceding(step: StepSyntax, implied: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the step's preceding phases, with the implicit one written out."""
+    """Return the step's preceding phases, with the implicit one expanded."""
     phases = tuple(phase.text for phase in step.preceding_phases)
     if IMPLICIT_PHASE not in phases:
         return phases
     return (*(phase for phase in phases if phase != IMPLICIT_PHASE), *implied)
 
 
-def _step(syntax: StepSyntax, preceding: tuple[str, ...], where: str, templates: Templates) -> Step:
-    what = f"{where}: step '{syntax.name}'"
+def _step(syntax: StepSyntax, preceding: tuple[str, ...], templates: Templates, findings: Findings) -> Step:
     return Step(
         syntax.name,
         "" if syntax.action is None else syntax.action.text,
         syntax.phase or syntax.name,
         preceding,
-        templates.of_map(syntax.parameters, what),
+        templates.of_map(syntax.parameters, findings),
         syntax.outputs,
-        None if syntax.retry_count is None else templates.of(syntax.retry_count, what),
-        None if syntax.ignore_fail is None else templates.of(syntax.ignore_fail, what),
+        None if syntax.retry_count is None else templates.of(syntax.retry_count, findings),
+        None if syntax.ignore_fail is None else templates.of(syntax.ignore_fail, findings),
         syntax.line,
     )
 
@@ -264,10 +251,7 @@ def _step(syntax: StepSyntax, preceding: tuple[str, ...], where: str, templates:
 def compile_manifest(
     data: bytes, *, known_actions: Collection[str], known_types: Mapping[str, ComponentType] = BUILTIN
 ) -> CompiledManifest:
-    """Return the compiled manifest, with its warnings.
-
-    Raises `InvalidManifest` with every error when there is one.
-    """
+    """Return the compiled manifest, with its warnings. Raises `InvalidManifest` with every error."""
     findings = Findings()
     compiled = _compile(data, known_actions, known_types, findings)
     findings.raise_errors()
@@ -278,7 +262,7 @@ def compile_manifest(
 def check(
     data: bytes, *, known_actions: Collection[str], known_types: Mapping[str, ComponentType] = BUILTIN
 ) -> list[Finding]:
-    """Return everything there is to say about the manifest, errors first; raises nothing, whatever the bytes are."""
+    """Return all findings in the manifest, errors first. Raises nothing, for any bytes."""
     findings = Findings()
     try:
         _compile(data, known_actions, known_types, findings)
@@ -290,13 +274,13 @@ def check(
 def _compile(
     data: bytes, known_actions: Collection[str], types: Mapping[str, ComponentType], findings: Findings
 ) -> CompiledManifest | None:
-    """Return the manifest as far as it can be compiled; it is whole only if there are no errors."""
+    """Return the manifest as far as it can be compiled; it is complete only without errors."""
     manifest = read_document(read(data), findings)
     return None if manifest is None else _Compilation(manifest, known_actions, types, findings).compile()
 
 
 class _Compilation:
-    """One manifest on its way."""
+    """The compilation of one manifest."""
 
     def __init__(
         self,
@@ -310,10 +294,10 @@ class _Compilation:
         self._types = types
         self._findings = findings
         self._hints = Hints()
-        self._templates = Templates(findings)
+        self._templates = Templates()
 
     def compile(self) -> CompiledManifest:
-        """Return the graph; what is wrong is in the findings afterwards."""
+        """Return the graph; problems go to the findings."""
         layout = build_layout(self._manifest.application, self._types, self._findings)
         bound = Connector(layout, self._findings).connect()
         relays = Relays(layout, bound)
@@ -352,7 +336,10 @@ class _Compilation:
         )
         if leaf.type != WORKFLOW_INSTANCE:
             return component
-        workflows = compile_workflows(syntax.workflows.workflows, syntax.title, self._templates)
+        workflows = {
+            name: _workflow(workflow, self._templates, self._findings.at(syntax.label, name))
+            for name, workflow in syntax.workflows.workflows.items()
+        }
         triggers = WorkflowRules(leaf, self._known_actions, self._findings, self._hints).check()
         ScopeRules(leaf, configuration, workflows, self._findings, self._hints).check()
         return replace(
@@ -371,7 +358,7 @@ class _Compilation:
         }
         order, cycle = launch_order(needed)
         if cycle:
-            way = " → ".join(f"'{path}'" for path in cycle)
-            message = f"The required interfaces of these components wait for each other: {way}. Require one less."
+            chain = " → ".join(f"'{path}'" for path in cycle)
+            message = f"These components require each other: {chain}. Remove one requirement."
             self._findings.error("RequiredCycle", message, layout.leaves[cycle[0]].syntax)
         return order

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from launchbay.errors import BadRequest
-from launchbay.manifest.graph import CompiledManifest, ConfigurationPin
+from launchbay.manifest.graph import CompiledManifest, Configuration, ConfigurationPin
 from launchbay.manifest.v1 import COMPONENT, INPUT
 from launchbay.model.instance import Link
 from launchbay.model.types import OBJECT, ListType, MapType, Type
@@ -18,11 +18,11 @@ _NAMES_SHOWN = 20
 def configure(manifest: CompiledManifest, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the value of each configuration pin that has one: component path → `interface.pin` → value.
 
-    `given` are parameters by the names of `manifest.parameters`; those not given get the manifest's defaults. The
-    values are fresh and belong to the caller. Undeclared parameters of a workflow manifest become variables of it.
+    `given` are parameters by the names of `manifest.parameters`; the others have the manifest's defaults. The values
+    are new and belong to the caller. Undeclared parameters of a workflow manifest become its variables.
 
-    Raises `BadRequest` with a sentence for each unknown parameter (component manifests only), one that names every
-    missing parameter, and one for each value that does not fit its pin.
+    Raises `BadRequest` with a message for each unknown parameter (component manifests only), one with every missing
+    parameter, and one for each value that doesn't match its pin.
     """
     unknown = [name for name in given if name not in manifest.parameters]
     problems: dict[str, None] = {}  # in order, each once: a value may go to several pins
@@ -30,17 +30,18 @@ def configure(manifest: CompiledManifest, given: Mapping[str, Any]) -> dict[str,
         problems.update(dict.fromkeys(_unknown(name, manifest) for name in unknown[:_NAMES_SHOWN]))
     missing = [name for name in manifest.required_parameters if name not in given]
     if missing:
-        problems[f"Parameters without a default are missing: {', '.join(missing)}. Give each of them a value."] = None
+        plural = "s" if len(missing) > 1 else ""
+        problems[f"Missing required parameter{plural}: {', '.join(missing)}."] = None
     configured: dict[str, dict[str, Any]] = {}
     if not manifest.is_component_manifest:
         for name in unknown:
-            _put(configured, (COMPONENT, f"{INPUT}.{name}"), OBJECT, given[name], f"The parameter '{name}'", problems)
+            _put(configured, (COMPONENT, f"{INPUT}.{name}"), OBJECT, given[name], f"parameter '{name}'", problems)
     for name, parameter in manifest.parameters.items():
         if name in given:
             for target in parameter.targets:
                 pin = manifest.configuration_pins[target.component][target.pin]
                 place = (target.component, target.pin)
-                _put(configured, place, pin.type, given[name], f"The parameter '{name}'", problems)
+                _put(configured, place, pin.type, given[name], f"parameter '{name}'", problems)
     for path, pins in manifest.configuration_pins.items():
         for key, pin in pins.items():
             if pin.has_default and key not in configured.get(path, {}):
@@ -58,21 +59,21 @@ def _put(
     title: str,
     problems: dict[str, None],
 ) -> None:
-    """Set the pin at (component path, `interface.pin`) to the value as its type, or note why that is impossible.
+    """Set the pin at (component path, `interface.pin`) to the value as its type, or report why that's impossible.
 
-    Where two parameters lead to one pin, the first of them counts.
+    If two parameters are bound to one pin, the first one applies. `title` is a phrase for the value's origin.
     """
     path, key = place
     try:
         coerced = _coerced(value_type, value)
     except CoercionError as error:
-        problems[f"{title} does not fit: {error}"] = None
+        problems[f"The value of {title} doesn't match its type. {error}"] = None
         coerced = None
     configured.setdefault(path, {}).setdefault(key, coerced)
 
 
 def _coerced(value_type: Type, value: Any) -> Any:
-    """Return the value as the type; lists and maps may also come as JSON inside a text, as forms send them."""
+    """Return the value as the type; lists and maps may also be JSON in a string, as forms send them."""
     if isinstance(value, str) and isinstance(value_type, ListType | MapType):
         return coerce_text(value_type, value)
     return coerce(value_type, value)
@@ -81,20 +82,17 @@ def _coerced(value_type: Type, value: Any) -> Any:
 def _unknown(name: str, manifest: CompiledManifest) -> str:
     known = ", ".join(list(manifest.parameters)[:_NAMES_SHOWN]) or "none"
     shown = name if len(name) <= 100 else f"{name[:100]}…"
-    return f"The parameter '{shown}' is unknown. This application has: {known}."
+    return f"Unknown parameter '{shown}'. Parameters: {known}."
 
 
 def _default_title(pin: ConfigurationPin) -> str:
     if pin.parameter is not None:
-        return f"The default of the parameter '{pin.parameter}'"
-    return f"The value of '{pin.pin}' of the component '{pin.component}'"
-
-
-Configuration = Mapping[str, Mapping[str, Any]]  # component path → `interface.pin` → value
+        return f"parameter '{pin.parameter}' (its default)"
+    return f"pin '{pin.pin}' of component '{pin.component}'"
 
 
 class Change(StrEnum):
-    """What happens to a component; the words of the preview (api-decisions, "Beyond the reference")."""
+    """What happens to a component, as the preview calls it (api-decisions, "Beyond the reference")."""
 
     STARTS = "starts"
     CHANGES = "changes"
@@ -104,7 +102,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PinChange:
-    """A configuration pin whose value changes. `reset` says that it goes back to a default because it is not given."""
+    """A configuration pin whose value changes. `reset`: it returns to its default, since no value is given."""
 
     pin: str
     before: Any
@@ -114,7 +112,7 @@ class PinChange:
 
 @dataclass(frozen=True, slots=True)
 class ComponentChange:
-    """What happens to one component. `replaced` is set on both halves of a stop and start at the same path."""
+    """What happens to one component. `replaced` is set on both the stop and the start at the same path."""
 
     path: str
     change: Change
@@ -129,7 +127,7 @@ class ComponentChange:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """One side of a comparison: a manifest, the values of its pins, where components lead, parameters given."""
+    """One side of a comparison: a manifest, the values of its pins, links of components, given parameters."""
 
     manifest: CompiledManifest
     configuration: Configuration
@@ -140,8 +138,8 @@ class Configured:
 def difference(before: Configured, after: Configured) -> list[ComponentChange]:
     """Return what happens to each component: stops first, in reverse launch order, then the rest in launch order.
 
-    A component of another type is replaced, and so is a submodule that leads to another instance: another application,
-    or a shared instance in place of its own and the other way round (manifest-language §7).
+    A component of another type is replaced, and so is a submodule with another instance: of another application, or a
+    shared instance instead of its own and vice versa (manifest-language §7).
     """
     stops: list[ComponentChange] = []
     for path in reversed(before.manifest.order):
@@ -162,7 +160,7 @@ def difference(before: Configured, after: Configured) -> list[ComponentChange]:
 
 
 def restarting(changes: list[ComponentChange], is_launched: Callable[[str], bool]) -> list[ComponentChange]:
-    """Return the changes as they happen: what never came up, because an earlier job failed, starts (§7)."""
+    """Return the changes as they happen: components that never launched, since an earlier job failed, start (§7)."""
     return [
         change
         if change.change in {Change.STOPS, Change.STARTS} or is_launched(change.path)
@@ -172,7 +170,7 @@ def restarting(changes: list[ComponentChange], is_launched: Callable[[str], bool
 
 
 def triggered(manifest: CompiledManifest, changes: list[ComponentChange]) -> list[tuple[str, str]]:
-    """Return (component, workflow) for each workflow that the changed pins trigger, once each, in launch order (§5)."""
+    """Return (component, workflow) for each workflow that changed pins trigger, once each, in launch order (§5)."""
     runs: list[tuple[str, str]] = []
     for change in changes:
         if change.change is not Change.CHANGES:

@@ -1,17 +1,17 @@
 """Expressions in parameters and return values (manifest-language §6).
 
-`compile_template` takes a tree of plain data once, `Template.evaluate` fills it in any number of times. What comes out
-is fresh data that shares nothing changeable with the scope, the template or another result. Keys of maps are left
-alone.
+`compile_template` compiles a tree of plain data once, `Template.evaluate` fills it in any number of times. The result
+is new data that shares nothing mutable with the scope, the template or another result. Keys of maps stay unchanged.
 
-A text that is one expression and nothing else becomes the value, with its type. In any other text expressions become
-text: numbers, `true`, `false` as in JSON, maps as JSON. A list **broadcasts**: the text becomes a list, one text per
-element; several lists go by position and must be of one length; lists in lists give lists of lists. A broadcasting
-element of a list literal is **spliced** into it: `input: ["http://{$.ips}:2379"]` is the flat list of URLs, as the
-`serialize` step of public manifests needs it for one CSV row. An element that is one whole expression stays one.
+A string that is one expression and nothing else becomes the value, with its type. In any other string, expressions
+become text: numbers, `true`, `false` as in JSON, maps as JSON. A list **broadcasts**: the string becomes a list, one
+string per element; several lists are combined by position and must have one length; nested lists give nested lists. A
+broadcasting element of a list literal is **spliced** into it: `input: ["http://{$.ips}:2379"]` is the flat list of
+URLs, as the `serialize` step of public manifests needs it for one CSV row. An element that is a single expression stays
+one element.
 
-`{$.` that does not go on as a path is an error: it is no shell or JSON text. `${` that does not go on as a name is left
-alone, as any other brace: it is shell, such as `${X:-1}`.
+`{$.` that doesn't continue as a path is an error: neither shell nor JSON has it. `${` that doesn't continue as a name
+stays unchanged, as any other brace: it is shell, such as `${X:-1}`.
 """
 
 import json
@@ -41,7 +41,7 @@ _WARNINGS = 100  # shown of one evaluation
 
 
 class Template:
-    """A tree of plain data with its expressions compiled; immutable. Made by `compile_template`."""
+    """A tree of plain data with its expressions compiled by `compile_template`; immutable."""
 
     __slots__ = ("_node", "_variables")
 
@@ -50,19 +50,19 @@ class Template:
         self._variables = variables
 
     def variables(self) -> frozenset[str]:
-        """Return the variables that the expressions start at, those inside of a macro as `step~variable`."""
+        """Return the variables that the expressions start at, those inside a macro as `step~variable`."""
         return self._variables
 
     def is_variable(self, name: str) -> bool:
-        """Tell whether the whole tree is one expression that gives this variable as it is."""
+        """Return whether the tree is one expression that gives this variable unchanged."""
         node = self._node
         return isinstance(node, Path) and node.variable == name and len(node.steps) == 1
 
     def evaluate(self, scope: Scope) -> tuple[Any, tuple[str, ...]]:
-        """Return the tree with its expressions filled in, as fresh data, and warnings for the step's log.
+        """Return the tree with its expressions filled in, as new data, and warnings for the step's log.
 
-        Raises `ExpressionError` where a part of a text resolves to nothing or null, lists of different lengths
-        broadcast together, or a bound is reached. No message holds a value.
+        Raises `ExpressionError` if a part of a string has no value or is null, lists of different lengths broadcast
+        together, or a limit is reached. No message contains a value.
         """
         run = _Run(scope)
         value = _evaluate(self._node, run, limits.JSON_DEPTH)
@@ -72,22 +72,12 @@ class Template:
 def compile_template(value: Any, known: "dict[str, _Node] | None" = None) -> Template:
     """Compile the expressions in a tree of plain data.
 
-    `known` keeps what texts have been compiled to, for those that come again: aliases repeat them.
-
-    Raises `MalformedExpression`, which has the offset in its text, and `ExpressionError` beyond `MANIFEST_DEPTH`.
+    `known` caches compiled strings: aliases repeat them. Raises `MalformedExpression`, which has the offset in its
+    string, and `ExpressionError` beyond `MANIFEST_DEPTH`.
     """
     paths: list[Path] = []
     node = _compile(value, paths, {} if known is None else known, limits.MANIFEST_DEPTH)
     return Template(node, frozenset(path.variable for path in paths if path.variable is not None))
-
-
-def syntax_error(text: str) -> MalformedExpression | None:
-    """Return what is wrong with the expressions in a text, with its offset there; None when nothing is."""
-    try:
-        _parts(text)
-    except MalformedExpression as error:
-        return error
-    return None
 
 
 @dataclass(slots=True)
@@ -96,13 +86,13 @@ class _Run:
 
     scope: Scope
     work: EvaluationBudget = field(default_factory=EvaluationBudget)
-    warnings: dict[str, None] = field(default_factory=dict)  # a set that keeps the order
+    warnings: dict[str, None] = field(default_factory=dict)  # an ordered set
 
     def shown_warnings(self) -> tuple[str, ...]:
         shown = tuple(self.warnings)
         if len(shown) <= _WARNINGS:
             return shown
-        return (*shown[:_WARNINGS], f"{len(shown) - _WARNINGS} more expressions resolve to nothing.")
+        return (*shown[:_WARNINGS], f"{len(shown) - _WARNINGS} more expressions have no value.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +104,7 @@ class _Static:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text with expressions in it."""
+    """A string with expressions in it."""
 
     parts: tuple[str | Path, ...]
 
@@ -138,9 +128,7 @@ def _compile(value: Any, paths: list[Path], known: dict[str, _Node], depth: int)
     if not isinstance(value, Mapping) and not is_list(value):
         return _Static(value)
     if depth == 0:
-        raise ExpressionError(
-            f"The parameters are nested deeper than {limits.MANIFEST_DEPTH} levels. Make them flatter."
-        )
+        raise ExpressionError(f"The parameters have more than {limits.MANIFEST_DEPTH} levels. Use fewer levels.")
     if isinstance(value, Mapping):
         children = tuple((key, _compile(child, paths, known, depth - 1)) for key, child in value.items())
         if all(isinstance(child, _Static) for _, child in children):
@@ -169,7 +157,7 @@ def _compile_text(text: str, paths: list[Path], known: dict[str, _Node]) -> _Nod
 
 
 def _parts(text: str) -> tuple[str | Path, ...]:
-    """Split a text into literal text and expressions; `$$`, `{{` and `}}` become one character each."""
+    """Split a string into literal text and expressions; `$$`, `{{` and `}}` become one character each."""
     parts: list[str | Path] = []
     literal: list[str] = []
     at = 0
@@ -199,7 +187,7 @@ def _evaluate(node: _Node, run: _Run, depth: int) -> Any:
     if isinstance(node, Path):
         value = node.resolve(run.scope, run.work)
         if value is NOTHING:
-            run.warnings[f"{_shown(node)} resolves to nothing, so null is used."] = None
+            run.warnings[f"{_shown(node)} has no value, so null is used."] = None
             return None
         return _copied(value, run.work, depth)
     if isinstance(node, _Text):
@@ -219,7 +207,7 @@ def _evaluate(node: _Node, run: _Run, depth: int) -> Any:
 
 
 def _copied(value: Any, budget: EvaluationBudget, depth: int) -> Any:
-    """Return a deep copy of JSON data; texts are shared, for nobody can change them."""
+    """Return a deep copy of JSON data; strings are shared, since they are immutable."""
     if isinstance(value, str):
         budget.chars(len(value))
         return value
@@ -234,12 +222,12 @@ def _copied(value: Any, budget: EvaluationBudget, depth: int) -> Any:
         budget.items(len(value))
         return [_copied(child, budget, depth - 1) for child in value]
     raise ExpressionError(
-        f"A variable holds something that is no JSON value, of the Python type {type(value).__name__}."
+        f"A variable contains a value of the Python type {type(value).__name__}, which isn't a JSON value."
     )
 
 
 def _fill(node: _Text, run: _Run, depth: int) -> Any:
-    """Return the text with its expressions filled in, or a list of such texts."""
+    """Return the string with its expressions filled in, or a list of such strings."""
     pieces: list[Any] = []
     for part in node.parts:
         if isinstance(part, str):
@@ -248,19 +236,19 @@ def _fill(node: _Text, run: _Run, depth: int) -> Any:
         value = part.resolve(run.scope, run.work)
         if value is NOTHING:
             raise ExpressionError(
-                f"{_shown(part)} resolves to nothing, but stands within a text. Give it a value, or take it out."
+                f"{_shown(part)} has no value, but is part of a string. Set the variable, or remove the expression."
             )
         pieces.append(_piece(value, part))
     return _broadcast(pieces, node, run.work, depth)
 
 
 def _broadcast(pieces: list[Any], node: _Text, budget: EvaluationBudget, depth: int) -> Any:
-    """Join the pieces to a text; where some are lists, return the list of texts with the n-th of each list."""
+    """Join the pieces to a string; if some are lists, return the list of strings with the n-th element of each."""
     lists = [piece for piece in pieces if is_list(piece)]
     if not lists:
         length = sum(map(len, pieces))
         if length > limits.EXPRESSION_TEXT_CHARS:
-            raise ExpressionError(f"A text with expressions has more than {limits.EXPRESSION_TEXT_CHARS} characters.")
+            raise ExpressionError(f"A string with expressions has more than {limits.EXPRESSION_TEXT_CHARS} characters.")
         budget.chars(length)
         return "".join(pieces)
     _enter(depth)
@@ -269,9 +257,10 @@ def _broadcast(pieces: list[Any], node: _Text, budget: EvaluationBudget, depth: 
     if any(len(one) != count for one in lists):
         lengths = ", ".join(str(len(one)) for one in lists[:10])
         names = ", ".join(_shown(path) for path in paths[:10])
-        raise ExpressionError(f"In one text, {names} give lists of different lengths ({lengths}). Make them equal.")
+        raise ExpressionError(f"Lists in one string have different lengths ({lengths}): {names}. Use equal lengths.")
     if count > limits.EXPRESSION_RESULT_ITEMS:
-        raise ExpressionError(f"{_shown(paths[0])} makes more than {limits.EXPRESSION_RESULT_ITEMS} texts. Use less.")
+        limit = limits.EXPRESSION_RESULT_ITEMS
+        raise ExpressionError(f"{_shown(paths[0])} makes more than {limit} strings. Use a shorter list.")
     budget.items(count * len(pieces))
     return [
         _broadcast(
@@ -286,20 +275,22 @@ def _nth(piece: Any, index: int, part: str | Path) -> Any:
 
 
 def _piece(value: Any, path: Path) -> Any:
-    """Return a value as text; a list stays one, to be broadcast. Null is an error."""
+    """Return a value as a string; a list stays one, to be broadcast. Null is an error."""
     if isinstance(value, str) or is_list(value):
         return value
     if value is None:
-        raise ExpressionError(f"{_shown(path)} is null, but stands within a text. Give it a value, or take it out.")
+        raise ExpressionError(
+            f"{_shown(path)} is null, but is part of a string. Set the variable, or remove the expression."
+        )
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        raise ExpressionError(f"{_shown(path)} cannot be written as text, for it is no JSON value.") from None
+        raise ExpressionError(f"{_shown(path)} isn't a JSON value, so it can't be part of a string.") from None
 
 
 def _enter(depth: int) -> None:
     if depth <= 0:
-        raise ExpressionError(f"A value with expressions is nested deeper than {limits.JSON_DEPTH} levels.")
+        raise ExpressionError(f"A value with expressions has more than {limits.JSON_DEPTH} levels.")
 
 
 def _shown(path: Path) -> str:
@@ -311,24 +302,23 @@ _MARKS = ("$", "{{", "}}")
 
 
 class Templates:
-    """Compiles the templates of one manifest, within a bound on all its expressions together."""
+    """Compiles the templates of one manifest, within a limit on all its expressions together."""
 
-    def __init__(self, findings: Findings) -> None:
-        self._findings = findings
+    def __init__(self) -> None:
         self._marks = 0
         self._is_full = False
         self._known: dict[str, Any] = {}
 
-    def of(self, node: Node, what: str) -> Template:
-        """Return the template of a node; where an expression is malformed, that is an error and the template empty."""
-        return self._compiled(self._data(node), (node,), what)
+    def of(self, node: Node, findings: Findings) -> Template:
+        """Return the template of a node; a malformed expression is an error, and the template is empty."""
+        return self._compiled(self._data(node), (node,), findings)
 
-    def of_map(self, nodes: Mapping[str, Node], what: str) -> Template:
+    def of_map(self, nodes: Mapping[str, Node], findings: Findings) -> Template:
         """Return the template of a map of nodes, as `of` does of one."""
-        return self._compiled({key: self._data(node) for key, node in nodes.items()}, nodes.values(), what)
+        return self._compiled({key: self._data(node) for key, node in nodes.items()}, nodes.values(), findings)
 
     def _data(self, node: Node) -> Any:
-        """Return the node as data, and count what may be an expression: aliases repeat long texts at no cost."""
+        """Return the node as data, and count what may be an expression: aliases repeat long strings at no cost."""
         if isinstance(node, ScalarNode):
             if isinstance(node.value, str) and len(node.value) > 1:
                 self._marks += sum(map(node.value.count, _MARKS))
@@ -337,29 +327,26 @@ class Templates:
             return {key: self._data(child) for key, child in node.children.items()}
         return [self._data(child) for child in node.children]
 
-    def _compiled(self, value: Any, nodes: Iterable[Node], what: str) -> Template:
+    def _compiled(self, value: Any, nodes: Iterable[Node], findings: Findings) -> Template:
         if self._marks > MANIFEST_EXPRESSIONS:
-            self._refuse(nodes, what)
+            if not self._is_full:
+                message = f"With this, the manifest has more than {MANIFEST_EXPRESSIONS} expressions. Use fewer."
+                findings.error("TooManyExpressions", message, next(iter(nodes)))
+            self._is_full = True
             return _EMPTY
         try:
             return compile_template(value, self._known)
         except MalformedExpression:
             for scalar in _texts(nodes):
-                error = syntax_error(scalar.text)
-                if error is not None:
-                    self._findings.error("MalformedExpression", f"{what}: {error}", scalar)
+                try:
+                    _parts(scalar.text)
+                except MalformedExpression as error:
+                    findings.error("MalformedExpression", str(error), scalar)
             return _EMPTY
-
-    def _refuse(self, nodes: Iterable[Node], what: str) -> None:
-        if not self._is_full:
-            message = f"{what}: with it the manifest has more than {MANIFEST_EXPRESSIONS} of $, {{{{ and }}}} in"
-            place = next(iter(nodes))
-            self._findings.error("TooManyExpressions", f"{message} parameters and return values. Use less.", place)
-        self._is_full = True
 
 
 def variables_by_place(nodes: Iterable[Node], wanted: Collection[str]) -> Mapping[str, Place]:
-    """Return the first place of each of the wanted variables in the nodes, which name them all."""
+    """Return the first place of each wanted variable in the nodes, which name them all."""
     places: dict[str, Place] = {}
     for scalar in _texts(nodes):
         for variable in sorted(compile_template(scalar.value).variables().intersection(wanted)):
@@ -368,7 +355,7 @@ def variables_by_place(nodes: Iterable[Node], wanted: Collection[str]) -> Mappin
 
 
 def _texts(nodes: Iterable[Node]) -> Iterator[ScalarNode]:
-    """Yield the texts in the nodes that may hold an expression."""
+    """Yield the strings in the nodes that may contain an expression."""
     pending = [*nodes][::-1]
     while pending:
         node = pending.pop()

@@ -1,12 +1,12 @@
-"""The compiled manifest: a flat graph of components with their links, ready to run.
+"""The compiled manifest: a flat graph of components with their links, ready to run, and the types of components.
 
-`compiler.py` makes it from one manifest text, once per manifest version; it holds no parameters, no environment and no
-instance, and is shared between all instances of that version. It is immutable.
+`compiler.py` makes it once per manifest version. It has no parameters, environment or instance, is immutable, and is
+shared between all instances of that version.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from launchbay.manifest.expressions import Template
 from launchbay.model.findings import Finding
@@ -31,7 +31,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowParameter:
-    """A declared parameter of a workflow; `default` counts only when `has_default`."""
+    """A declared parameter of a workflow; `default` applies only if `has_default`."""
 
     name: str
     type: Type | None
@@ -45,8 +45,8 @@ class WorkflowParameter:
 class Step:
     """One step of a workflow (manifest-language §5, "Steps").
 
-    `outputs` maps a variable to the output of the action that fills it. `parameters` is the whole map without
-    `retryCount`, `ignoreFail` and `phase`, which stand beside it.
+    `outputs` maps a variable to the output of the action that fills it. `parameters` excludes `retryCount`,
+    `ignoreFail` and `phase`, which have their own fields.
     """
 
     name: str
@@ -80,10 +80,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The other end of a link, as the author named it: `component` may be a composite and `interface` one of its own.
+    """The other end of a link, as the author named it: `component` may be a composite with its own `interface`.
 
-    `pins` maps each needed pin, by its bare name in the interface that has the need, to the leaf pin that fills it.
-    A composite may gather pins of several components and rename them, so the names of the two ends can differ.
+    `pins` maps each needed pin, by its bare name in the interface that needs it, to the leaf pin that fills it. A
+    composite may combine and rename pins of several components, so the names of the two ends can differ.
     """
 
     component: str
@@ -93,14 +93,14 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A leaf component. Composites are gone: `path` is the dotted way through them, such as `web.workflow`.
+    """A leaf component. The graph has no composites: `path` is the dotted path through them, such as `web.workflow`.
 
-    `pins` holds every pin by `interface.pin`, built-in ones too. `configuration` is the component's own map, with the
-    keys as written (`input.port`, `__locator.application-id`, `configuration.values`, …), without the parts that the
-    workflow fields hold. `peers` maps each interface with needs that are bound to those that fill it, in binding order.
-    `required` names interfaces that must be filled before launch. `triggers` has one entry for each pin, wildcards
-    written out. `always_configured` are bare names of configuration pins that returned values never hide
-    (`scope_rules.py`). The workflow fields are empty except for `workflow.Instance`.
+    `pins` has every pin by `interface.pin`, including built-in ones. `configuration` is the component's own map, with
+    the keys as written (`input.port`, `__locator.application-id`, `configuration.values`, …), without the workflow
+    fields. `peers` maps each interface with bound needs to those that fill it, in binding order. `required` names
+    interfaces that must be filled before launch. `triggers` has one entry for each pin, with wildcards expanded.
+    `always_configured` are bare names of configuration pins that return values never hide (`workflow_rules.py`). The
+    workflow fields are empty except for `workflow.Instance`.
     """
 
     path: str
@@ -131,11 +131,11 @@ class ApplicationPin:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationPin:
-    """A configuration pin of a component, with where its value comes from (manifest-language §3, value order).
+    """A configuration pin of a component, with the origin of its value (manifest-language §3, value order).
 
     `parameter` is the first application pin bound to it, or None; `default` is the first that exists of
     application.configuration, each composite's configuration, the component's own and the default of a workflow's
-    parameter. It is coerced to the type already, except where it does not fit (a warning; `configure` refuses it).
+    parameter. It is coerced to the type, unless it doesn't match (a warning; `configure` rejects it).
     """
 
     component: str
@@ -167,7 +167,7 @@ class CompiledManifest:
     warnings: tuple[Finding, ...]
 
 
-# What there is where no manifest is.
+# For an application without a manifest.
 NOTHING_COMPILED = CompiledManifest(
     is_component_manifest=False,
     components={},
@@ -181,10 +181,10 @@ NOTHING_COMPILED = CompiledManifest(
     warnings=(),
 )
 
-# What the compiler knows of each component type: the pins that it has without being declared (manifest-language §4).
-#
-# The set is open. A plug-in that brings a component type also brings its `ComponentType`, and the composition root
-# hands `BUILTIN` with those added to the compiler.
+Configuration: TypeAlias = Mapping[str, Mapping[str, Any]]  # component path → `interface.pin` → value
+
+# Component types and the pins that they have undeclared (manifest-language §4). The set is open: a plug-in with a
+# component type also provides its `ComponentType`, and the composition root passes both to the compiler.
 
 WORKFLOW_INSTANCE = "workflow.Instance"
 SERVICE = "reference.Service"
@@ -194,14 +194,14 @@ COMPUTE = "compute.Instance"
 SCALER = "composite.Scaler"
 HTTP_ENDPOINT = "cobalt.common.HttpEndpoint"
 LOCATOR = "__locator.application-id"
-_EXECUTOR_PINS = frozenset({"execute-workflow", "execute-command"})
+EXECUTOR_PINS = frozenset({"execute-workflow", "execute-command"})
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentType:
-    """One component type: `interfaces` maps the name of each built-in interface to its pins, name to type text.
+    """One component type: `interfaces` maps each built-in interface to its pins, name to type.
 
-    `is_composite` types hold inner components; `settings` are configuration keys that are no pins.
+    `is_composite` types contain inner components; `settings` are configuration keys that aren't pins.
     """
 
     name: str
@@ -256,5 +256,5 @@ BUILTIN: Mapping[str, ComponentType] = {component_type.name: component_type for 
 
 
 def is_workflow_service(type_name: str, pins: Collection[str]) -> bool:
-    """Tell whether an interface with these pins is the workflow service's: accepted and ignored (§3, "Bindings")."""
-    return type_name == SERVICE and bool(pins) and _EXECUTOR_PINS.issuperset(pins)
+    """Return whether these are the workflow service's pins, which are accepted and ignored (§3, "Bindings")."""
+    return type_name == SERVICE and bool(pins) and EXECUTOR_PINS.issuperset(pins)

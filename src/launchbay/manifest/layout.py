@@ -1,4 +1,4 @@
-"""How the components of a manifest look from outside, and where their pins lead: the ground for binds and bindings."""
+"""Components as seen from outside: their public pins, and the leaf pins that these are bound to."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ PublicPins: TypeAlias = Mapping[str, Mapping[str, PublicPin]]  # interface → p
 class Leaf:
     """A component that does something, with every pin by `interface.pin`.
 
-    `builtin` names the interfaces that its type brought and it did not declare; `scaler` is the Scaler around it.
+    `builtin` names the interfaces that only its type declares; `scaler` is the path of the Scaler around it.
     """
 
     syntax: ComponentSyntax
@@ -41,7 +41,7 @@ class Leaf:
 
 @dataclass(slots=True)
 class Layout:
-    """All components by path: the leaves, the composites ("" is the application) and how each looks from outside."""
+    """All components by path: the leaves, the composites ("" is the application), and the public pins of each."""
 
     leaves: dict[str, Leaf] = field(default_factory=dict)
     composites: dict[str, ComponentSyntax] = field(default_factory=dict)
@@ -49,8 +49,8 @@ class Layout:
 
 
 def find_pin(public_pins: PublicPins, key: str) -> PublicPin | None:
-    """Return the pin `interface.pin`; names of interfaces and pins may have dots themselves."""
-    if len(key) > 2 * NAME_CHARS + 1:  # longer than any pin's, and every dot in it would be tried
+    """Return the pin `interface.pin`; names of interfaces and pins may contain dots themselves."""
+    if len(key) > 2 * NAME_CHARS + 1:  # longer than any pin's key, and every dot in it would be tried
         return None
     for interface, name in _splits(key):
         pins = public_pins.get(interface)
@@ -60,7 +60,7 @@ def find_pin(public_pins: PublicPins, key: str) -> PublicPin | None:
 
 
 def absolute(composite: ComponentSyntax, component: str) -> str:
-    """Return the path from the application to a component that is named from inside a composite."""
+    """Return the path from the application to a component that a composite names."""
     return f"{composite.path}.{component}" if composite.path else component
 
 
@@ -72,7 +72,7 @@ def _splits(key: str) -> Iterator[tuple[str, str]]:
 
 
 def build_layout(application: ComponentSyntax, types: Mapping[str, ComponentType], findings: Findings) -> Layout:
-    """Return the layout of a manifest; what cannot be resolved becomes a finding and is left out."""
+    """Return the layout of a manifest; what can't be resolved becomes a finding and is omitted."""
     builder = _Builder(types, findings)
     builder.composite(application, None)
     return builder.layout
@@ -84,7 +84,7 @@ def _builtin_type(text: str) -> PinType:
 
 
 class _Builder:
-    """Walks the tree from the inside out, since a composite's pins need the faces of what it holds."""
+    """Walks the tree from the inside out, since a composite's pins need the public pins of what it contains."""
 
     def __init__(self, types: Mapping[str, ComponentType], findings: Findings) -> None:
         self.layout = Layout()
@@ -92,13 +92,16 @@ class _Builder:
         self._findings = findings
         self._builtin: dict[str, tuple[Pin, ...]] = {}
         self._bound_pins = 0
-        self._is_full = False  # the bound on bound pins is reached: nothing more is resolved
+        self._is_full = False  # MANIFEST_BOUND_PINS is reached: nothing more is resolved
 
     def composite(self, syntax: ComponentSyntax, scaler: str | None) -> None:
         self.layout.composites[syntax.path] = syntax
         for inner in syntax.components.values():
             self._component(inner, scaler)
         self.layout.public_pins[syntax.path] = self._composite_public_pins(syntax)
+
+    def _at(self, syntax: ComponentSyntax) -> Findings:
+        return self._findings.at(syntax.label)
 
     def _component(self, syntax: ComponentSyntax, scaler: str | None) -> None:
         if syntax.type is None:
@@ -109,17 +112,17 @@ class _Builder:
             self._typed_composite(syntax, component_type, scaler)
             return
         if syntax.components or syntax.bindings:
-            message = f"{syntax.title} has the type '{syntax.type.text}', which holds no components and bindings."
-            self._findings.error("UnexpectedComponents", f"{message} Remove its type, or what is inside.", syntax)
+            message = f"A {syntax.type.text} can't contain components or bindings. Remove its type or its content."
+            self._at(syntax).error("UnexpectedComponents", message, syntax)
         self._leaf(syntax, component_type, scaler)
 
     def _typed_composite(self, syntax: ComponentSyntax, component_type: ComponentType, scaler: str | None) -> None:
         if scaler is not None and component_type.name == SCALER:
-            message = f"{syntax.title} is a {SCALER} inside the {SCALER} '{scaler}'; use only one of them."
-            self._findings.error("NestedScaler", message, syntax)
+            message = f"A {SCALER} can't be inside another one, '{scaler}'. Keep one of them."
+            self._at(syntax).error("NestedScaler", message, syntax)
         if not syntax.components:
-            message = f"{syntax.title} has no inner component; add one under `components`."
-            self._findings.error("MissingComponents", message, syntax)
+            message = "The component has no inner component. Add one under 'components'."
+            self._at(syntax).error("MissingComponents", message, syntax)
         self._leaf(syntax, component_type, scaler)
         own = self.layout.public_pins[syntax.path]
         self.composite(syntax, syntax.path if component_type.name == SCALER else scaler)
@@ -138,10 +141,10 @@ class _Builder:
                     _add(public_pins, pins, syntax.path, Pin(interface, name, pin.type, pin.label, pin.suggestions))
                 elif not component_type.is_composite:
                     message = (
-                        f"{syntax.title}: the pin '{interface}.{name}' is bound, but the component holds no others;"
-                        " give it a type such as configuration(string)."
+                        f"Pin '{interface}.{name}' is bound, but the component contains no others. Give the pin a type,"
+                        " such as configuration(string)."
                     )
-                    self._findings.error("UnexpectedBind", message, pin)
+                    self._at(syntax).error("UnexpectedBind", message, pin)
         for interface in component_type.interfaces:
             public_pins.setdefault(interface, {})
         for builtin in self._builtin_pins(component_type):
@@ -166,19 +169,18 @@ class _Builder:
         for interface, declared in syntax.interfaces.items():
             pins: dict[str, PublicPin] = {}
             for name, pin in declared.items():
-                where = f"{syntax.title}: the pin '{interface}.{name}'"
+                where = f"Pin '{interface}.{name}'"
                 if isinstance(pin, TypedPin):
                     if syntax.type is None:
-                        message = f"{where} must be bound to a component's pin; write bind(component#interface.pin)."
-                        self._findings.error("MissingBind", message, pin)
+                        message = f"{where} needs a bind to a component's pin. Write bind(component#interface.pin)."
+                        self._at(syntax).error("MissingBind", message, pin)
                 elif name != WILDCARD:
                     bound = self._named_pin(syntax, pin, where)
                     if bound is not None:
                         pins[name] = bound
             wildcard = declared.get(WILDCARD)
             if isinstance(wildcard, BoundPin):
-                where = f"{syntax.title}: the pin '{interface}.{WILDCARD}'"
-                for name, bound in self._wildcard_pins(syntax, wildcard, where).items():
+                for name, bound in self._wildcard_pins(syntax, wildcard, f"Pin '{interface}.{WILDCARD}'").items():
                     pins.setdefault(name, bound)
             public_pins[interface] = pins
         return public_pins
@@ -190,16 +192,17 @@ class _Builder:
             if public_pins is None:
                 continue
             if target.wildcard_interface is not None:
-                message = f"{where} is one pin and cannot be bound to '{target}'; name it '*', or name one pin."
-                self._findings.error("WildcardBind", message, pin)
+                message = f"{where} is a single pin, but binds to all of '{target}'. Name it '*', or name one target."
+                self._at(composite).error("WildcardBind", message, pin)
                 continue
             there = find_pin(public_pins, target.pin)
             if there is None:
-                message = f"{where} is bound to '{target}', but '{target.component}' has no pin '{target.pin}'."
-                self._findings.error("UnknownPin", f"{message}{_known(public_pins, target.pin)}", pin)
+                message = f"{where} binds to unknown pin '{target}'."
+                known = shorten_names(_similar_keys(public_pins, target.pin))
+                self._at(composite).error("UnknownPin", f"{message} Pins of '{target.component}': {known}.", pin)
                 continue
             found.append(there)
-        return self._join(found, where, pin)
+        return self._join(found, composite, where, pin)
 
     def _wildcard_pins(self, composite: ComponentSyntax, pin: BoundPin, where: str) -> Mapping[str, PublicPin]:
         found: dict[str, list[PublicPin]] = {}
@@ -209,55 +212,55 @@ class _Builder:
                 continue
             interface = target.wildcard_interface
             if interface is None:
-                message = f"{where} stands for all pins, but '{target}' is one; write '{target.component}#interface.*'."
-                self._findings.error("WildcardBind", message, pin)
+                message = f"{where} means all pins, but '{target}' is one. Write '{target.component}#interface.*'."
+                self._at(composite).error("WildcardBind", message, pin)
                 continue
             if interface not in public_pins:
-                message = f"{where} is bound to '{target}', but '{target.component}' has no interface '{interface}'."
-                self._findings.error("UnknownInterface", f"{message} It has {shorten_names(public_pins)}.", pin)
+                message = f"{where} binds to unknown interface '{target.component}#{interface}'."
+                known = shorten_names(public_pins)
+                self._at(composite).error(
+                    "UnknownInterface", f"{message} Interfaces of '{target.component}': {known}.", pin
+                )
                 continue
             for name, there in public_pins[interface].items():
                 found.setdefault(name, []).append(there)
-        joined = ((name, self._join(pins, f"{where} ('{name}')", pin)) for name, pins in found.items())
-        return {name: face_pin for name, face_pin in joined if face_pin is not None}
+        joined = ((name, self._join(pins, composite, f"{where} ('{name}')", pin)) for name, pins in found.items())
+        return {name: public_pin for name, public_pin in joined if public_pin is not None}
 
     def _public_pins(self, composite: ComponentSyntax, component: str, where: str, place: Place) -> PublicPins | None:
         public_pins = self.layout.public_pins.get(absolute(composite, component))
         if public_pins is None:
-            message = f"{where} is bound to the component '{component}', which does not exist."
-            self._findings.error(
-                "UnknownComponent", f"{message} Components here: {shorten_names(composite.components)}.", place
-            )
+            message = f"{where} binds to unknown component '{component}'."
+            known = shorten_names(composite.components)
+            self._at(composite).error("UnknownComponent", f"{message} Components here: {known}.", place)
         return public_pins
 
-    def _join(self, found: list[PublicPin], where: str, place: Place) -> PublicPin | None:
-        """Return what several targets make together; None where there is none or the bound on bound pins is reached."""
+    def _join(self, found: list[PublicPin], composite: ComponentSyntax, where: str, place: Place) -> PublicPin | None:
+        """Return the pin that several targets make together; None without targets or beyond `MANIFEST_BOUND_PINS`."""
         if not found:
             return None
         first = found[0]
         self._bound_pins += sum(len(pin.targets) for pin in found)
         if self._bound_pins > MANIFEST_BOUND_PINS:
             if not self._is_full:
-                message = f"{where} takes the number of bound pins beyond {MANIFEST_BOUND_PINS}; bind fewer pins."
-                self._findings.error("TooManyPins", message, place)
+                message = f"With {where[0].lower()}{where[1:]}, more than {MANIFEST_BOUND_PINS} pins are bound."
+                self._at(composite).error("TooManyPins", f"{message} Bind fewer.", place)
             self._is_full = True
             return None
         if len(found) == 1:
             return first
         if any(pin.type.kind is not PinKind.CONFIGURATION for pin in found):
-            message = f"{where} has several targets, which only configuration pins can have; keep one of them."
-            self._findings.error("SeveralTargets", message, place)
+            message = f"{where} has several targets, but only configuration pins can. Keep one."
+            self._at(composite).error("SeveralTargets", message, place)
             return first
         for other in found[1:]:
             if other.type != first.type:
                 message = f"{where} binds pins of different types, {first.type} and {other.type}."
-                self._findings.warning("DifferentTypes", message, place)
+                self._at(composite).warning("DifferentTypes", message, place)
         targets = dict.fromkeys(target for pin in found for target in pin.targets)
-        labels = [pin.label for pin in found if pin.label is not None]
-        suggestions = [pin.suggestions for pin in found if pin.suggestions is not None]
-        return PublicPin(
-            first.type, tuple(targets), labels[0] if labels else None, suggestions[0] if suggestions else None
-        )
+        label = next((pin.label for pin in found if pin.label is not None), None)
+        suggestions = next((pin.suggestions for pin in found if pin.suggestions is not None), None)
+        return PublicPin(first.type, tuple(targets), label, suggestions)
 
 
 def _add(public_pins: dict[str, dict[str, PublicPin]], pins: dict[str, Pin], path: str, pin: Pin) -> None:
@@ -266,12 +269,9 @@ def _add(public_pins: dict[str, dict[str, PublicPin]], pins: dict[str, Pin], pat
     public_pins[pin.interface][pin.name] = PublicPin(pin.type, (Target(path, key),), pin.label, pin.suggestions)
 
 
-def _known(public_pins: PublicPins, wanted: str) -> str:
-    """Return a sentence with pins that could be meant: those of the same interface, or all."""
+def _similar_keys(public_pins: PublicPins, wanted: str) -> Iterator[str]:
+    """Yield the pins that could be meant: those of the same interface if it exists, or all."""
     interface = wanted.partition(".")[0]
-    keys = (
-        f"{name}.{pin}"
-        for name in ([interface] if interface in public_pins else public_pins)
-        for pin in public_pins[name]
-    )
-    return f" It has {shorten_names(keys)}."
+    for name in [interface] if interface in public_pins else public_pins:
+        for pin in public_pins[name]:
+            yield f"{name}.{pin}"

@@ -1,17 +1,17 @@
-"""Paths into a workflow's variables: their syntax, and what they mean (manifest-language §6).
+"""Paths into a workflow's variables: their syntax and meaning (manifest-language §6).
 
 `.key`, `['key']`, `["key"]` pick from a map, `[n]` from a list (`[-1]` is the last item). `*` (also `[*]`, `['*']`)
-spreads a map into the list of its values, or a list into its items; `..key` spreads into what stands under the key at
-any depth. On what is spread,
+spreads a map into the list of its values, or a list into its items; `..key` spreads into the values of the key at any
+depth. On a spread list,
 
-- a key picks from each item that has it, and lists that it finds are joined into one. Public manifests need that:
+- a key picks from each item that has it, and the lists that it finds are joined. Public manifests need that:
   `{$.signals.source.*.context-nodes}`, where each peer gives a list of nodes, is used as a list of nodes, and
   `{$.signals.source.*.context-attrs[0]}`, where each gives a map, as the first map;
 - `[n]` picks one item and ends the spreading: `{$.signals.compute.*.networks.public.ip[0]}` is the first machine's
   address;
 - `*` spreads each item.
 
-`{$.step~variable}` starts at a variable inside of the macro that the step called.
+`{$.step~variable}` starts at a variable inside the macro that the step called.
 """
 
 import re
@@ -25,14 +25,14 @@ from launchbay.errors import ExpressionError
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What expressions see: the variables by name, and by step those inside of the macro that the step called."""
+    """What expressions see: variables by name, and by step the variables inside the macro that the step called."""
 
     variables: Mapping[str, Any]
     inner: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class MalformedExpression(ExpressionError):
-    """An expression's syntax is wrong; `offset` is the 0-based character in the text where that shows."""
+    """An expression's syntax is wrong; `offset` is the 0-based index of the error in the string."""
 
     code = "MalformedExpression"
 
@@ -42,26 +42,26 @@ class MalformedExpression(ExpressionError):
 
 
 class EvaluationBudget:
-    """Counts what one evaluation does, so that no expression takes more time or memory than its bounds allow."""
+    """Counts the work of one evaluation, so that expressions stay within limits of time and memory."""
 
     def __init__(self) -> None:
         self._items = 0
         self._chars = 0
 
     def items(self, count: int) -> None:
-        """Count values that are looked at or copied. Raises `ExpressionError` beyond `EXPRESSION_WORK_ITEMS`."""
+        """Count values that are read or copied. Raises `ExpressionError` beyond `EXPRESSION_WORK_ITEMS`."""
         self._items += count
         if self._items > limits.EXPRESSION_WORK_ITEMS:
             raise ExpressionError(
-                f"The expressions touch more than {limits.EXPRESSION_WORK_ITEMS} values. Use less data or fewer."
+                f"The expressions read more than {limits.EXPRESSION_WORK_ITEMS} values. Use less data."
             )
 
     def chars(self, count: int) -> None:
-        """Count characters of texts that come out. Raises `ExpressionError` beyond `EXPRESSION_TOTAL_CHARS`."""
+        """Count characters of resulting strings. Raises `ExpressionError` beyond `EXPRESSION_TOTAL_CHARS`."""
         self._chars += count
         if self._chars > limits.EXPRESSION_TOTAL_CHARS:
             raise ExpressionError(
-                f"The expressions produce more than {limits.EXPRESSION_TOTAL_CHARS} characters. Use less text."
+                f"The expressions produce more than {limits.EXPRESSION_TOTAL_CHARS} characters. Use less data."
             )
 
 
@@ -97,7 +97,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A parsed path. `text` is the expression as written; `exact` a variable that, if it exists, is meant instead."""
+    """A parsed path. `text` is the expression as written; `exact` a variable that takes precedence if it exists."""
 
     text: str
     steps: tuple[_Step, ...]
@@ -106,14 +106,14 @@ class Path:
 
     @property
     def variable(self) -> str | None:
-        """Return the variable that the path starts at (`step~variable` inside of a macro); None for all of them."""
+        """Return the variable that the path starts at (`step~variable` inside a macro); None for all."""
         first = self.steps[0]
         if not isinstance(first, _Key):
             return None
         return first.name if self.macro_step is None else f"{self.macro_step}~{first.name}"
 
     def resolve(self, scope: Scope, budget: EvaluationBudget) -> Any:
-        """Return what the path leads to, shared with the scope, or `NOTHING`. Raises `ExpressionError` on bounds."""
+        """Return the value at the path, shared with the scope, or `NOTHING`. Raises `ExpressionError` beyond limits."""
         if self.exact is not None and self.exact in scope.variables:
             return scope.variables[self.exact]
         found: Any = scope.variables if self.macro_step is None else scope.inner.get(self.macro_step, NOTHING)
@@ -130,15 +130,12 @@ class Path:
 
 
 def named_variable(text: str, name: str) -> Path:
-    """Return the path for `${name}`: the variable of that very name, else, where the name has dots, a path."""
+    """Return the path for `${name}`: the variable of exactly this name, else the path that its dots make."""
     return Path(text, tuple(_Key(part) for part in name.split(".")), exact=name)
 
 
 def parse_path(text: str, start: int) -> tuple[Path, int]:
-    """Parse the expression `{$.path}` that starts at this offset of the text; return it and the offset after it.
-
-    Raises `MalformedExpression`.
-    """
+    """Return the expression `{$.path}` at this offset and the offset after it. Raises `MalformedExpression`."""
     steps: list[_Step] = []
     macro_step = None
     at = start + 2
@@ -169,19 +166,19 @@ def _step(text: str, at: int, start: int) -> tuple[_Step, int]:
         return _Index(int(match[1])), match.end()
     if match := _QUOTED.match(text, at):
         return _Key(_ESCAPED.sub(r"\1", match[1] if match[2] is None else match[2])), match.end()
-    problem = "after [ there must be n], *] or 'key']" if text.startswith("[", at) else "} is missing"
+    problem = "expected n], *] or 'key'] after [" if text.startswith("[", at) else "expected }"
     return _fail(problem, text, at, start)
 
 
 def _key(text: str, at: int, start: int) -> str:
     match = _KEY.match(text, at)
-    return match[0] if match else _fail("a key is missing", text, at, start)
+    return match[0] if match else _fail("expected a key", text, at, start)
 
 
 def _fail(problem: str, text: str, at: int, start: int) -> NoReturn:
     shown = text[start : min(at + 20, start + 100)]
-    message = f"The expression {shown!r} is malformed: {problem} at its character {at - start + 1}."
-    raise MalformedExpression(f"{message} Mend it, or write {{{{$. for a text that starts with {{$.", at)
+    message = f"Invalid expression {shown!r}: {problem} at its character {at - start + 1}."
+    raise MalformedExpression(f"{message} To write {{$ as plain text, use {{{{$.", at)
 
 
 def _from_one(step: _Step, value: Any, budget: EvaluationBudget) -> Any:
@@ -223,7 +220,7 @@ def _joined(values: Iterator[Any]) -> Iterator[Any]:
 
 
 def _under(name: str, value: Any, budget: EvaluationBudget) -> Iterator[Any]:
-    """Yield what stands under the key at any depth, in document order."""
+    """Yield the values of the key at any depth, in document order."""
     pending = [value]
     while pending:
         node = pending.pop()
@@ -250,5 +247,5 @@ def _collect(values: Iterator[Any], budget: EvaluationBudget) -> list[Any]:
 
 
 def is_list(value: Any) -> bool:
-    """Tell whether a value is a JSON list."""
+    """Return whether a value is a JSON list."""
     return isinstance(value, list | tuple)

@@ -5,8 +5,8 @@
       execrun.ignoreFail: true
 
 One top-level key, dotted names (`action.parameter`, manifest-language §8), scalar values: true, false, whole numbers
-and identifier-like texts. A number of another form, such as `1.10`, is kept as the text that was written: it stands for
-a version as often as for a number, and a step's parameter makes a number of it without loss.
+and identifier-like strings. A number of another form, such as `1.10`, stays the string that was written: it may be a
+version, and a step's parameter converts it to a number without loss.
 """
 
 import re
@@ -15,8 +15,9 @@ from typing import TypeAlias
 import yaml
 
 from launchbay.errors import BadRequest, InvalidManifest
+from launchbay.limits import NAME_CHARS
 from launchbay.manifest.reader import read
-from launchbay.manifest.tree import MappingNode, Node, ScalarNode, is_null, kind_of
+from launchbay.manifest.tree import MappingNode, Node, ScalarNode, children_of, kind_of, report_kind
 from launchbay.model.findings import Findings
 
 PolicyValue: TypeAlias = bool | int | str
@@ -25,22 +26,21 @@ _KEY = "policies"
 _NAME = re.compile(r"[\w-]+(\.[\w-]+)+")
 _VALUE = re.compile(r"[\w./:@+=,%~?&#*!$-]+")
 _VALUE_CHARS = 1_024
-_NAME_CHARS = 255
 
 
 def read_policies(text: str) -> dict[str, PolicyValue]:
     """Return the policies by name, in the order of the document.
 
-    Raises BadRequest with a sentence for everything that is wrong, each with its line and column.
+    Raises BadRequest with a message, line and column for each problem.
     """
     findings = Findings()
     try:
         policies = _policies(read(text.encode()), findings)
         findings.raise_errors()
     except InvalidManifest as error:
-        # The reader speaks of manifests, which is what else it reads.
-        sentences = (sentence.replace("manifest", "document") for sentence in error.messages)
-        raise BadRequest(*sentences, code="InvalidPolicies") from None
+        # The reader's messages say "manifest", its usual input.
+        messages = (message.replace("manifest", "document") for message in error.messages)
+        raise BadRequest(*messages, code="InvalidPolicies") from None
     return policies
 
 
@@ -54,37 +54,27 @@ def write_policies(policies: dict[str, PolicyValue]) -> str:
 
 def _policies(document: Node, findings: Findings) -> dict[str, PolicyValue]:
     if not isinstance(document, MappingNode):
-        message = f"The document must be a map with the one key '{_KEY}', but it is {kind_of(document)}."
-        findings.error("UnexpectedKind", message, document)
+        report_kind(document, "The document", f"a map with the key '{_KEY}'", findings)
         return {}
-    for key in document.children:
-        if key != _KEY:
-            findings.error(
-                "UnknownKey", f"The key {key[:80]!r} is unknown; only '{_KEY}' stands here.", document.place_of(key)
-            )
-    if _KEY not in document:
-        findings.error("MissingKey", f"The key '{_KEY}' is missing; put the policies below it.", document)
+    parts = children_of(document, "The document", findings, (_KEY,), strict=True)
+    if _KEY not in parts:
+        findings.error("MissingKey", f"The key '{_KEY}' is missing. Put the policies under it.", document)
         return {}
-    section = document.children[_KEY]
-    if is_null(section):  # all entries are commented out
-        return {}
-    if not isinstance(section, MappingNode):
-        message = f"'{_KEY}' must be a map from names to values, but it is {kind_of(section)}."
-        findings.error("UnexpectedKind", message, section)
-        return {}
-    found: dict[str, PolicyValue] = {}
-    for name, node in section.items():
-        if len(name) > _NAME_CHARS or not _NAME.fullmatch(name):
-            message = f"The policy's name {name[:80]!r} must be an action and a parameter with a dot between them."
+    section = parts[_KEY]
+    policies: dict[str, PolicyValue] = {}
+    for name, node in children_of(section, f"'{_KEY}'", findings).items():
+        if len(name) > NAME_CHARS or not _NAME.fullmatch(name):
+            assert isinstance(section, MappingNode)  # the name came out of this map
+            message = f"Invalid policy name {name[:80]!r}. Write ACTION.PARAMETER."
             findings.error("InvalidPolicyName", message, section.place_of(name))
         else:
-            found[name] = _value(name, node, findings)
-    return found
+            policies[name] = _value(name, node, findings)
+    return policies
 
 
 def _value(name: str, node: Node, findings: Findings) -> PolicyValue:
     if not isinstance(node, ScalarNode) or node.value is None:
-        message = f"The policy {name!r} must be true, false, a number or an identifier, but it is {kind_of(node)}."
+        message = f"Policy {name!r} must be true, false, a number or an identifier, not {kind_of(node)}."
         findings.error("InvalidPolicyValue", message, node)
         return ""
     value = node.value
@@ -92,8 +82,8 @@ def _value(name: str, node: Node, findings: Findings) -> PolicyValue:
         return value
     if len(node.text) > _VALUE_CHARS or not _VALUE.fullmatch(node.text):
         message = (
-            f"The value of the policy {name!r} must be like an identifier: 1 to {_VALUE_CHARS} letters, digits and "
-            "signs such as . - _ / : without spaces, quotes or brackets."
+            f"The value of policy {name!r} must be 1 to {_VALUE_CHARS} letters, digits and characters such as . - _ / :"
+            " without spaces, quotes or brackets."
         )
         findings.error("InvalidPolicyValue", message, node)
     return node.text

@@ -1,11 +1,11 @@
-"""Bytes to a tree with places, within bounds (manifest-language §1; quality.md §3, "Bounds that evidence forces").
+"""Bytes to a tree with places, within limits (manifest-language §1; quality.md §3, "Bounds that evidence forces").
 
-Only the *events* of PyYAML's C parser are used. Its loader composes nodes by C recursion and dies on 60 KB of nested
-brackets; its events do not recurse, and as soon as a bound is reached no further event is asked for, which also stays
-clear of libyaml's quadratic time on deep flow nesting.
+Only the *events* of PyYAML's C parser are used. Its loader composes nodes by C recursion and crashes on 60 KB of nested
+brackets. Its events don't recurse, and reading stops at the first exceeded limit, which also avoids libyaml's quadratic
+time on deep flow nesting.
 
-Merge keys (`<<`) are not YAML 1.2, but common: the maps they name are read in first, in their order, and the map's own
-keys win. Their content counts against the bounds like that of any alias.
+Merge keys (`<<`) aren't YAML 1.2, but common: the maps they name are merged first, in their order, and the map's own
+keys win. Their content counts against the limits like that of any alias.
 """
 
 import math
@@ -29,11 +29,9 @@ from launchbay.limits import KIB, MANIFEST_BYTES
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, ScalarValue, SequenceNode, kind_of
 from launchbay.model.findings import Finding, Findings, Place, raise_invalid_manifest
 
-# Scalars of the YAML 1.2 core schema (manifest-language §1): what a plain text means, and what a tag makes of a text.
-#
-# Where the core schema would change what the author wrote, or JSON could not carry it, this one is stricter: numbers
-# with a leading zero (`012`) are strings; `.inf`, `.nan`, floats beyond a double and integers beyond 64 bits are
-# errors.
+# Scalars of the YAML 1.2 core schema (manifest-language §1), stricter where the core schema would change what the
+# author wrote or JSON has no such value: numbers with a leading zero (`012`) are strings; `.inf`, `.nan`, floats beyond
+# a double and integers beyond 64 bits are errors.
 
 _CONSTANTS: dict[str, ScalarValue] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -52,7 +50,7 @@ SCALAR_TAGS = frozenset(TAG_PREFIX + name for name in ("str", "int", "float", "b
 
 
 def resolve(text: str) -> ScalarValue:
-    """Return the value of a plain scalar. Raises `ValueError` with a sentence for a number that JSON cannot carry."""
+    """Return the value of a plain scalar. Raises `ValueError` for a number that JSON doesn't have."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if text[0] not in _NUMBER_STARTS:
@@ -62,7 +60,7 @@ def resolve(text: str) -> ScalarValue:
 
 
 def resolve_tagged(text: str, tag: str) -> ScalarValue:
-    """Return the value of a scalar with one of `SCALAR_TAGS`. Raises `ValueError` where the text does not fit it."""
+    """Return the value of a scalar with one of `SCALAR_TAGS`. Raises `ValueError` if it doesn't match the tag."""
     name = tag.removeprefix(TAG_PREFIX)
     if name == "str":
         return text
@@ -74,35 +72,35 @@ def resolve_tagged(text: str, tag: str) -> ScalarValue:
         "float": isinstance(value, (int, float)) and not isinstance(value, bool),
     }[name]
     if not fits:
-        raise ValueError(f"The text {text[:40]!r} is no value of the tag '!!{name}'.")
+        raise ValueError(f"The string {text[:40]!r} doesn't match its tag '!!{name}'.")
     return float(value) if name == "float" and isinstance(value, int) else value
 
 
 def _number(text: str) -> int | float | None:
-    """Return the number that the text is, None where it is none."""
+    """Return the number that the string spells, or None."""
     if _INTEGER.fullmatch(text):
         return _bounded(int(text) if len(text) <= _INTEGER_DIGITS else None, text)
     if _FLOAT.fullmatch(text):
         value = float(text)
-        return value if math.isfinite(value) else _out_of_range(text, "is beyond the range of a double")
+        return value if math.isfinite(value) else _out_of_range(text, "exceeds the range of a double")
     if _OCTAL.fullmatch(text):
         return _bounded(int(text, 0), text)
     if _HEXADECIMAL.fullmatch(text):
         return _bounded(int(text, 0), text)
     if _NOT_FINITE.fullmatch(text):
-        return _out_of_range(text, "is not a number that JSON can carry")
+        return _out_of_range(text, "doesn't exist in JSON")
     return None
 
 
 def _bounded(value: int | None, text: str) -> int:
     if value is None or not -(2**63) <= value < 2**63:
-        return _out_of_range(text, "does not fit in 64 bits")
+        return _out_of_range(text, "exceeds 64 bits")
     return value
 
 
 def _out_of_range(text: str, why: str) -> int:
     shown = text if len(text) <= 40 else f"{text[:40]}…"
-    raise ValueError(f"The number {shown} {why}. Put it in quotes if it is meant as text.")
+    raise ValueError(f"The number {shown} {why}. Quote it if it is meant as a string.")
 
 
 _ALLOWED_BYTES = bytes([0x09, 0x0A, 0x0D, *range(0x20, 0x7F), *range(0x80, 0x100)])
@@ -114,16 +112,16 @@ _SURROGATE_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})
 
 
 class Position(NamedTuple):
-    """A place of its own, both numbers starting at 1."""
+    """A place without a node; both numbers start at 1."""
 
     line: int
     column: int
 
 
 def decode(data: bytes) -> str:
-    """Return the text without a byte order mark. Raises `InvalidManifest` on size, encoding, a forbidden character."""
+    """Return the text without its byte order mark. Raises `InvalidManifest` on size, encoding, forbidden characters."""
     if len(data) > MANIFEST_BYTES:
-        message = f"The manifest has {len(data)} bytes; at most {MANIFEST_BYTES // KIB} KiB are read. Make it shorter."
+        message = f"The manifest has {len(data)} bytes. The limit is {MANIFEST_BYTES // KIB} KiB."
         _refuse_bytes("ManifestTooLarge", message, Position(1, 1))
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
@@ -139,10 +137,10 @@ def decode(data: bytes) -> str:
     if not text.isascii() or data.translate(None, _ALLOWED_BYTES):
         forbidden = _FORBIDDEN.search(text)
         if forbidden:
-            message = f"The character U+{ord(forbidden[0]):04X} must not stand in a manifest. Remove it."
+            message = f"A manifest can't contain the character U+{ord(forbidden[0]):04X}. Remove it."
             _refuse_bytes("ForbiddenCharacter", message, position_at(text[: forbidden.start()]))
     if len(_TAG_DIRECTIVE.findall(text)) > _TAG_DIRECTIVES:
-        _refuse_bytes("TooManyDirectives", f"More than {_TAG_DIRECTIVES} %TAG directives. Remove them.", Position(1, 1))
+        _refuse_bytes("TooManyDirectives", f"More than {_TAG_DIRECTIVES} %TAG directives. Remove some.", Position(1, 1))
     return _join_surrogates(text)
 
 
@@ -153,12 +151,12 @@ def position_at(before: str) -> Position:
 
 
 def syntax_finding(error: yaml.YAMLError, text: str) -> Finding:
-    """Return PyYAML's error as a finding, with what to do about the frequent ones."""
+    """Return PyYAML's error as a finding, with the fix for frequent ones."""
     if not isinstance(error, yaml.MarkedYAMLError):
-        return Finding("error", "YamlSyntax", f"This is not YAML: {error}.", 1, 1)
+        return Finding("error", "YamlSyntax", f"Invalid YAML: {error}.", 1, 1)
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    message = f"This is not YAML: {error.problem}"
+    message = f"Invalid YAML: {error.problem}"
     if error.context:
         message += f" {error.context}"
         if error.context_mark and error.context_mark.line + 1 != line:
@@ -170,16 +168,16 @@ def syntax_finding(error: yaml.YAMLError, text: str) -> Finding:
 
 def _remedy(character: str) -> str:
     if character == "\t":
-        return " A tab cannot indent YAML. Use spaces."
+        return " Indent with spaces, not tabs."
     if character and character in "@`%":
-        return f" Put a text that starts with {character} in quotes."
+        return f" Quote a string that starts with {character}."
     return ""
 
 
 def _join_surrogates(text: str) -> str:
-    """Write the escaped surrogate pairs of a JSON document as one YAML escape each, as libyaml wants them.
+    """Write the escaped surrogate pairs of a JSON document as one YAML escape each, as libyaml requires.
 
-    JSON is recognized by its first character; in it every text is double-quoted. Columns after such a pair are two
+    JSON is recognized by its first character; in it every string is double-quoted. Columns after such a pair are two
     less than in the source.
     """
     if "\\u" not in text or text.lstrip()[:1] not in ("{", "["):
@@ -229,14 +227,12 @@ def _read_document(parser: CParser, findings: Findings) -> Node:
     parser.get_event()  # the document ends
     event = parser.get_event()
     if not isinstance(event, StreamEndEvent):
-        _refuse(
-            "SecondDocument", "A second document starts here, and a manifest is only one. Remove it.", _position(event)
-        )
+        _refuse("SecondDocument", "A second YAML document starts here. Keep one.", _position(event))
     return node
 
 
 class _Refused(Exception):
-    """The reading cannot go on."""
+    """An error that ends the reading."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
@@ -244,7 +240,7 @@ class _Refused(Exception):
 
 
 class _Content(NamedTuple):
-    """What an anchor stands for, with what it weighs when it is written out in full."""
+    """The content of an anchor, with its expanded size."""
 
     node: Node
     nodes: int
@@ -253,7 +249,7 @@ class _Content(NamedTuple):
 
 
 class _Builder:
-    """Makes nodes of events and keeps account of the bounds. Calls nest as deep as `MANIFEST_DEPTH` allows."""
+    """Builds nodes from events within the limits. Calls nest at most `MANIFEST_DEPTH` deep."""
 
     def __init__(self, parser: CParser, findings: Findings) -> None:
         self._next_event = parser.get_event
@@ -264,7 +260,7 @@ class _Builder:
         self._deepest = 0
 
     def node(self, event: _Event, depth: int) -> Node:
-        """Return the node that starts with this event and lies within `depth` maps and lists."""
+        """Return the node that starts with this event, inside `depth` maps and lists."""
         anchor = event.anchor
         if anchor is None:
             return self._content(event, depth)
@@ -287,17 +283,16 @@ class _Builder:
 
     def _alias(self, event: _Event, depth: int) -> Node:
         if event.anchor not in self._anchors:
-            _refuse(
-                "UnknownAnchor", f"The alias *{event.anchor} has no anchor &{event.anchor} before it.", _position(event)
-            )
+            message = f"Alias *{event.anchor} has no anchor &{event.anchor} before it."
+            _refuse("UnknownAnchor", message, _position(event))
         content = self._anchors[event.anchor]
         if content is None:
-            message = f"The alias *{event.anchor} stands inside of its own anchor &{event.anchor}."
+            message = f"Alias *{event.anchor} is inside its own anchor &{event.anchor}."
             _refuse("SelfReference", message, _position(event))
         self._count(event, content.nodes)
         self._chars += content.chars
         if self._chars > limits.MANIFEST_EXPANDED_CHARS:
-            message = f"Aliases written out, the texts have more than {limits.MANIFEST_EXPANDED_CHARS} characters."
+            message = f"With aliases expanded, the manifest has more than {limits.MANIFEST_EXPANDED_CHARS} characters."
             _refuse("TooMuchText", f"{message} Use fewer aliases.", _position(event))
         self._enter(event, depth + content.height)
         return content.node
@@ -320,7 +315,7 @@ class _Builder:
             self._findings.error("ImpossibleValue", str(error), _position(event))
         if "\0" in text:
             self._findings.error(
-                "ForbiddenCharacter", r"No text may hold the character \0. Remove it.", _position(event)
+                "ForbiddenCharacter", r"A string can't contain the character \0. Remove it.", _position(event)
             )
         return ScalarNode(value, text, mark.line + 1, mark.column + 1)
 
@@ -349,7 +344,7 @@ class _Builder:
             child = self.node(self._next_event(), depth)
             if key.text in keys:
                 first = keys[key.text]
-                message = f"Duplicate key: {key.text!r}. It stands in line {first.line}, column {first.column} too."
+                message = f"Duplicate key {key.text!r}. The first one is in line {first.line}, column {first.column}."
                 self._findings.error("DuplicateKey", message, key)
                 continue
             keys[key.text] = key
@@ -361,10 +356,10 @@ class _Builder:
         return MappingNode(children, keys, mark.line + 1, mark.column + 1)
 
     def _key(self, event: _Event, depth: int) -> ScalarNode:
-        """Return a key. It counts by its text: `3` and `"3"` are the same one."""
+        """Return a key; keys are equal if their source text is: `3` and `"3"` are the same."""
         node = self.node(event, depth)
         if not isinstance(node, ScalarNode):
-            _refuse("KeyNotText", f"A key must be a text, but this one is {kind_of(node)}.", _position(event))
+            _refuse("KeyNotText", f"A key must be a string, not {kind_of(node)}.", _position(event))
         if not node.text and node.value is None:
             _refuse("KeyMissing", "A key is missing before the colon.", _position(event))
         return node
@@ -372,14 +367,14 @@ class _Builder:
     def _merged(
         self, children: dict[str, Node], keys: dict[str, ScalarNode], merge_key: ScalarNode
     ) -> tuple[dict[str, Node], dict[str, ScalarNode]]:
-        """Return children and keys after those of the merge key's maps; of equal keys the earlier map wins."""
+        """Return those of the merge key's maps, then children and keys; of equal keys, the first map's wins."""
         source = children.pop("<<")
         del keys["<<"]
         all_children: dict[str, Node] = {}
         all_keys: dict[str, ScalarNode] = {}
         for node in source.children if isinstance(source, SequenceNode) else (source,):
             if not isinstance(node, MappingNode):
-                message = f"The merge key << takes a map or a list of maps, but here is {kind_of(node)}."
+                message = f"The merge key << requires a map or a list of maps, not {kind_of(node)}."
                 self._findings.error("MergeNotMap", message, merge_key)
                 continue
             for key, child in node.children.items():
@@ -391,19 +386,19 @@ class _Builder:
     def _count(self, event: _Event, nodes: int) -> None:
         self._nodes += nodes
         if self._nodes > limits.MANIFEST_NODES:
-            message = f"The manifest has more than {limits.MANIFEST_NODES} values, aliases written out."
-            _refuse("TooManyNodes", f"{message} Make it smaller.", _position(event))
+            message = f"The manifest has more than {limits.MANIFEST_NODES} values with aliases expanded."
+            _refuse("TooManyNodes", f"{message} Use fewer.", _position(event))
 
     def _enter(self, event: _Event, depth: int) -> None:
         if depth > self._deepest:
             self._deepest = depth
             if depth > limits.MANIFEST_DEPTH:
-                message = f"Maps and lists are nested more than {limits.MANIFEST_DEPTH} deep, aliases written out."
-                _refuse("TooDeep", f"{message} Make it flatter.", _position(event))
+                message = f"Maps and lists have more than {limits.MANIFEST_DEPTH} levels. Use fewer levels."
+                _refuse("TooDeep", message, _position(event))
 
     def _report_tag(self, event: _Event) -> None:
         shown = event.tag.replace(TAG_PREFIX, "!!")
-        message = f"The tag {shown[:80]!r} is not known here. Remove it, or put ! alone before a text."
+        message = f"Unknown tag {shown[:80]!r}. Remove it, or put only ! before a string."
         self._findings.error("UnknownTag", message, _position(event))
 
 

@@ -1,9 +1,9 @@
-"""`composite.Scaler`: a graph with templates to one with so many members (manifest-language §4). Pure.
+"""`composite.Scaler`: a graph with templates, expanded to one with members (manifest-language §4). Pure.
 
-What a Scaler `cluster` holds, such as `cluster.node.vm`, is a template. With a quantity of 2 the members
-`cluster.node[0].vm` and `cluster.node[1].vm` take its place in the graph: whoever is bound to the template has several
+The content of a Scaler `cluster`, such as `cluster.node.vm`, is a template. With a quantity of 2, the members
+`cluster.node[0].vm` and `cluster.node[1].vm` replace it in the graph: a component bound to the template has several
 peers, a value of a configuration pin goes to each member, and a binding between two templates connects those of the
-same member. All else works on the expanded graph and knows nothing of Scalers.
+same member. Other modules work on the expanded graph, without Scalers.
 """
 
 import re
@@ -12,12 +12,19 @@ from dataclasses import replace
 from typing import Any
 
 from launchbay import limits
-from launchbay.manifest.graph import SCALER, ApplicationPin, CompiledManifest, Component, ConfigurationPin, Peer, Target
+from launchbay.manifest.graph import (
+    SCALER,
+    ApplicationPin,
+    CompiledManifest,
+    Component,
+    Configuration,
+    ConfigurationPin,
+    Peer,
+    Target,
+)
 
 QUANTITY = "configuration.quantity"
 MIN_QUANTITY = "configuration.minQuantity"
-
-Configuration = Mapping[str, Mapping[str, Any]]  # component path → `interface.pin` → value
 
 _NUMBER = re.compile(r"\[(\d+)\](?=\.|$)")
 
@@ -28,9 +35,9 @@ def scalers(manifest: CompiledManifest) -> list[str]:
 
 
 def configured_quantity(configuration: Mapping[str, Any]) -> int:
-    """Return how many members a Scaler's own configuration asks for: one where it says nothing.
+    """Return the number of members in a Scaler's own configuration. Default: 1.
 
-    For a number out of bounds there are none, and the Scaler's launch says why.
+    A number beyond the limits means none, and the Scaler's launch reports the reason.
     """
     least = configuration.get(MIN_QUANTITY)
     wanted = configuration.get(QUANTITY)
@@ -41,7 +48,7 @@ def configured_quantity(configuration: Mapping[str, Any]) -> int:
 
 
 def minimum_quantity(configuration: Mapping[str, Any]) -> int:
-    """Return how many members a Scaler has at least, by its own configuration."""
+    """Return the minimum number of members in a Scaler's own configuration."""
     least = configuration.get(MIN_QUANTITY)
     return 0 if least is None else max(0, least)
 
@@ -52,7 +59,7 @@ def template_path(path: str) -> str:
 
 
 def component_at(manifest: CompiledManifest, path: str) -> Component | None:
-    """Return the component at a path; for a member, where the manifest has the templates, its template."""
+    """Return the component at a path; for a member, its template if the manifest isn't expanded."""
     return manifest.components.get(path) or manifest.components.get(template_path(path))
 
 
@@ -71,9 +78,9 @@ def members(manifest: CompiledManifest, scaler: str, numbers: Iterable[int]) -> 
 
 
 def expanded(manifest: CompiledManifest, quantities: Mapping[str, int]) -> CompiledManifest:
-    """Return the manifest with members in place of templates; a Scaler without a quantity has none.
+    """Return the manifest with members instead of templates; a Scaler without a quantity has none.
 
-    An expanded manifest, and one without Scalers, is returned as it is.
+    A manifest that is expanded or has no Scalers is returned unchanged.
     """
     templates = {component.scaler for component in manifest.components.values() if component.scaler is not None}
     for scaler in scalers(manifest):
@@ -85,7 +92,7 @@ def expanded(manifest: CompiledManifest, quantities: Mapping[str, int]) -> Compi
 def expanded_configuration(
     manifest: CompiledManifest, configuration: Configuration, quantities: Mapping[str, int]
 ) -> Configuration:
-    """Return the values with those of each template given to its members; `manifest` is the one with templates."""
+    """Return the values with those of templates copied to their members; `manifest` is the one with templates."""
     found = dict(configuration)
     for path, component in manifest.components.items():
         if component.scaler is not None and path in configuration:
@@ -96,7 +103,7 @@ def expanded_configuration(
 
 
 class _Expansion:
-    """One Scaler's templates on their way to members."""
+    """The expansion of one Scaler's templates to members."""
 
     def __init__(self, manifest: CompiledManifest, scaler: str, quantity: int) -> None:
         self._manifest = manifest
@@ -140,7 +147,7 @@ class _Expansion:
             yield replace(component, path=_member(path, self._scaler, number), peers=own, scaler=None)
 
     def _peers_outside(self, peer: Peer) -> Iterator[Peer]:
-        """Yield what stands for a peer of a component outside: one for each member, where it is of a template."""
+        """Yield the peers of a component outside the Scaler: one for each member if the peer is in a template."""
         if any(self._is_template(target.component) for target in peer.pins.values()):
             for number in self._numbers:
                 yield self._peer(peer, number)
@@ -148,7 +155,7 @@ class _Expansion:
             yield peer
 
     def _peer(self, peer: Peer, number: int) -> Peer:
-        """Return a peer as one member sees it, or is it."""
+        """Return a peer as seen by one member, or of that member if the peer is in a template."""
         pins = {name: self._target(target, number) for name, target in peer.pins.items()}
         if pins == peer.pins:
             return peer

@@ -1,24 +1,22 @@
-"""Finds the service that a `reference.Service` means, by the shape of its interfaces (manifest-language §8). Pure.
+"""Matching of a `reference.Service` with the services of an environment (manifest-language §8). Pure.
 
-As in bindings (§3), interface names need not match, but one interface of the service must offer all that is needed of
-one interface of the component, pin by pin; where several do, the one of the same name is preferred. A component stands
-for one service, which fills all of its interfaces.
+As in bindings (§3), interface names don't have to match, but one interface of the service must offer every pin of one
+interface of the component. If several do, the one of the same name is preferred. One service fills all interfaces of
+the component.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from launchbay.manifest.graph import SUBMODULE, CompiledManifest, Component, Pin
+from launchbay.manifest.graph import EXECUTOR_PINS, SERVICE, SUBMODULE, CompiledManifest, Component, Pin
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.findings import shorten_names
 from launchbay.model.instance import LinkKind
 from launchbay.model.types import PinKind
 
-REFERENCE_SERVICE = "reference.Service"
 PROPERTIES = "properties"
-EXECUTOR_PINS = frozenset({"execute-workflow", "execute-command"})
-Shape: TypeAlias = Mapping[str, Mapping[str, PinKind]]  # interface → pin → what it is on the side of the service
+Shape: TypeAlias = Mapping[str, Mapping[str, PinKind]]  # interface → pin → its kind in the component
 
 
 def markers(component: Component) -> list[Pin]:
@@ -40,7 +38,7 @@ def properties(component: Component) -> list[Pin]:
 
 
 def service_shape(component: Component) -> dict[str, dict[str, PinKind]]:
-    """Return the interfaces that only a service can fill: neither marker, properties nor the built-in executor."""
+    """Return the interfaces that only a service can fill: no markers, properties or built-in executor."""
     environment_pins = {pin.key for pin in (*markers(component), *properties(component))}
     shape: dict[str, dict[str, PinKind]] = {}
     for pin in component.pins.values():
@@ -51,9 +49,9 @@ def service_shape(component: Component) -> dict[str, dict[str, PinKind]]:
 
 
 def required_providers(manifest: CompiledManifest) -> set[str]:
-    """Return the components that something cannot do without.
+    """Return the components that others require.
 
-    That is what fills a required interface, and what is bound to a submodule: a need of a submodule is one of its whole
+    These fill a required interface, or are bound to a submodule, since a need of a submodule is a need of its
     application (language §3).
     """
     return {
@@ -70,7 +68,7 @@ _NAMES_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class OfferedPin:
-    """A pin of a service. `key` is the name by which the service knows it: of a command, or of a signal."""
+    """A pin of a service. `key` is the service's own name of the command or signal."""
 
     kind: PinKind
     key: str
@@ -78,9 +76,9 @@ class OfferedPin:
 
 @dataclass(frozen=True, slots=True)
 class ServiceOffer:
-    """Something that an environment offers; `title` names it in sentences.
+    """A service of an environment; `title` names it in messages.
 
-    `unusable` says, as the end of a sentence, why it cannot be used although it is offered.
+    `unusable` is the reason why it can't be used although it is offered, as the end of a sentence.
     """
 
     id: str
@@ -92,10 +90,10 @@ class ServiceOffer:
 
 @dataclass(frozen=True, slots=True)
 class ServiceMatch:
-    """A service that fits. `pins` maps a pin of the component, `interface.pin`, to the service's name for it.
+    """A matching service. `pins` maps a pin of the component, `interface.pin`, to the service's name for it.
 
-    `has_same_names` tells whether the interfaces have the component's names; `choice` are the service's interfaces
-    among which its shape alone does not decide.
+    `has_same_names`: the interfaces have the component's names. `choice` are interfaces of the service that match
+    equally well.
     """
 
     offer: ServiceOffer
@@ -105,7 +103,7 @@ class ServiceMatch:
 
 
 class ServiceOffers:
-    """What an environment offers, sorted by pins, so that finding a service does not look at each of many."""
+    """The services of an environment, indexed by pins, so that matching doesn't read all of them."""
 
     def __init__(self, offers: Iterable[ServiceOffer]) -> None:
         self._offers = list(offers)
@@ -116,7 +114,7 @@ class ServiceOffers:
                     self._places.setdefault((name, pin.kind), {})[number, interface] = None
 
     def matching(self, shape: Shape) -> list[ServiceMatch]:
-        """Return every service that offers all of the shape, in the order in which they were given."""
+        """Return every service that offers the entire shape, in their order."""
         fits_of = {interface: self._interfaces(wanted) for interface, wanted in shape.items()}
         if not fits_of:
             return []
@@ -127,7 +125,7 @@ class ServiceOffers:
         ]
 
     def _interfaces(self, wanted: Mapping[str, PinKind]) -> dict[int, list[str]]:
-        """Return for each service that fits one interface its interfaces that do."""
+        """Return the matching interfaces of each service that has some."""
         places = sorted((self._places.get(pin, {}) for pin in wanted.items()), key=len)
         found: dict[int, list[str]] = {}
         for number, interface in places[0]:
@@ -137,9 +135,9 @@ class ServiceOffers:
 
 
 def choose(component: str, shape: Shape, matches: list[ServiceMatch], former_id: str | None) -> ServiceMatch | str:
-    """Return the service to use, or a sentence that says why there is none or more than one.
+    """Return the service to use, or a message if none or more than one matches.
 
-    `former_id` is the service that the component leads to so far; it is kept while it fits.
+    `former_id` is the component's present service, which is preferred while it matches.
     """
     usable = [match for match in matches if match.offer.unusable is None]
     same_names = [fit for fit in usable if fit.has_same_names]
@@ -150,19 +148,16 @@ def choose(component: str, shape: Shape, matches: list[ServiceMatch], former_id:
     needs = f"Component {component!r} needs a service with {_describe_shape(shape)}"
     if not pool:
         reasons = "".join(f" It has {fit.offer.title}, but {fit.offer.unusable}." for fit in matches[:_NAMES_SHOWN])
-        return (
-            f"{needs}, and the environment offers none.{reasons} Add such a service to the environment, or offer an "
-            "instance there that has them."
-        )
+        return f"{needs}, but the environment has none.{reasons} Add one, or offer an instance there that has them."
     if len(pool) == 1:
         interfaces = ", ".join(pool[0].choice)
         return (
-            f"{needs}, and {pool[0].offer.title} fits in more than one way: {interfaces}. Give the component's "
-            "interface the name of one of them."
+            f"{needs}, and several interfaces of {pool[0].offer.title} match: {interfaces}. Rename the component's"
+            " interface to one of them."
         )
     titles = ", ".join(fit.offer.title for fit in pool[:_NAMES_SHOWN])
     more = f" and {len(pool) - _NAMES_SHOWN} more" if len(pool) > _NAMES_SHOWN else ""
-    return f"{needs}, and several fit: {titles}{more}. Offer only one of them in the environment."
+    return f"{needs}, and several match: {titles}{more}. Offer only one of them in the environment."
 
 
 def _match(offer: ServiceOffer, shape: Shape, matches: Mapping[str, list[str]]) -> ServiceMatch:
@@ -183,19 +178,19 @@ def _describe_shape(shape: Shape) -> str:
 
 
 def unmet_needs(manifest: CompiledManifest, view: EnvironmentView) -> list[str]:
-    """Return a sentence for each marker and property that something cannot do without and does not get."""
+    """Return a message for each required marker and property that the environment lacks."""
     required = required_providers(manifest)
     problems: list[str] = []
     for path, component in manifest.components.items():
-        if component.type != REFERENCE_SERVICE or path not in required:
+        if component.type != SERVICE or path not in required:
             continue
         problems.extend(
-            f"The environment has no marker {pin.name!r}, which component {path!r} needs. Add it to the environment."
+            f"Component {path!r} needs marker {pin.name!r}. Add it to the environment."
             for pin in markers(component)
             if pin.name not in view.markers
         )
         problems.extend(
-            f"The environment has no property {pin.name!r}, which component {path!r} needs. Add it to the environment."
+            f"Component {path!r} needs property {pin.name!r}. Add it to the environment."
             for pin in properties(component)
             if pin.name not in view.properties
         )

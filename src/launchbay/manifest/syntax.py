@@ -1,6 +1,6 @@
-"""The typed manifest: what an author wrote, sorted into kinds and with places, before rules across parts are applied.
+"""The typed manifest: what an author wrote, by kind and with places, before rules across parts are checked.
 
-`components.py` reads it from a component manifest, `v1.py` makes it from a workflow manifest; `compiler.py` goes on.
+`parser.py` reads it from a component manifest, `v1.py` makes it from a workflow manifest; `compiler.py` compiles it.
 """
 
 import re
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[^#,()]+")
 
 
 class BindTarget(msgspec.Struct, frozen=True):
-    """One target: the way to a component, and `interface.pin` or `interface.*` there."""
+    """One target: the path of a component, and `interface.pin` or `interface.*` there."""
 
     component: str
     pin: str
@@ -28,12 +28,12 @@ class BindTarget(msgspec.Struct, frozen=True):
 
     @property
     def wildcard_interface(self) -> str | None:
-        """The interface whose pins are all meant, or None where one pin is."""
+        """The interface whose pins are all meant; None for a single pin."""
         return self.pin[:-2] if self.pin.endswith(".*") else None
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """One end of a binding: the way to a component, and perhaps one of its interfaces."""
+    """One end of a binding: the path of a component, optionally with one of its interfaces."""
 
     component: str
     interface: str | None
@@ -45,19 +45,19 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def parse_bind(text: str) -> tuple[BindTarget, ...]:
-    """Return the targets of a `bind(…)`. White space is free. Raises `ValueError` with a sentence."""
+    """Return the targets of a `bind(…)`, ignoring white space. Raises `ValueError` with a message."""
     inner = text.strip().removeprefix("bind").lstrip()
     if not (text.lstrip().startswith("bind") and inner.startswith("(") and inner.endswith(")")):
-        raise ValueError(f"{_shown(text)} is no bind; write bind(component#interface.pin).")
+        raise ValueError(f"Invalid bind {_shown(text)}. Write bind(component#interface.pin).")
     return tuple(dict.fromkeys(_parse_target(part) for part in inner[1:-1].split(",")))
 
 
 def parse_endpoint(text: str, line: int, column: int) -> Endpoint:
-    """Return one end of a binding. Raises `ValueError` with a sentence."""
+    """Return one end of a binding. Raises `ValueError` with a message."""
     component, hash_sign, interface = text.partition("#")
     path, interface = _parts(component), interface.strip()
     if not all(map(_is_name, path)) or (hash_sign and not _is_name(interface)):
-        raise ValueError(f"{_shown(text)} is no end of a binding; write component or component#interface.")
+        raise ValueError(f"Invalid end of a binding {_shown(text)}. Write component or component#interface.")
     return Endpoint(".".join(path), interface or None, line, column)
 
 
@@ -65,12 +65,12 @@ def _parse_target(text: str) -> BindTarget:
     component, _, pin = text.partition("#")
     path, pin_parts = _parts(component), _parts(pin)
     if not all(map(_is_name, path)) or len(pin_parts) < 2 or not all(map(_is_name, pin_parts)):
-        raise ValueError(f"{_shown(text.strip())} is no target of a bind; write component#interface.pin.")
+        raise ValueError(f"Invalid bind target {_shown(text.strip())}. Write component#interface.pin.")
     return BindTarget(".".join(path), ".".join(pin_parts))
 
 
 def _parts(dotted: str) -> list[str]:
-    """Return the names between the dots; one that is empty, and so no name, where there are more than can be nested."""
+    """Return the names between the dots; one empty, invalid name if there are more than the nesting limit."""
     parts = dotted.split(".", MANIFEST_DEPTH)
     return [part.strip() for part in parts] if len(parts) <= MANIFEST_DEPTH else [""]
 
@@ -84,7 +84,7 @@ def _shown(text: str) -> str:
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A name or another short text, with its place."""
+    """A name or another short string, with its place."""
 
     text: str
     line: int
@@ -103,7 +103,7 @@ class TypedPin(msgspec.Struct, frozen=True):
 
 
 class BoundPin(msgspec.Struct, frozen=True):
-    """A pin of a composite or the application: `bind(…)`. The name `*` stands for all pins of the targets."""
+    """A pin of a composite or the application: `bind(…)`. The name `*` means all pins of the targets."""
 
     name: str
     targets: tuple[BindTarget, ...]
@@ -139,7 +139,7 @@ class ParameterSyntax(msgspec.Struct, frozen=True):
 
 
 class StepSyntax(msgspec.Struct, frozen=True):
-    """One step. `phase` is None where the author gave none; `parameters` are without those that stand beside them."""
+    """One step. `phase` is None if the author set none; `parameters` excludes `phase`, `retryCount`, `ignoreFail`."""
 
     name: str
     action: Named | None
@@ -174,7 +174,7 @@ class WorkflowSyntax(msgspec.Struct, frozen=True):
 
 
 class WorkflowsSyntax(msgspec.Struct, frozen=True):
-    """What `workflow.Instance` has in its configuration besides values of pins (manifest-language §5)."""
+    """What a `workflow.Instance` configures in addition to values of pins (manifest-language §5)."""
 
     workflows: Mapping[str, WorkflowSyntax] = {}
     triggers: Mapping[str, Named] = {}
@@ -185,10 +185,12 @@ class WorkflowsSyntax(msgspec.Struct, frozen=True):
 class ComponentSyntax(msgspec.Struct, frozen=True):
     """A component, a composite (`type` is None) or, with the path "", the application itself.
 
-    `configuration` holds the entries without those that `workflows` has taken.
+    `label` is its name in findings: its path, "application", or what the author of a workflow manifest calls it, which
+    is nothing for the component that the rewriting adds. `configuration` excludes the entries that `workflows` has.
     """
 
     path: str
+    label: str
     type: Named | None
     interfaces: Interfaces
     configuration: Mapping[str, Node]
@@ -199,14 +201,9 @@ class ComponentSyntax(msgspec.Struct, frozen=True):
     line: int
     column: int
 
-    @property
-    def title(self) -> str:
-        """Name the component for a sentence."""
-        return f"Component '{self.path}'" if self.path else "Application"
-
 
 class ManifestSyntax(msgspec.Struct, frozen=True):
-    """A whole manifest. A workflow manifest (v1) shows its parameters and results by plain names."""
+    """A manifest. A workflow manifest (v1) shows its parameters and results by plain names."""
 
     application: ComponentSyntax
     is_component_manifest: bool

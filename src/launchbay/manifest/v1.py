@@ -1,10 +1,13 @@
-"""Rewrites a workflow manifest (v1) to a component manifest with one `workflow.Instance` (manifest-language §2)."""
+"""Workflow manifests (v1), rewritten to component manifests with one `workflow.Instance` (manifest-language §2).
+
+Findings don't name the component `workflow`, since the author of such a manifest never wrote it.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
-from launchbay.manifest.graph import SERVICE, WORKFLOW_INSTANCE, CompiledManifest
-from launchbay.manifest.parser import read_interfaces, read_workflow
+from launchbay.manifest.graph import SERVICE, WORKFLOW_INSTANCE, CompiledManifest, is_workflow_service
+from launchbay.manifest.parser import NO_WORKFLOWS, read_interfaces, read_workflow
 from launchbay.manifest.syntax import (
     BindingSyntax,
     BindTarget,
@@ -20,16 +23,17 @@ from launchbay.manifest.syntax import (
     WorkflowsSyntax,
     WorkflowSyntax,
 )
-from launchbay.manifest.tree import MappingNode, Node, children_of, is_name, text_or_none
+from launchbay.manifest.tree import MappingNode, Node, children_of, is_name, text_of
 from launchbay.model.findings import Findings
 from launchbay.model.types import OBJECT, PinKind, PinType, Signature, Type
 
 COMPONENT = "workflow"
 INPUT, RESULT, ACTIONS = "input", "result", "actions"
 _ABOUT = frozenset({"version", "header"})
+_HEADER_KEYS = ("services",)
 _VERSIONS = ("1.0", "1.1")
 _NOT_COMMANDS = frozenset({"launch", "destroy"})
-_NO_WORKFLOWS = WorkflowsSyntax()
+_SERVICES = ("header", "services")  # where an author writes them, as findings show it
 
 
 def read_workflow_manifest(document: MappingNode, findings: Findings) -> ManifestSyntax:
@@ -37,9 +41,9 @@ def read_workflow_manifest(document: MappingNode, findings: Findings) -> Manifes
     _check_version(document, findings)
     services = _services(document, findings)
     workflows = {
-        name: read_workflow(name, node, f"Component '{COMPONENT}'", findings)
+        name: read_workflow(name, node, findings)
         for name, node in document.items()
-        if name not in _ABOUT and is_name(name, "Manifest", node, findings)
+        if name not in _ABOUT and is_name(name, "the manifest", node, findings)
     }
     own: dict[str, Mapping[str, PinSyntax]] = {
         **services,
@@ -53,19 +57,23 @@ def read_workflow_manifest(document: MappingNode, findings: Findings) -> Manifes
     }
     line, column = document.line, document.column
     required = tuple(Named(name, line, column) for name in services)
-    workflow = _component(COMPONENT, WORKFLOW_INSTANCE, own, document, WorkflowsSyntax(workflows), required)
+    workflow = _component(COMPONENT, "", WORKFLOW_INSTANCE, own, document, WorkflowsSyntax(workflows), required)
     components = {COMPONENT: workflow, **_service_components(services, document)}
-    bindings = tuple(_binding(interface, document) for interface in services)
+    bindings = tuple(
+        _binding(interface, document)
+        for interface, pins in services.items()
+        if _is_connecting(interface, pins, document, findings)
+    )
     bound = {interface: _bind_all(interface, own[interface]) for interface in (INPUT, RESULT, ACTIONS)}
-    application = ComponentSyntax("", None, bound, {}, (), components, bindings, _NO_WORKFLOWS, line, column)
+    application = ComponentSyntax("", "", None, bound, {}, (), components, bindings, NO_WORKFLOWS, line, column)
     return ManifestSyntax(application, is_component_manifest=False)
 
 
 def _check_version(document: MappingNode, findings: Findings) -> None:
-    version = text_or_none(document.get("version"), "Manifest: 'version'", findings)
+    version = text_of(document.get("version"), "'version'", findings)
     if version is not None and version not in _VERSIONS:
         known = " and ".join(_VERSIONS)
-        message = f"The manifest's version is {version}; known are {known}, and it is read as the last of them."
+        message = f"Unknown version {version}. Launchbay reads it as {_VERSIONS[-1]}. Valid versions: {known}."
         findings.warning("UnknownVersion", message, document.place_of("version"))
 
 
@@ -105,17 +113,24 @@ def _bind_all(interface: str, pins: Mapping[str, PinSyntax]) -> Mapping[str, Pin
 
 def _services(document: MappingNode, findings: Findings) -> Interfaces:
     """Return what `header.services` declares: the interfaces that the workflow needs of its environment."""
-    header = children_of(document.get("header"), "Manifest: 'header'", findings)
-    for key in header:
-        if key != "services":
-            message = f"Manifest: the key '{key}' of 'header' is unknown and ignored; known is services."
-            findings.warning("UnknownKey", message, document.place_of("header"))
-    services = read_interfaces(header.get("services"), "Manifest: 'header.services'", findings)
+    header_node = document.get("header")
+    header = children_of(header_node, "'header'", findings, _HEADER_KEYS)
+    services = read_interfaces(header.get("services"), "'services'", findings.at(*_SERVICES))
     for interface in services:
         if interface in {INPUT, RESULT, ACTIONS}:
-            message = f"Manifest: the service '{interface}' in 'header.services' has a reserved name; rename it."
-            findings.error("BadName", message, document.place_of("header"))
+            message = f"The name '{interface}' is reserved. Rename the service."
+            findings.at(*_SERVICES).error("BadName", message, document.place_of("header"))
     return services
+
+
+def _is_connecting(interface: str, pins: Mapping[str, PinSyntax], document: MappingNode, findings: Findings) -> bool:
+    """Return whether a service has something to connect. The warning for the binding would name what nobody wrote."""
+    kinds = [pin.type.kind for pin in pins.values() if isinstance(pin, TypedPin)]
+    if any(kind.complement is not None for kind in kinds) or is_workflow_service(SERVICE, pins):
+        return True
+    message = f"Service '{interface}' connects nothing. Add a signal or command pin."
+    findings.at(*_SERVICES).warning("UselessBinding", message, document)
+    return False
 
 
 def _binding(interface: str, document: MappingNode) -> BindingSyntax:
@@ -129,7 +144,9 @@ def _service_components(services: Interfaces, document: MappingNode) -> Mapping[
     for interface, pins in services.items():
         mirrored = {name: _mirrored(pin) for name, pin in pins.items() if isinstance(pin, TypedPin)}
         name = _service_name(interface)
-        components[name] = _component(name, SERVICE, {interface: mirrored}, document, _NO_WORKFLOWS, ())
+        components[name] = _component(
+            name, " › ".join((*_SERVICES, interface)), SERVICE, {interface: mirrored}, document, NO_WORKFLOWS, ()
+        )
     return components
 
 
@@ -145,6 +162,7 @@ def _mirrored(pin: TypedPin) -> TypedPin:
 
 def _component(
     path: str,
+    label: str,
     type_name: str,
     interfaces: Interfaces,
     document: Node,
@@ -153,6 +171,7 @@ def _component(
 ) -> ComponentSyntax:
     return ComponentSyntax(
         path,
+        label,
         Named(type_name, document.line, document.column),
         interfaces,
         {},
@@ -167,8 +186,8 @@ def _component(
 
 # The names by which a module knows the pins of an application inside of it (manifest-language §2 and §7).
 #
-# The API has plain names for a workflow manifest: `size`, `url`. To a module around it its pins stand in the interfaces
-# that the rewriting gives them: `input.size`, `result.url`, `actions.grow`.
+# The API has plain names for a workflow manifest: `size`, `url`. For a module around it, its pins are in the interfaces
+# that the rewriting adds: `input.size`, `result.url`, `actions.grow`.
 
 
 def outer_names(manifest: CompiledManifest) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The rules for the workflows of one `workflow.Instance`, all but those on variables (manifest-language §5)."""
+"""Rules of the workflows of one `workflow.Instance`, and of the variables in them (manifest-language §5)."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,14 +14,14 @@ from launchbay.model.findings import Findings, Hints, Place
 from launchbay.model.schedule import CronError, due_times
 from launchbay.model.types import PinKind
 
-IMPLICIT_PHASE = "provision"  # where no step declares it, it means every step without a phase and preceding phases
+IMPLICIT_PHASE = "provision"  # if no step declares it, every step without a phase and preceding phases
 
 
 def deadlocked_steps(steps: Sequence[tuple[str, str, Sequence[str]]]) -> list[str]:
     """Return the names of steps, each given as (name, phase, preceding phases), that can never start.
 
-    A step starts when no other unfinished step has one of its preceding phases; a step's own place in such a phase does
-    not hold it up. Takes time in proportion to the number of steps and phases.
+    A step starts when no other unfinished step has one of its preceding phases; its own phase doesn't block it. Takes
+    time linear in the number of steps and phases.
     """
     unfinished: dict[str, int] = {}
     for _, phase, _ in steps:
@@ -41,7 +41,7 @@ def deadlocked_steps(steps: Sequence[tuple[str, str, Sequence[str]]]) -> list[st
         unfinished[phase] -= 1
         if unfinished[phase] > 1:
             continue
-        # With one step left in the phase only that step comes free, if it waits for its own phase; with none, all do.
+        # With one step left in the phase, that step is unblocked if it waits for its own phase; with none, all are.
         for number in waiting.get(phase, ()):
             if (steps[number][1] == phase) == (unfinished[phase] == 1):
                 blocked[number] -= 1
@@ -51,7 +51,7 @@ def deadlocked_steps(steps: Sequence[tuple[str, str, Sequence[str]]]) -> list[st
 
 
 _CRON_CHARS = 400
-_ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)  # whether a schedule is well formed does not depend on it
+_ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)  # the syntax of a schedule doesn't depend on it
 _TRIGGERING = frozenset({PinKind.CONFIGURATION, PinKind.CONSUME_SIGNAL})
 
 
@@ -60,10 +60,9 @@ class WorkflowRules:
 
     def __init__(self, leaf: Leaf, known_actions: Collection[str], findings: Findings, hints: Hints) -> None:
         self._leaf = leaf
-        self._title = leaf.syntax.title
         self._syntax = leaf.syntax.workflows
         self._known_actions = known_actions
-        self._findings = findings
+        self._findings = findings.at(leaf.syntax.label)
         self._hints = hints
         self._published: set[str] = set()
         self._commands: set[str] = set()  # that the component sends, by `interface.pin`
@@ -88,7 +87,7 @@ class WorkflowRules:
             self._triggering_by_interface.setdefault(pin.interface, []).append(pin)
 
     def check(self) -> Mapping[str, str]:
-        """Report what is wrong, and return the triggers with wildcards written out: `interface.pin` → workflow."""
+        """Report what is wrong, and return the triggers with wildcards expanded: `interface.pin` → workflow."""
         for workflow in self._syntax.workflows.values():
             for step in workflow.steps:
                 self._check_step(workflow, step)
@@ -99,37 +98,33 @@ class WorkflowRules:
             self._check_schedule(name, cron)
         for propagating in self._syntax.propagate_status:
             if propagating.text not in self._syntax.workflows:
-                self._unknown_workflow(self._findings.warning, "'propagateStatus' names", propagating.text, propagating)
+                self._unknown_workflow(self._findings.warning, "'propagateStatus'", propagating.text, propagating)
         return self._triggers()
 
     def _check_step(self, workflow: WorkflowSyntax, step: StepSyntax) -> None:
-        where = f"{self._title}: workflow '{workflow.name}': step '{step.name}'"
+        findings = self._findings.at(workflow.name, step.name)
         action = step.action
         if action is not None and not self._is_known_action(action.text):
-            known = chain(self._known_actions, self._syntax.workflows, self._commands)
-            hint = self._hints.nearest(action.text, known)
-            message = (
-                f"{where}: the action '{action.text}' is unknown. It is neither a built-in action, a workflow of the"
-            )
-            self._findings.error("UnknownAction", f"{message} component nor a command that it sends.{hint}", action)
-        _check_retry_count(step.retry_count, where, self._findings)
-        _check_ignore_fail(step.ignore_fail, where, self._findings)
+            hint = self._hints.nearest(action.text, chain(self._known_actions, self._syntax.workflows, self._commands))
+            findings.error("UnknownAction", f"Unknown action '{action.text}'.{hint}", action)
+        _check_retry_count(step.retry_count, findings)
+        _check_ignore_fail(step.ignore_fail, findings)
 
     def _is_known_action(self, name: str) -> bool:
         return name in self._known_actions or name in self._syntax.workflows or name in self._commands
 
     def _check_phases(self, workflow: WorkflowSyntax) -> None:
         declared = {step.phase or step.name for step in workflow.steps}
-        where = f"{self._title}: workflow '{workflow.name}'"
+        findings = self._findings.at(workflow.name)
         for step in workflow.steps:
             unknown = [
                 phase for phase in step.preceding_phases if phase.text not in declared and phase.text != IMPLICIT_PHASE
             ]
             if unknown:
                 names = ", ".join(f"'{phase.text}'" for phase in unknown[:10])
-                message = f"{where}: step '{step.name}': no step of the workflow declares the phase {names}."
                 hint = self._hints.nearest(unknown[0].text, declared)
-                self._findings.warning("UnknownPhase", f"{message} It counts as finished.{hint}", unknown[0])
+                message = f"No step declares phase {names}. Launchbay treats it as finished.{hint}"
+                findings.at(step.name).warning("UnknownPhase", message, unknown[0])
         stuck = deadlocked_steps(
             [
                 (step.name, step.phase or step.name, [phase.text for phase in step.preceding_phases])
@@ -138,53 +133,47 @@ class WorkflowRules:
         )
         if stuck:
             names = ", ".join(f"'{name}'" for name in stuck[:10])
-            message = f"{where}: these steps wait for each other and can never start: {names}. The workflow will fail."
-            self._findings.warning("StuckSteps", f"{message} Break the circle of their precedingPhases.", workflow)
+            message = f"Steps {names} wait for each other and never start. Break the cycle of 'precedingPhases'."
+            findings.warning("StuckSteps", message, workflow)
 
     def _check_returns(self, workflow: WorkflowSyntax) -> None:
         if workflow.name in self._called or workflow.name.startswith("."):
-            return  # what it returns are outputs of the calling step
+            return  # its return values are outputs of the calling step
         results = self._results.get(workflow.name, set())
         for entry in workflow.returns.values():
             if entry.name not in self._published and entry.name not in results:
-                message = (
-                    f"{self._title}: workflow '{workflow.name}': the return value '{entry.name}' is neither a"
-                    " publish-signal pin of the component nor a result of the command."
-                )
                 hint = self._hints.nearest(entry.name, chain(self._published, results))
-                self._findings.warning("ReturnWithoutPin", f"{message}{hint}", entry)
+                message = f"Return value '{entry.name}' matches no publish-signal pin and no result of a command.{hint}"
+                self._findings.at(workflow.name).warning("ReturnWithoutPin", message, entry)
 
     def _check_commands(self) -> None:
         for pin in self._leaf.pins.values():
             if pin.type.kind is PinKind.RECEIVE_COMMAND and pin.name not in self._syntax.workflows:
                 declared = self._leaf.syntax.interfaces.get(pin.interface, {}).get(pin.name, self._leaf.syntax)
-                message = f"{self._title}: the command '{pin.key}' has no workflow of the name '{pin.name}'."
                 hint = self._hints.nearest(pin.name, self._syntax.workflows)
-                self._findings.warning(
-                    "CommandWithoutWorkflow", f"{message} It fails when it is called.{hint}", declared
-                )
+                message = f"Command '{pin.key}' needs a workflow named '{pin.name}'. Calls to it fail.{hint}"
+                self._findings.warning("CommandWithoutWorkflow", message, declared)
 
     def _check_schedule(self, name: str, cron: Named) -> None:
         if name not in self._syntax.workflows:
-            self._unknown_workflow(self._findings.error, "'schedule' names", name, cron)
+            self._unknown_workflow(self._findings.error, "'schedule'", name, cron)
         problem = _cron_problem(cron.text)
         if problem is not None:
-            message = f"{self._title}: the schedule of '{name}' is wrong. {problem} An example: 0 30 4 * * ?"
-            self._findings.error("MalformedSchedule", message, cron)
+            message = f"{problem} Example: 0 30 4 * * ?"
+            self._findings.at(name).error("MalformedSchedule", message, cron)
 
     def _triggers(self) -> Mapping[str, str]:
         triggers: dict[str, str] = {}
         wildcards: dict[str, str] = {}
         for key, workflow in self._syntax.triggers.items():
             if workflow.text not in self._syntax.workflows:
-                self._unknown_workflow(self._findings.error, f"the trigger on '{key}' names", workflow.text, workflow)
+                self._unknown_workflow(self._findings.error, f"Trigger '{key}'", workflow.text, workflow)
                 continue
             pins = self._triggering(key)
             if not pins:
                 known = (pin.key for pin in self._leaf.pins.values() if pin.type.kind in _TRIGGERING)
-                message = f"{self._title}: the trigger on '{key}' can never fire, for the component has no such"
-                hint = self._hints.nearest(key, known)
-                self._findings.warning("UnknownPin", f"{message} configuration or consume-signal pin.{hint}", workflow)
+                message = f"Trigger '{key}' never fires: it isn't a configuration or consume-signal pin."
+                self._findings.warning("UnknownPin", f"{message}{self._hints.nearest(key, known)}", workflow)
             chosen = wildcards if key.endswith(".*") else triggers
             chosen.update(dict.fromkeys((pin.key for pin in pins), workflow.text))
         return {**wildcards, **triggers}
@@ -199,13 +188,12 @@ class WorkflowRules:
         self, report: Callable[[str, str, Place], None], subject: str, name: str, place: Place
     ) -> None:
         hint = self._hints.nearest(name, self._syntax.workflows)
-        message = f"{self._title}: {subject} the workflow '{name}', which does not exist.{hint}"
-        report("UnknownWorkflow", message, place)
+        report("UnknownWorkflow", f"{subject} names unknown workflow '{name}'.{hint}", place)
 
 
 def _cron_problem(text: str) -> str | None:
     if len(text) > _CRON_CHARS:
-        return f"It has {len(text)} characters; use at most {_CRON_CHARS}."
+        return f"Invalid schedule: expected at most {_CRON_CHARS} characters, found {len(text)}."
     try:
         due_times(text, _ANY_TIME)
     except CronError as error:
@@ -213,24 +201,22 @@ def _cron_problem(text: str) -> str | None:
     return None
 
 
-def _check_retry_count(node: Node | None, where: str, findings: Findings) -> None:
+def _check_retry_count(node: Node | None, findings: Findings) -> None:
     if node is None or is_null(node) or _is_expression(node):
         return
     text = node.text.strip() if isinstance(node, ScalarNode) and not isinstance(node.value, bool) else ""
+    expected = f"'retryCount' must be a number from 0 to {STEP_RETRIES_MAX}"
     if not (text.isascii() and text.isdigit()):
-        message = f"{where}: 'retryCount' must be a number of retries, such as 2, but it is {kind_of(node)}."
-        findings.error("MalformedRetryCount", message, node)
+        findings.error("MalformedRetryCount", f"{expected}, not {kind_of(node)}.", node)
     elif len(text) > 9 or int(text) > STEP_RETRIES_MAX:
-        message = f"{where}: 'retryCount' is {text[:20]}; it may be 0 to {STEP_RETRIES_MAX}, and the step will fail."
-        findings.warning("MalformedRetryCount", message, node)
+        findings.warning("MalformedRetryCount", f"{expected}, not {text[:20]}. The step will fail.", node)
 
 
-def _check_ignore_fail(node: Node | None, where: str, findings: Findings) -> None:
+def _check_ignore_fail(node: Node | None, findings: Findings) -> None:
     if node is None or is_null(node) or _is_expression(node):
         return
     if not isinstance(node, ScalarNode) or node.text.strip().lower() not in {"true", "false"}:
-        message = f"{where}: 'ignoreFail' must be true or false, but it is {kind_of(node)}."
-        findings.error("MalformedIgnoreFail", message, node)
+        findings.error("MalformedIgnoreFail", f"'ignoreFail' must be true or false, not {kind_of(node)}.", node)
 
 
 def _is_expression(node: Node) -> bool:
@@ -241,16 +227,16 @@ INNER = "~"  # `{$.step~variable}` is a variable inside the workflow that the st
 
 
 def always_configured(workflows: Mapping[str, Workflow], configured: Collection[str]) -> frozenset[str]:
-    """Return the names of configuration pins that values returned under the same name never hide.
+    """Return the names of configuration pins that return values of the same name never hide.
 
-    Otherwise what a workflow returned comes later than the configuration. But where a workflow makes a value out of
-    the variable of its own name (`stats-url: "http://{$.host}{$.stats-url}"`), its author means the configured one: the
-    other way round the value would grow with every run. Giving a variable back as it is makes nothing out of it.
+    Other return values override the configuration. But if a workflow builds a value from the variable of its own name
+    (`stats-url: "http://{$.host}{$.stats-url}"`), its author means the configured one: otherwise the value would grow
+    with every run. Returning a variable unchanged builds nothing.
     """
     return frozenset(
         name
         for workflow in workflows.values()
-        if not workflow.name.startswith(".")  # what a macro returns is not kept
+        if not workflow.name.startswith(".")  # return values of a macro aren't stored
         for name, template in workflow.returns.items()
         if name in configured and name in template.variables() and not template.is_variable(name)
     )
@@ -259,8 +245,8 @@ def always_configured(workflows: Mapping[str, Workflow], configured: Collection[
 class ScopeRules:
     """Checks the variables in all workflows of one component.
 
-    The scope is taken as generously as it can be at run time: values returned by any workflow of the component count,
-    and so do the arguments of any step that calls the workflow. The order within the workflow is not looked at.
+    The scope is the largest possible at run time: it includes return values of every workflow of the component, and the
+    arguments of every step that calls the workflow. The order of steps is ignored.
     """
 
     def __init__(
@@ -289,7 +275,7 @@ class ScopeRules:
         }
 
     def check(self) -> None:
-        """Warn once of each variable in each workflow that is not in scope."""
+        """Warn once about each variable in each workflow that isn't in scope."""
         for name, workflow in self._workflows.items():
             missing: set[str] = set()
             for nodes, used in _uses(self._leaf.syntax.workflows.workflows[name], workflow):
@@ -307,7 +293,7 @@ class ScopeRules:
         return own
 
     def _arguments(self) -> Iterator[tuple[str, Iterable[str]]]:
-        """Yield what workflows are called with: as commands, and by steps of the component."""
+        """Yield workflows with the arguments of their calls, by commands and by steps of the component."""
         for pin in self._leaf.pins.values():
             if pin.type.kind is PinKind.RECEIVE_COMMAND and pin.type.signature is not None:
                 yield pin.name, pin.type.signature.arguments
@@ -325,16 +311,17 @@ class ScopeRules:
 
     def _report(self, workflow: str, nodes: Iterable[Node], wanting: set[str]) -> None:
         for variable, place in variables_by_place(nodes, wanting).items():
-            message = f"{self._leaf.syntax.title}: workflow '{workflow}': the variable '{variable}' is not in scope"
             key = self._without_value.get(variable)
             if key is not None:
-                message = f"{message}, for nothing gives the configuration pin '{key}' a value"
-            hint = self._hints.nearest(variable, chain(self._own[workflow], self._everywhere)) if key is None else ""
-            self._findings.warning("VariableNotInScope", f"{message}.{hint}", place)
+                hint = f" Configuration pin '{key}' has no value."
+            else:
+                hint = self._hints.nearest(variable, chain(self._own[workflow], self._everywhere))
+            message = f"Variable '{variable}' isn't in scope.{hint}"
+            self._findings.at(self._leaf.syntax.label, workflow).warning("VariableNotInScope", message, place)
 
 
 def _uses(syntax: WorkflowSyntax, workflow: Workflow) -> Iterator[tuple[Iterable[Node], Iterable[str]]]:
-    """Yield nodes that hold expressions, with the variables that those name."""
+    """Yield nodes that contain expressions, with the variables that these name."""
     steps = {step.name: step for step in syntax.steps}
     for step in workflow.steps:
         written = steps[step.name]

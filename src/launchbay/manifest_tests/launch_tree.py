@@ -7,8 +7,8 @@ from typing import Any
 from launchbay.errors import BadRequest
 from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.configuration import configure
-from launchbay.manifest.graph import LOCATOR, SUBMODULE, CompiledManifest
-from launchbay.manifest.services import REFERENCE_SERVICE, Shape, required_providers, service_shape, unmet_needs
+from launchbay.manifest.graph import LOCATOR, SERVICE, SUBMODULE, CompiledManifest
+from launchbay.manifest.services import Shape, required_providers, service_shape, unmet_needs
 from launchbay.manifest.v1 import inner_name
 from launchbay.manifest_tests.suite import Services
 from launchbay.model.environment import EnvironmentView
@@ -73,7 +73,7 @@ class Fixtures:
                 if len(module_path) >= SUBMODULE_LEVELS:
                     raise BadRequest(f"The submodule {where} contains itself; it would never end.")
                 tree.children[path] = self._plan_node((*module_path, path), inner, given)
-            elif component.type == REFERENCE_SERVICE and (shape := service_shape(component)):
+            elif component.type == SERVICE and (shape := service_shape(component)):
                 link = self._service(path, shape)
                 if link is not None:
                     tree.services[path] = link
@@ -124,7 +124,7 @@ class Fixtures:
         problems = unmet_needs(tree.manifest, self.view)
         for path in sorted(required_providers(tree.manifest)):
             component = tree.manifest.components[path]
-            if component.type == REFERENCE_SERVICE and path not in tree.services and service_shape(component):
+            if component.type == SERVICE and path not in tree.services and service_shape(component):
                 interfaces = ", ".join(service_shape(component))
                 problems.append(
                     f"Component {path!r} needs a service with {interfaces}; add a stand-in of this name to "

@@ -1,10 +1,11 @@
-"""What an environment offered when an instance was launched or last reconfigured (manifest-language §8).
+"""Markers, properties and policies of an environment, as at an instance's launch (manifest-language §8).
 
-The instance keeps this copy: changed policies, markers and properties reach it with its next reconfiguration.
+The instance stores this copy: changed policies, markers and properties reach it with its next reconfiguration.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,20 +16,20 @@ from launchbay.model.types import BYTES, DOUBLE, UNIT, ListType, MapType, Type, 
 from launchbay.model.values import CoercionError, coerce
 
 _NAME = re.compile(r"[^\s\x00-\x1f\x7f](?:[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?")
-# The manifest language knows three more types; the reference does not allow them here.
-_NOT_HERE = (DOUBLE, UNIT, BYTES)
+# Types of the manifest language that the reference doesn't allow here.
+_FORBIDDEN = (DOUBLE, UNIT, BYTES)
 _ALLOWED = "object, string, int, bool, list<T> and map<K,V>"
 _PROBLEMS_SHOWN = 20
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """A marker; an environment has it or not."""
+    """A name that an environment has or not."""
 
     name: str
 
 
 class Property(msgspec.Struct, frozen=True):
-    """A value of the environment; `type` is the text that was given, such as `list<string>`."""
+    """A value of the environment; `type` is the type as written, such as `list<string>`."""
 
     name: str
     value: Any
@@ -36,17 +37,16 @@ class Property(msgspec.Struct, frozen=True):
 
 
 def validate_markers(markers: Sequence[Marker]) -> list[Marker]:
-    """Return the markers. Raises BadRequest for a bad name, one that stands twice, or too many."""
+    """Return the markers. Raises BadRequest for invalid or duplicate names, or too many."""
     problems = _name_problems("marker", [marker.name for marker in markers])
     _refuse(problems, "InvalidMarkers")
     return list(markers)
 
 
 def validate_properties(properties: Sequence[Property]) -> list[Property]:
-    """Return the properties with their values as their types, coerced where nothing is lost (`model/values.py`).
+    """Return the properties with their values coerced to their types.
 
-    Raises BadRequest with a sentence for each bad name or type, each value that does not fit, and names that stand
-    twice.
+    Raises BadRequest with a message for each invalid or duplicate name, invalid type, and value of another type.
     """
     problems = _name_problems("property", [entry.name for entry in properties])
     checked: list[Property] = []
@@ -54,9 +54,9 @@ def validate_properties(properties: Sequence[Property]) -> list[Property]:
         try:
             value = coerce(_allowed_type(entry.type), entry.value)
         except CoercionError as error:
-            problems.append(f"The value of the property {entry.name[:80]!r} does not fit its type: {error}")
+            problems.append(f"The value of property {entry.name[:80]!r} doesn't match its type. {error}")
         except TypeSyntaxError as error:
-            problems.append(f"The type of the property {entry.name[:80]!r} cannot be read: {error}")
+            problems.append(f"The type of property {entry.name[:80]!r} is invalid. {error}")
         else:
             checked.append(Property(entry.name, value, entry.type.strip()))
     _refuse(problems, "InvalidProperties")
@@ -72,42 +72,34 @@ def _allowed_type(text: str) -> Type:
                 open_types.append(item)
             case MapType(key, value):
                 open_types += (key, value)
-            case part if part in _NOT_HERE:
-                raise TypeSyntaxError(f"A property's type is made of {_ALLOWED}; {part} is not one of them.", 0)
+            case part if part in _FORBIDDEN:
+                raise TypeSyntaxError(f"A property can't have the type {part}. Types: {_ALLOWED}.", 0)
     return parsed
 
 
 def _name_problems(noun: str, names: Sequence[str]) -> list[str]:
     if len(names) > ENVIRONMENT_ENTRIES:
-        return [f"There are {len(names)} entries; an environment has at most {ENVIRONMENT_ENTRIES} of one kind."]
+        return [f"The request has {len(names)} entries. An environment has at most {ENVIRONMENT_ENTRIES} of one kind."]
     problems = [
-        f"The {noun} {name[:80]!r} cannot be called so: a name has 1 to {NAME_CHARS} characters, "
-        "none of them a control character, and no space at its ends."
+        f"Invalid {noun} name {name[:80]!r}. Use 1 to {NAME_CHARS} characters without control characters and outer"
+        " spaces."
         for name in names
         if len(name) > NAME_CHARS or not _NAME.fullmatch(name)
     ]
-    return problems + [f"The {noun} {name[:80]!r} stands twice; keep one of them." for name in _repeated(names)]
-
-
-def _repeated(names: Iterable[str]) -> list[str]:
-    seen: set[str] = set()
-    repeated: dict[str, None] = {}
-    for name in names:
-        if name in seen:
-            repeated[name] = None
-        seen.add(name)
-    return list(repeated)
+    return problems + [
+        f"Duplicate {noun} {name[:80]!r}. Keep one." for name, count in Counter(names).items() if count > 1
+    ]
 
 
 def _refuse(problems: list[str], code: str) -> None:
     if problems:
         more = len(problems) - _PROBLEMS_SHOWN
-        rest = [f"There are {more} more errors like these."] if more > 0 else []
+        rest = [f"{more} more errors aren't shown."] if more > 0 else []
         raise BadRequest(*problems[:_PROBLEMS_SHOWN], *rest, code=code)
 
 
 class EnvironmentView(msgspec.Struct, frozen=True):
-    """Policies by dotted name, markers by name, properties by name with their values."""
+    """Policies by dotted name, markers by name, property values by name."""
 
     policies: dict[str, Any] = {}
     markers: list[str] = []
@@ -118,7 +110,7 @@ class EnvironmentView(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
     def step_policies(self, action: str) -> dict[str, Any]:
-        """Return the parameters that policies set for every step with this action: `action.parameter: value`."""
+        """Return the parameters that policies `action.parameter` set for every step with this action."""
         prefix = f"{action}."
         return {name[len(prefix) :]: value for name, value in self.policies.items() if name.startswith(prefix)}
 

@@ -1,4 +1,4 @@
-"""What the manifest compiler has to say about a manifest (manifest-language §1, "Every finding")."""
+"""Findings of the manifest compiler: what is wrong, and where (manifest-language §1, "Every finding")."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ Severity = Literal["error", "warning"]
 
 
 class Place(Protocol):
-    """Anything that knows where in the text it stands; both numbers start at 1."""
+    """Anything with a place in the text; both numbers start at 1."""
 
     @property
     def line(self) -> int:
-        """The line, the first one is 1."""
+        """The line."""
         ...
 
     @property
     def column(self) -> int:
-        """The column in characters, the first one is 1."""
+        """The column, in characters."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One error (refuses the upload) or warning (does not), with a sentence and a place in the text."""
+    """One error, which rejects the upload, or warning, which doesn't."""
 
     severity: Severity
     code: str
@@ -37,67 +37,83 @@ class Finding:
     column: int
 
     def to_document(self) -> dict[str, str | int]:
-        """Return the form in which the API shows a finding."""
+        """Return the finding as the API shows it."""
         return {"message": self.message, "line": self.line, "column": self.column, "code": self.code}
 
 
-class Findings:
-    """Collects findings in the order they are met; of a severity beyond `MANIFEST_FINDINGS` the rest is counted.
-
-    With the `MANIFEST_ERRORS`-th error the counting ends, and `InvalidManifest` is raised: nobody mends so many.
-    """
+class _Collection:
+    """Findings by severity in the order they are met; beyond `MANIFEST_FINDINGS` of one severity, only their number."""
 
     def __init__(self) -> None:
-        self._kept: dict[Severity, list[Finding]] = {"error": [], "warning": []}
+        self._stored: dict[Severity, list[Finding]] = {"error": [], "warning": []}
         self._counts: dict[Severity, int] = {"error": 0, "warning": 0}
 
+    def add(self, finding: Finding) -> None:
+        self._counts[finding.severity] += 1
+        if len(self._stored[finding.severity]) < MANIFEST_FINDINGS:
+            self._stored[finding.severity].append(finding)
+        if self._counts["error"] >= MANIFEST_ERRORS:
+            raise_invalid_manifest(*self.shown("error"))
+
+    def shown(self, severity: Severity) -> tuple[Finding, ...]:
+        stored = self._stored[severity]
+        more = self._counts[severity] - len(stored)
+        if not more:
+            return tuple(stored)
+        message = f"{more} more {severity}s aren't shown."
+        if self._counts["error"] >= MANIFEST_ERRORS:
+            message = f"{more} more {severity}s aren't shown. Checking stopped after {MANIFEST_ERRORS} errors."
+        return (*stored, Finding(severity, "MoreFindings", message, stored[-1].line, stored[-1].column))
+
+
+class Findings:
+    """Collects the findings of one manifest.
+
+    A message starts with the path of the part that it is about: `ferry › launch › ask-office: Unknown action …`.
+    The `MANIFEST_ERRORS`-th error raises `InvalidManifest`: no one fixes that many at a time.
+    """
+
+    __slots__ = ("_collection", "_path")
+
+    def __init__(self, path: tuple[str, ...] = (), collection: _Collection | None = None) -> None:
+        self._path = path
+        self._collection = _Collection() if collection is None else collection
+
+    def at(self, *names: str) -> "Findings":
+        """Return the same collection for a part, under these names, of what this one is about; "" adds no name."""
+        return Findings((*self._path, *filter(None, names)), self._collection)
+
     def error(self, code: str, message: str, place: Place) -> None:
-        """Note something that refuses the manifest."""
-        self.add(Finding("error", code, _clipped(message), place.line, place.column))
+        """Add a finding that rejects the manifest."""
+        self.add(Finding("error", code, self._located(message), place.line, place.column))
 
     def warning(self, code: str, message: str, place: Place) -> None:
-        """Note something that the author should know and that refuses nothing."""
-        self.add(Finding("warning", code, _clipped(message), place.line, place.column))
+        """Add a finding that the author should know and that rejects nothing."""
+        self.add(Finding("warning", code, self._located(message), place.line, place.column))
 
     def add(self, finding: Finding) -> None:
-        """Take a finding that was made elsewhere."""
-        self._counts[finding.severity] += 1
-        if len(self._kept[finding.severity]) < MANIFEST_FINDINGS:
-            self._kept[finding.severity].append(finding)
-        if self._counts["error"] >= MANIFEST_ERRORS:
-            self.raise_errors()
+        """Add a finding as it is, without the path."""
+        self._collection.add(finding)
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """The errors, the last one telling how many more there were."""
-        return self._shown("error")
+        """The errors; if there are too many to show, the last one says how many more."""
+        return self._collection.shown("error")
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """The warnings, the last one telling how many more there were."""
-        return self._shown("warning")
+        """The warnings; if there are too many to show, the last one says how many more."""
+        return self._collection.shown("warning")
 
     def raise_errors(self) -> None:
         """Raise `InvalidManifest` with all errors, if there are any."""
-        if self._counts["error"]:
+        if self.errors:
             raise_invalid_manifest(*self.errors)
 
-    def _shown(self, severity: Severity) -> tuple[Finding, ...]:
-        kept = self._kept[severity]
-        more = self._counts[severity] - len(kept)
-        if not more:
-            return tuple(kept)
-        last = kept[-1]
-        told = f"There are {more} more {severity}s like these."
-        if self._counts["error"] >= MANIFEST_ERRORS:
-            told = f"There are {more} more {severity}s like these up to here, where the reading was given up."
-        rest = Finding(severity, "MoreFindings", told, last.line, last.column)
-        return (*kept, rest)
-
-
-def _clipped(message: str) -> str:
-    """Return the sentence within its bound: it may quote texts of the author, which can be of any length."""
-    return message if len(message) <= FINDING_CHARS else f"{message[:FINDING_CHARS]}…"
+    def _located(self, message: str) -> str:
+        """Return the message after the path, clipped: both may quote the author's strings, which have any length."""
+        located = f"{' › '.join(self._path)}: {message}" if self._path else message
+        return located if len(located) <= FINDING_CHARS else f"{located[:FINDING_CHARS]}…"
 
 
 def raise_invalid_manifest(*findings: Finding) -> NoReturn:
@@ -105,25 +121,25 @@ def raise_invalid_manifest(*findings: Finding) -> NoReturn:
     raise InvalidManifest([finding.to_document() for finding in findings])
 
 
-_HINTS_MAX = 20  # comparing texts is slow: a manifest with more mistakes than this gets the rest without hints
+_HINTS_MAX = 20  # comparing strings is slow: a manifest with more typos than this gets the rest without hints
 _CANDIDATES_MAX = 200
 _NAME_CHARS = 80
 _NAMES_SHOWN = 10
 
 
 def shorten_names(names: Iterable[str]) -> str:
-    """Return the first names for a sentence, or "none"."""
+    """Return the first names, comma-separated, or "none"."""
     return ", ".join(islice(names, _NAMES_SHOWN)) or "none"
 
 
 class Hints:
-    """Gives the first few mistakes of one manifest a hint each."""
+    """Suggests a similar name for each of the first typos of one manifest."""
 
     def __init__(self) -> None:
         self._left = _HINTS_MAX
 
     def nearest(self, name: str, candidates: Iterable[str]) -> str:
-        """Return a sentence, with a space before it, that names the most similar candidate, if one is similar."""
+        """Return " Did you mean 'x'?" with the most similar candidate, or "" if none is similar."""
         if self._left == 0 or len(name) > _NAME_CHARS:
             return ""
         self._left -= 1

@@ -1,8 +1,8 @@
-"""When a Quartz cron expression is due (manifest-language §5, `configuration.schedule`). Pure; times are UTC.
+"""Due times of Quartz cron expressions (manifest-language §5, `configuration.schedule`). Pure; times are UTC.
 
-Quartz has a seconds field first, counts weekdays from 1 (Sunday), has an optional year at the end, and knows days that
-other dialects do not: `L-3` (days before the month's last), `15W` and `LW` (the weekday nearest to a day). cronsim
-finds the times; what it does not know is translated, or checked day by day.
+Quartz has a seconds field first, counts weekdays from 1 (Sunday), has an optional year at the end, and has days that
+other dialects lack: `L-3` (days before the month's last), `15W` and `LW` (the weekday nearest to a day). cronsim
+finds the times; what it doesn't support is translated, or checked day by day.
 """
 
 import calendar
@@ -16,30 +16,30 @@ _WEEKDAY = re.compile(r"(?<![#\d])([1-7])(?=[-,/#L]|$)")
 _BEFORE_LAST = re.compile(r"L(?:-(\d{1,2}))?(W?)")
 _NEAREST = re.compile(r"(\d{1,2})W")
 _LAST_YEAR = 2199
-_DAYS_TRIED = 366 * 8  # a leap day that must also be a weekday comes round within this
+_DAYS_TRIED = 366 * 8  # a leap day that must also be a weekday occurs within this
 
 
 class CronError(ValueError):
-    """The text is no Quartz cron expression; the sentence says why."""
+    """The string isn't a Quartz cron expression; the message says why."""
 
 
 def due_times(text: str, after: datetime) -> Iterator[datetime]:
-    """Return the times after `after`, soonest first; ends where the expression has no more. Raises CronError."""
+    """Yield the times after `after`, soonest first, until the expression has no more. Raises CronError at the call."""
     fields = text.upper().split()
     if len(fields) not in {6, 7}:
-        raise CronError(f"A schedule has 6 or 7 fields, this one has {len(fields)}: {text!r}.")
+        raise CronError(f"Invalid schedule {text!r}: expected 6 or 7 fields, found {len(fields)}.")
     second, minute, hour, day, month, weekday = fields[:6]
     is_day = _special_day(day)
     translated = " ".join((second, minute, hour, "*" if is_day or day == "?" else day, month, _weekday(weekday)))
     try:
         CronSim(translated, after)
     except CronSimError as error:
-        raise CronError(f"The schedule {text!r} is not understood: {error}.") from error
+        raise CronError(f"Invalid schedule {text!r}: {error}.") from error
     return _times(translated, after.astimezone(UTC), is_day, _years(fields[6] if len(fields) == 7 else "*"))
 
 
 def next_due(text: str, after: datetime) -> datetime | None:
-    """Return the first time after `after`, or None when there is none. Raises CronError."""
+    """Return the first time after `after`, or None. Raises CronError."""
     return next(due_times(text, after), None)
 
 
@@ -63,7 +63,7 @@ def _times(
 
 
 def _weekday(field: str) -> str:
-    """Translate weekdays counted from 1 for Sunday to those counted from 0; a lone `L` is Saturday."""
+    """Translate weekdays counted from 1 for Sunday to those counted from 0; a single `L` is Saturday."""
     if field == "?":
         return "*"
     if field == "L":
@@ -72,7 +72,7 @@ def _weekday(field: str) -> str:
 
 
 def _special_day(field: str) -> Callable[[date], bool] | None:
-    """Return a test for the days of the month that cronsim does not know, or None for those that it does."""
+    """Return a test for the days of the month that cronsim doesn't support, None for the others."""
     nearest = _NEAREST.fullmatch(field)
     if nearest is not None:
         return lambda day: day == _nearest_weekday(day, int(nearest[1]))
@@ -108,7 +108,7 @@ def _years(field: str) -> Callable[[int], bool]:
         return lambda year: True  # noqa: ARG005 - every year
     parts = [re.fullmatch(r"(\*|\d{4})(?:-(\d{4}))?(?:/(\d{1,4}))?", part) for part in field.split(",")]
     if not all(parts):
-        raise CronError(f"The year {field!r} of the schedule is not understood.")
+        raise CronError(f"Invalid schedule: can't read the year {field!r}.")
     ranges = []
     for part in parts:
         assert part is not None

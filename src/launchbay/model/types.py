@@ -11,7 +11,7 @@ from launchbay.limits import TYPE_DEPTH
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """A type without parts; use the constants of this module."""
+    """A type without parts; use this module's constants."""
 
     name: str
 
@@ -46,8 +46,8 @@ INT: Final = Primitive("int")
 BOOL: Final = Primitive("bool")
 DOUBLE: Final = Primitive("double")
 OBJECT: Final = Primitive("object")  # any JSON value
-UNIT: Final = Primitive("unit")  # the value that says nothing, null in JSON
-BYTES: Final = Primitive("bytes")  # base64 text
+UNIT: Final = Primitive("unit")  # without information, null in JSON
+BYTES: Final = Primitive("bytes")  # a base64 string
 _PRIMITIVES = {primitive.name: primitive for primitive in (STRING, INT, BOOL, DOUBLE, OBJECT, UNIT, BYTES)}
 _KNOWN = "string, int, bool, double, object, unit, bytes, list<T>, map<T> and map<K,V>"
 _TOKEN = re.compile(r"\s*(=>|[<>,()]|[^\s<>,()=]+|=|\Z)")
@@ -55,7 +55,7 @@ _PUNCTUATION = frozenset(("=>", "<", ">", ",", "(", ")", "=", ""))
 
 
 class TypeSyntaxError(ValueError):
-    """A text is no type; `offset` is the 0-based character in it where that shows."""
+    """A string isn't a type; `offset` is the 0-based index of the error."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ class TypeSyntaxError(ValueError):
 
 
 class TypeScanner:
-    """Reads types and what stands between them from one text, left to right; white space is free."""
+    """Reads types and the tokens between them from one string, left to right, ignoring white space."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -73,25 +73,25 @@ class TypeScanner:
         self._advance()
 
     def sees(self, token: str) -> bool:
-        """Tell whether this punctuation, or the end as `""`, comes next."""
+        """Return whether this punctuation, or the end as `""`, comes next."""
         return self._token == token
 
     def skip(self, token: str) -> bool:
-        """Pass over this punctuation and return True, if it comes next."""
+        """Skip this punctuation and return True if it comes next."""
         if self._token != token:
             return False
         self._advance()
         return True
 
     def expect(self, token: str) -> None:
-        """Pass over this punctuation, or the end as `""`. Raises `TypeSyntaxError` where something else comes."""
+        """Skip this punctuation, or the end as `""`. Raises `TypeSyntaxError` if something else comes next."""
         if self._token != token:
             self.fail(f"Expected {_shown(token)} but found {_shown(self._token)}")
         if token:
             self._advance()
 
     def name(self, what: str) -> str:
-        """Return the name that comes next. Raises `TypeSyntaxError`, naming it as `what`, where none does."""
+        """Return the name that comes next. Raises `TypeSyntaxError`, which calls it `what`, if none does."""
         name = self._token
         if name in _PUNCTUATION:
             self.fail(f"Expected {what} but found {_shown(name)}")
@@ -101,13 +101,13 @@ class TypeScanner:
     def type(self, depth: int = 0) -> Type:
         """Return the type that comes next. Raises `TypeSyntaxError`."""
         if depth > TYPE_DEPTH:
-            self.fail(f"The type is nested more than {TYPE_DEPTH} deep")
+            self.fail(f"The type has more than {TYPE_DEPTH} levels")
         start = self._start
         name = self.name("a type")
         if name in _PRIMITIVES:
             return _PRIMITIVES[name]
         if name not in ("list", "map"):
-            self.fail(f"Unknown type {_shown(name)}, the types are {_KNOWN}", start)
+            self.fail(f"Unknown type {_shown(name)}", start, f" Types: {_KNOWN}.")
         self.expect("<")
         if name == "list":
             item = self.type(depth + 1)
@@ -115,11 +115,11 @@ class TypeScanner:
             return ListType(item)
         return self._map(depth)
 
-    def fail(self, problem: str, offset: int | None = None) -> NoReturn:
-        """Raise `TypeSyntaxError` at this offset, by default at what comes next."""
+    def fail(self, problem: str, offset: int | None = None, fix: str = "") -> NoReturn:
+        """Raise `TypeSyntaxError` at this offset, by default at the next token."""
         offset = self._start if offset is None else offset
         text = self._text if len(self._text) <= 200 else f"{self._text[:200]}…"
-        raise TypeSyntaxError(f"{problem}, at character {offset + 1} of {text!r}.", offset)
+        raise TypeSyntaxError(f"{problem}, at character {offset + 1} of {text!r}.{fix}", offset)
 
     def _map(self, depth: int) -> MapType:
         start = self._start
@@ -128,20 +128,20 @@ class TypeScanner:
             return MapType(STRING, first)
         self.expect(",")
         if not isinstance(first, Primitive) or first == UNIT:
-            self.fail(f"A map's keys cannot be of the type {first}; they are texts, such as string", start)
+            self.fail(f"Keys of a map can't have the type {first}", start, " Use a type such as string.")
         value = self.type(depth + 1)
         self.expect(">")
         return MapType(first, value)
 
     def _advance(self) -> None:
         match = _TOKEN.match(self._text, self._end)
-        if match is None:  # cannot be: every character starts a token, and white space or nothing ends the text
+        if match is None:  # impossible: every character starts a token, and white space or nothing ends the string
             raise AssertionError(f"no token at {self._end}")
         self._token, self._start, self._end = match[1], match.start(1), match.end(1)
 
 
 def parse_type(text: str) -> Type:
-    """Return the type that the text names. Raises `TypeSyntaxError`, a `ValueError` with the offset in the text."""
+    """Return the type that the string names. Raises `TypeSyntaxError`."""
     scanner = TypeScanner(text)
     parsed = scanner.type()
     scanner.expect("")
@@ -165,12 +165,12 @@ class PinKind(Enum):
 
     @property
     def is_command(self) -> bool:
-        """Tell whether pins of this kind have a signature rather than a value."""
+        """Return whether pins of this kind have a signature rather than a value."""
         return self in _COMMANDS
 
     @property
     def is_need(self) -> bool:
-        """Tell whether pins of this kind need a peer (§3, "Bindings")."""
+        """Return whether pins of this kind need a peer (§3, "Bindings")."""
         return self in _NEEDS
 
     @property
@@ -192,7 +192,7 @@ _KINDS: Final = {kind.value: kind for kind in PinKind}
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Arguments and results of a command by name; their order means nothing when two signatures are compared."""
+    """Arguments and results of a command by name; comparing two signatures ignores their order."""
 
     arguments: Mapping[str, Type] = field(default_factory=dict, hash=False)
     intermediate: Mapping[str, Type] = field(default_factory=dict, hash=False)
@@ -207,7 +207,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class PinType:
-    """A pin's kind with its value's type, which is `unit` for commands, or its signature, which is None for others."""
+    """A pin's kind with the type of its value, `unit` for commands, or its signature, None for other kinds."""
 
     kind: PinKind
     value_type: Type = UNIT
@@ -218,9 +218,9 @@ class PinType:
 
 
 def parse_signature(text: str) -> Signature:
-    """Return the signature that `args => results` or `args => intermediate => results` names; each may be empty.
+    """Return the signature `args => results` or `args => intermediate => results`; each part may be empty.
 
-    Raises `TypeSyntaxError`, a `ValueError` with the offset in the text.
+    Raises `TypeSyntaxError`.
     """
     scanner = TypeScanner(text)
     signature = _signature(scanner)
@@ -229,16 +229,12 @@ def parse_signature(text: str) -> Signature:
 
 
 def parse_pin_type(text: str) -> PinType:
-    """Return the pin type that a text such as `publish-signal(list<string>)` names; white space is free.
-
-    Raises `TypeSyntaxError`, a `ValueError` with the offset in the text.
-    """
+    """Return the pin type of a string such as `publish-signal(list<string>)`. Raises `TypeSyntaxError`."""
     scanner = TypeScanner(text)
     name = scanner.name("a kind of pin")
     if name not in _KINDS:
-        shown = name if len(name) <= 40 else f"{name[:40]}…"
         start = len(text) - len(text.lstrip())
-        scanner.fail(f"Unknown kind of pin {shown!r}, the kinds are {', '.join(_KINDS)}", start)
+        scanner.fail(f"Unknown kind of pin {_shown(name)}", start, f" Kinds: {', '.join(_KINDS)}.")
     kind = _KINDS[name]
     scanner.expect("(")
     pin_type = PinType(kind, signature=_signature(scanner)) if kind.is_command else PinType(kind, scanner.type())
@@ -266,7 +262,7 @@ def _named_types(scanner: TypeScanner) -> dict[str, Type]:
         type_ = scanner.type()
         name = scanner.name("the name of an argument or result")
         if name in named:
-            scanner.fail(f"The name {name[:40]!r} stands twice in one list")
+            scanner.fail(f"Duplicate name {name[:40]!r}")
         named[name] = type_
         if not scanner.skip(","):
             return named

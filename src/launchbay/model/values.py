@@ -1,6 +1,6 @@
-"""Coercion of values to types where that loses nothing (manifest-language §3, "Types").
+"""Lossless coercion of values to types, and JSON in strings (manifest-language §3, "Types").
 
-Values are JSON values; what comes out is always a fresh copy. The names of types and pins can be had from here too.
+Values are JSON values; the result is always a new copy.
 """
 
 import base64
@@ -30,20 +30,20 @@ _INTEGER_CHARS = 20  # "-" and 19 digits
 
 
 class JsonLimitExceeded(ValueError):
-    """The text is JSON, but not such as can be kept."""
+    """The string is JSON beyond a limit; the message is a phrase for the end of a sentence."""
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of a JSON text.
+    """Return the value of a JSON string.
 
-    Raises `JsonBound` for JSON beyond the bounds and another `ValueError` for what is none; both with a phrase.
+    Raises `JsonLimitExceeded` beyond a limit, another `ValueError` if the string isn't JSON; both with a phrase.
     """
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg} at character {error.pos + 1})") from None
     except RecursionError:
-        raise JsonLimitExceeded(f"JSON that is nested deeper than {JSON_DEPTH} levels") from None
+        raise JsonLimitExceeded(f"JSON with more than {JSON_DEPTH} levels") from None
     _check(value, JSON_DEPTH)
     return value
 
@@ -56,7 +56,7 @@ def _check(value: Any, depth: int) -> None:
             raise JsonLimitExceeded("JSON with half of a surrogate pair")
     elif isinstance(value, list | dict):
         if depth == 0:
-            raise JsonLimitExceeded(f"JSON that is nested deeper than {JSON_DEPTH} levels")
+            raise JsonLimitExceeded(f"JSON with more than {JSON_DEPTH} levels")
         if isinstance(value, dict):
             for key in value:
                 _check(key, depth)
@@ -67,7 +67,7 @@ def _check(value: Any, depth: int) -> None:
 def _object_from_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise JsonLimitExceeded("JSON with the same key twice in one object")
+        raise JsonLimitExceeded("JSON with a duplicate key")
     return value
 
 
@@ -85,7 +85,7 @@ def _real(digits: str) -> float:
 
 
 def _constant(name: str) -> NoReturn:
-    raise ValueError(f"not JSON ({name} is no JSON value)")
+    raise ValueError(f"not JSON ({name} isn't a JSON value)")
 
 
 _DECODER = json.JSONDecoder(
@@ -94,43 +94,43 @@ _DECODER = json.JSONDecoder(
 
 _INTEGER = re.compile(r"\s*([-+]?[0-9]+)(?:\.0*)?\s*")
 _NUMBER = re.compile(r"\s*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
-_NUMBER_CHARS = 400  # beyond what any double needs
+_NUMBER_CHARS = 400  # more than any double needs
 _TRUTH = {"true": True, "false": False}
 _PLAIN_KEY = re.compile(r"[\w-]{1,40}")
 
 
 class CoercionError(ValueError):
-    """A value cannot be had as the wanted type without loss.
+    """A value can't become the expected type without loss.
 
-    The sentence tells the type, the place inside of the value (`path`, such as `[2].key`) and the kind of what was
-    given, but never the given value itself, which may be a secret.
+    The message has the type, the place inside the value (`path`, such as `[2].key`) and the kind of the given value,
+    but never the value itself, which may be a secret.
     """
 
     def __init__(self, expected: Type, given: str, path: str = "") -> None:
         place = f" at {path}" if path else ""
-        super().__init__(f"Expected {_described(expected)}{place}, but was given {given}.")
+        super().__init__(f"Expected {_described(expected)}{place}, not {given}.")
         self.expected = expected
         self.given = given
         self.path = path
 
     def inside(self, step: str) -> "CoercionError":
-        """Return the same error as seen from the list or map around, `step` being the way from there."""
+        """Return the same error as seen from the list or map around it; `step` leads from there to the value."""
         return CoercionError(self.expected, self.given, step + self.path)
 
 
 def coerce(type_: Type, value: Any) -> Any:
-    """Return a fresh copy of the value as the type. Raises `CoercionError` where something would be lost.
+    """Return a new copy of the value as the type. Raises `CoercionError` if that loses something.
 
-    Texts become numbers, truth values and back; whole doubles become integers; null is a value of `object` and `unit`
+    Strings become numbers, booleans and back; whole doubles become integers; null is a value of `object` and `unit`
     only.
     """
     return _coerce(type_, value, JSON_DEPTH)
 
 
 def coerce_text(type_: Type, value: Any) -> Any:
-    """Return a workflow parameter of the API as the type: a text, with JSON inside where the type has structure.
+    """Return a workflow parameter of the API as the type: a string, containing JSON if the type has structure.
 
-    For `object` a text that is no JSON stands for itself. Values that are no texts are coerced as they are. Raises
+    For `object`, a string that isn't JSON is the value itself. Other values are coerced directly. Raises
     `CoercionError` (api-decisions, "States").
     """
     if not isinstance(value, str):
@@ -140,13 +140,13 @@ def coerce_text(type_: Type, value: Any) -> Any:
     try:
         parsed = parse_json(value)
     except JsonLimitExceeded as error:
-        # A lone number beyond the bounds may be meant as text, such as an id of many digits; a structure cannot.
+        # A single number beyond the limits may be meant as a string, such as an ID of many digits; a structure can't.
         if type_ != OBJECT or value.lstrip()[:1] in ("{", "["):
             raise CoercionError(type_, str(error)) from None
         return value
     except ValueError as error:
         if type_ != OBJECT:
-            raise CoercionError(type_, f"a text that is {error}") from None
+            raise CoercionError(type_, f"a string that is {error}") from None
         return value
     return coerce(type_, parsed)
 
@@ -168,7 +168,7 @@ def _list(type_: ListType, value: list[Any] | tuple[Any, ...], depth: int) -> li
     coerced: list[Any] = []
     try:
         for item in value:
-            coerced.append(_coerce(type_.item, item, depth - 1))  # noqa: PERF401  # its length tells where it failed
+            coerced.append(_coerce(type_.item, item, depth - 1))  # noqa: PERF401  # its length is the index of the failure
     except CoercionError as error:
         raise error.inside(f"[{len(coerced)}]") from None
     return coerced
@@ -188,10 +188,10 @@ def _map(type_: MapType, value: Mapping[Any, Any], depth: int) -> dict[str, Any]
 def _key(type_: MapType, key: Any, taken: Mapping[str, Any]) -> str:
     if not isinstance(key, str):
         raise CoercionError(type_, f"a key that is {_kind(key)}")
-    text = key if type_.key in (STRING, OBJECT) else _string(_SCALARS[type_.key.name](key))
-    if text in taken:
-        raise CoercionError(type_, "the same key twice, differently written")
-    return text
+    name = key if type_.key in (STRING, OBJECT) else _string(_SCALARS[type_.key.name](key))
+    if name in taken:
+        raise CoercionError(type_, "a duplicate key in two spellings")
+    return name
 
 
 def _object(value: Any, depth: int) -> Any:
@@ -225,11 +225,11 @@ def _int(value: Any) -> int:
     if isinstance(value, str):
         match = _INTEGER.fullmatch(value) if len(value) <= _NUMBER_CHARS else None
         if match is None:
-            raise CoercionError(INT, "a text that is none")
+            raise CoercionError(INT, "a string that doesn't contain one")
         return _within_64_bits(INT, int(match[1]))
     if isinstance(value, float):
         if not value.is_integer():
-            raise CoercionError(INT, "a number that is not whole")
+            raise CoercionError(INT, "a fraction")
         return _within_64_bits(INT, int(value))
     if isinstance(value, int) and not isinstance(value, bool):
         return _within_64_bits(INT, value)
@@ -239,14 +239,14 @@ def _int(value: Any) -> int:
 def _double(value: Any) -> float:
     if isinstance(value, str):
         if len(value) > _NUMBER_CHARS or not _NUMBER.fullmatch(value):
-            raise CoercionError(DOUBLE, "a text that is none")
+            raise CoercionError(DOUBLE, "a string that doesn't contain one")
         return _finite(DOUBLE, float(value))
     if isinstance(value, float):
         return _finite(DOUBLE, value)
     if isinstance(value, int) and not isinstance(value, bool):
         number = float(_within_64_bits(DOUBLE, value))
         if int(number) != value:  # beyond 2**53 not every integer is a double
-            raise CoercionError(DOUBLE, "an integer that no double equals")
+            raise CoercionError(DOUBLE, "an integer that a double can't represent")
         return number
     raise CoercionError(DOUBLE, _kind(value))
 
@@ -258,7 +258,7 @@ def _bool(value: Any) -> bool:
         raise CoercionError(BOOL, _kind(value))
     truth = _TRUTH.get(value.strip().lower())
     if truth is None:
-        raise CoercionError(BOOL, "another text")
+        raise CoercionError(BOOL, "another string")
     return truth
 
 
@@ -268,14 +268,14 @@ def _unit(value: Any) -> None:
 
 
 def _bytes(value: Any) -> str:
-    """Return base64 text without the line breaks that many tools put into it."""
+    """Return a base64 string without the line breaks that many tools insert."""
     if not isinstance(value, str):
         raise CoercionError(BYTES, _kind(value))
     text = "".join(value.split())
     try:
         base64.b64decode(text, validate=True)
     except ValueError:
-        raise CoercionError(BYTES, "a text that is none") from None
+        raise CoercionError(BYTES, "another string") from None
     return text
 
 
@@ -287,13 +287,13 @@ def _within_64_bits(type_: Type, value: int) -> int:
 
 def _finite(type_: Type, value: float) -> float:
     if not math.isfinite(value):
-        raise CoercionError(type_, "a number that is not finite")
+        raise CoercionError(type_, "a number that isn't finite")
     return value
 
 
 def _enter(type_: Type, depth: int) -> None:
     if depth == 0:
-        raise CoercionError(type_, f"a value that is nested deeper than {JSON_DEPTH} levels")
+        raise CoercionError(type_, f"a value with more than {JSON_DEPTH} levels")
 
 
 _ANY_MAP = MapType(STRING, OBJECT)
@@ -307,13 +307,13 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
     "bytes": _bytes,
 }
 _DESCRIPTIONS = {
-    "string": "a text (string)",
+    "string": "a string",
     "int": "an integer (int)",
     "bool": "true or false (bool)",
     "double": "a number (double)",
     "object": "a JSON value (object)",
     "unit": "nothing (unit)",
-    "bytes": "base64 text (bytes)",
+    "bytes": "a base64 string (bytes)",
 }
 
 
@@ -322,15 +322,15 @@ def _described(type_: Type) -> str:
 
 
 def _kind(value: Any) -> str:
-    """Name the kind of a given value, without the value."""
+    """Name the kind of a value, without the value."""
     if value is None:
         return "null"
     if isinstance(value, bool):
-        return "a truth value"
-    for classes, name in ((str, "a text"), (int | float, "a number"), (Mapping, "a map"), (list | tuple, "a list")):
+        return "a boolean"
+    for classes, name in ((str, "a string"), (int | float, "a number"), (Mapping, "a map"), (list | tuple, "a list")):
         if isinstance(value, classes):
             return name
-    return f"something of the Python type {type(value).__name__}"
+    return f"a value of the Python type {type(value).__name__}"
 
 
 def _step(key: Any) -> str:

@@ -13,10 +13,9 @@ from typing import Any
 
 import msgspec
 
-from launchbay.manifest.graph import CompiledManifest, Target, Workflow
+from launchbay.manifest.graph import CompiledManifest, Configuration, Target, Workflow
 from launchbay.manifest.paths import Scope
 from launchbay.manifest.scaling import (
-    Configuration,
     configured_quantity,
     expanded,
     expanded_configuration,

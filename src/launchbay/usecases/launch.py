@@ -15,9 +15,8 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
 from launchbay.ids import new_id
 from launchbay.manifest.configuration import configure
-from launchbay.manifest.graph import SCALER, SUBMODULE, CompiledManifest
+from launchbay.manifest.graph import SCALER, SERVICE, SUBMODULE, CompiledManifest
 from launchbay.manifest.services import (
-    REFERENCE_SERVICE,
     OfferedPin,
     ServiceMatch,
     ServiceOffer,
@@ -79,7 +78,7 @@ def _shapes(manifest: CompiledManifest) -> dict[str, Shape]:
     return {
         path: shape
         for path, component in manifest.components.items()
-        if component.type == REFERENCE_SERVICE and (shape := service_shape(component))
+        if component.type == SERVICE and (shape := service_shape(component))
     }
 
 
