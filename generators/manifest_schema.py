@@ -9,7 +9,7 @@ from typing import Any
 
 from launchbay.actions.registry import Registry
 from launchbay.manifest.graph import BUILTIN
-from launchbay.manifest.parser import KNOWN_KEYS
+from launchbay.manifest.parser import COMPONENT_KEYS
 
 Schema = dict[str, Any]
 
@@ -72,7 +72,7 @@ def _workflow_manifest() -> Schema:
 
 
 def _component() -> Schema:
-    assert set(_KEYS) == set(KNOWN_KEYS)
+    assert set(_KEYS) == set(COMPONENT_KEYS)
     schemas: dict[str, Schema] = {
         "type": {"anyOf": [{"enum": sorted(BUILTIN)}, _TEXT]},
         "interfaces": {"additionalProperties": {"additionalProperties": {"$ref": "#/$defs/pin"}}},

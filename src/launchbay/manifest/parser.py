@@ -46,7 +46,7 @@ from launchbay.model.findings import Findings, Place
 from launchbay.model.types import Type, parse_pin_type, parse_type
 
 _APPLICATION = "application"  # its label in findings
-_COMPONENT_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings")
+COMPONENT_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings")
 _PIN_KEYS = ("type", "name", "suggestions", "arguments", "results", "description")
 _WORKFLOW_KEYS = ("parameters", "steps", "return", "description", "name")
 _STEP_KEYS = ("action", "phase", "precedingPhases", "parameters", "output", "description", "name")
@@ -63,7 +63,7 @@ def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax
     """Return the component at `path` with everything inside it; "" is the application. `findings` are of all parts."""
     label = path or _APPLICATION
     own = findings.at(label)
-    parts = children_of(node, "A component", own, _COMPONENT_KEYS)
+    parts = children_of(node, "A component", own, COMPONENT_KEYS)
     type_node = parts.get("type")
     type_name = text_of(type_node, "'type'", own)
     configuration = children_of(parts.get("configuration"), "'configuration'", own)
