@@ -85,7 +85,7 @@ class Streams:
 
 
 async def stream(call: Request[None, Count]) -> Response:
-    async def chunks() -> AsyncIterator[bytes]:
+    async def chunks() -> AsyncIterator[list[dict[str, str]]]:
         try:
             for start in range(0, call.query.count, 100):
                 if call.query.fail_at is not None and start >= call.query.fail_at:
@@ -94,7 +94,7 @@ async def stream(call: Request[None, Count]) -> Response:
                     await asyncio.sleep(0.01)
                 numbers = range(start, min(start + 100, call.query.count))
                 Streams.rows_made += len(numbers)
-                yield responses.rows([{"id": f"{number:024x}", "padding": "x" * 200} for number in numbers])
+                yield [{"id": f"{number:024x}", "padding": "x" * 200} for number in numbers]
         finally:
             Streams.closed += 1
 

@@ -69,9 +69,9 @@ class Operations:
 
     @list_operation(OperationSpec("GET", "/api/1/organizations"))
     def list_organizations(self, *, limit: int | None = None, after: str | None = None) -> Call[list[Named]]:
-        """Lists the organizations that the caller belongs to.
+        """List your organizations.
 
-        Needs: None: everybody sees their own organizations.
+        Permission: None: lists your own organizations.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -81,33 +81,34 @@ class Operations:
 
     @operation(OperationSpec("POST", "/api/1/organizations", media_type=JSON, keyed=True))
     def create_organization(self, *, name: str, idempotency_key: str | None = None) -> Call[Created]:
-        """Creates an organization with all that comes with one; the caller becomes its administrator.
+        """Create an organization with its default environment, services and roles. The caller becomes its
+        administrator.
 
-        Needs: ManageUsers for all users of some organization.
+        Permission: ManageUsers for all users of at least one organization.
         """
         return Call(Created, body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}"))
     def read_organization(self, organization_id: str) -> Call[Named]:
-        """Reads an organization.
+        """Show an organization.
 
-        Needs: None: for those who belong to it.
+        Permission: None: every member.
         """
         return Call(Named, (organization_id,))
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}", media_type=JSON))
     def rename_organization(self, organization_id: str, *, name: str) -> Call[None]:
-        """Renames an organization.
+        """Rename an organization.
 
-        Needs: ManageUsers for all users.
+        Permission: ManageUsers for all users.
         """
         return Call(NoneType, (organization_id,), body=omit_unset({"name": name}))
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/archive"))
     def export_organization(self, organization_id: str) -> Call[Archive]:
-        """Exports an organization as one document, without its secrets and its instances.
+        """Export an organization as one document, without secrets and instances.
 
-        Needs: ManageUsers for all users and ManageRoles for all roles.
+        Permission: ManageUsers for all users and ManageRoles for all roles.
         """
         return Call(Archive, (organization_id,))
 
@@ -120,9 +121,9 @@ class Operations:
         plan: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Call[ImportedOrganization]:
-        """Makes an organization of an archive, all of it or nothing; the caller becomes its administrator.
+        """Create an organization from an archive, all of it or nothing. The caller becomes its administrator.
 
-        Needs: ManageUsers for all users of some organization.
+        Permission: ManageUsers for all users of at least one organization.
         """
         return Call(
             ImportedOrganization,
@@ -134,9 +135,9 @@ class Operations:
     def list_host_keys(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[HostKey]]:
-        """Lists the keys that the hosts of workflows showed at their first use.
+        """List the pinned SSH host keys of an organization.
 
-        Needs: EditEnvironment for all environments of the organization.
+        Permission: EditEnvironment for all environments of the organization.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -146,9 +147,9 @@ class Operations:
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/hostKeys/{host}"))
     def forget_host_key(self, organization_id: str, host: str) -> Call[None]:
-        """Forgets the key of a host, such as 10.0.0.5:22: the key that it shows next is pinned.
+        """Forget the pinned key of a host, such as 10.0.0.5:22. The next key it presents is pinned.
 
-        Needs: EditEnvironment for all environments of the organization.
+        Permission: EditEnvironment for all environments of the organization.
         """
         return Call(NoneType, (organization_id, host))
 
@@ -158,9 +159,9 @@ class Operations:
     def list_users(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[UserItem]]:
-        """Lists the users of an organization.
+        """List the users of an organization.
 
-        Needs: Read on each user shown.
+        Permission: Read on each user returned.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -179,9 +180,9 @@ class Operations:
         roles: Sequence[str] | None = None,
         idempotency_key: str | None = None,
     ) -> Call[AddedUser]:
-        """Adds a user to an organization: a new account, or the existing one of this e-mail address.
+        """Add a user to an organization: a new account, or the existing account with this email address.
 
-        Needs: ManageUsers; ManageRoles too when roles are given.
+        Permission: ManageUsers; ManageRoles too if roles are given.
         """
         return Call(
             AddedUser,
@@ -192,41 +193,41 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/users/{userId}"))
     def read_user(self, organization_id: str, user_id: str) -> Call[UserDetail]:
-        """Reads a user of an organization.
+        """Show a user of an organization.
 
-        Needs: Read on the user.
+        Permission: Read on the user.
         """
         return Call(UserDetail, (organization_id, user_id))
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/users/{userId}", media_type=JSON))
     def update_user(self, organization_id: str, user_id: str, *, enabled: bool) -> Call[None]:
-        """Disables or enables a user's account.
+        """Disable or enable a user's account.
 
-        Needs: ManageUsers on the user, in every organization that the account belongs to.
+        Permission: ManageUsers on the user, in every organization that the account belongs to.
         """
         return Call(NoneType, (organization_id, user_id), body=omit_unset({"enabled": enabled}))
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}"))
     def remove_user(self, organization_id: str, user_id: str) -> Call[None]:
-        """Removes a user from an organization; an account that belongs to no other one is deleted.
+        """Remove a user from an organization. An account without any organization is deleted.
 
-        Needs: ManageUsers on the user.
+        Permission: ManageUsers on the user.
         """
         return Call(NoneType, (organization_id, user_id))
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/users/{userId}/roles", media_type=JSON))
     def assign_roles(self, organization_id: str, user_id: str, roles: Sequence[str]) -> Call[None]:
-        """Assigns roles to a user.
+        """Assign roles to a user.
 
-        Needs: ManageRoles on the user and on each role.
+        Permission: ManageRoles on the user and on each role.
         """
         return Call(NoneType, (organization_id, user_id), body=roles)
 
     @operation(OperationSpec("DELETE", "/api/1/organizations/{orgId}/users/{userId}/roles", media_type=JSON))
     def revoke_roles(self, organization_id: str, user_id: str, roles: Sequence[str]) -> Call[None]:
-        """Revokes roles from a user.
+        """Revoke roles from a user.
 
-        Needs: ManageRoles on the user and on each role.
+        Permission: ManageRoles on the user and on each role.
         """
         return Call(NoneType, (organization_id, user_id), body=roles)
 
@@ -236,9 +237,9 @@ class Operations:
     def list_roles(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[RoleItem]]:
-        """Lists the roles of an organization.
+        """List the roles of an organization.
 
-        Needs: Read on each role shown.
+        Permission: Read on each role returned.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -250,9 +251,9 @@ class Operations:
     def create_role(
         self, organization_id: str, *, name: str, permissions: str, idempotency_key: str | None = None
     ) -> Call[RoleDetail]:
-        """Creates a role.
+        """Create a role.
 
-        Needs: ManageRoles.
+        Permission: ManageRoles.
         """
         return Call(
             RoleDetail,
@@ -263,25 +264,25 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/roles/{roleId}"))
     def read_role(self, role_id: str) -> Call[RoleDetail]:
-        """Reads a role with its permissions.
+        """Show a role with its permissions.
 
-        Needs: Read.
+        Permission: Read.
         """
         return Call(RoleDetail, (role_id,))
 
     @operation(OperationSpec("PUT", "/api/1/roles/{roleId}", media_type=JSON))
     def update_role(self, role_id: str, *, name: str, permissions: str) -> Call[None]:
-        """Modifies a role; it counts for the next request of everybody who holds it.
+        """Replace the name and permissions of a role. Applies from the next request of its holders.
 
-        Needs: ManageRoles.
+        Permission: ManageRoles.
         """
         return Call(NoneType, (role_id,), body=omit_unset({"name": name, "permissions": permissions}))
 
     @operation(OperationSpec("DELETE", "/api/1/roles/{roleId}"))
     def delete_role(self, role_id: str) -> Call[None]:
-        """Removes a role, also from everybody who holds it.
+        """Delete a role and revoke it from all its holders.
 
-        Needs: ManageRoles.
+        Permission: ManageRoles.
         """
         return Call(NoneType, (role_id,))
 
@@ -295,19 +296,19 @@ class Operations:
         touching: str | None = None,
         organization: str | None = None,
     ) -> Call[Explained]:
-        """Tells whether a user may do something, and which role, entry and pattern decide.
+        """Explain whether a user may do something, and which role, entry and pattern decide.
 
-        Needs: None for oneself, ManageRoles on the user for others.
+        Permission: None for yourself; ManageRoles on the user for others.
 
         `permission`: The permission's name, such as CreateInstance.
 
         `path`: The object's path, such as /applications/{id}.
 
-        `user`: The user's id; the caller without it.
+        `user`: The user's ID. Default: the caller.
 
-        `touching`: Another object that is touched, such as a launch's /environments/{id}.
+        `touching`: A second object of the operation, such as the /environments/{id} of a launch.
 
-        `organization`: For a path of a user: in which organization.
+        `organization`: The organization, if the path is that of a user.
         """
         return Call(
             Explained,
@@ -326,9 +327,9 @@ class Operations:
     def list_applications(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[Named]]:
-        """Lists the applications of an organization.
+        """List the applications of an organization.
 
-        Needs: Read on each application shown.
+        Permission: Read on each application returned.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -340,33 +341,33 @@ class Operations:
     def create_application(
         self, organization_id: str, *, name: str, idempotency_key: str | None = None
     ) -> Call[Created]:
-        """Creates an application with the default no-op manifest.
+        """Create an application with the default manifest, which does nothing.
 
-        Needs: CreateApplication.
+        Permission: CreateApplication.
         """
         return Call(Created, (organization_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}"))
     def read_application(self, application_id: str) -> Call[ApplicationDocument]:
-        """Reads an application.
+        """Show an application.
 
-        Needs: Read.
+        Permission: Read.
         """
         return Call(ApplicationDocument, (application_id,))
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}", media_type=JSON))
     def rename_application(self, application_id: str, *, name: str) -> Call[None]:
-        """Renames an application.
+        """Rename an application.
 
-        Needs: EditApplication.
+        Permission: EditApplication.
         """
         return Call(NoneType, (application_id,), body=omit_unset({"name": name}))
 
     @operation(OperationSpec("DELETE", "/api/1/applications/{appId}"))
     def delete_application(self, application_id: str) -> Call[None]:
-        """Deletes an application whose instances are all destroyed, with its manifests and revisions.
+        """Delete an application with its manifests and revisions. All its instances must be destroyed.
 
-        Needs: DeleteApplication.
+        Permission: DeleteApplication.
         """
         return Call(NoneType, (application_id,))
 
@@ -384,23 +385,23 @@ class Operations:
         submodules: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Call[Created]:
-        """Launches the application into a new instance.
+        """Launch an application into a new instance.
 
-        Needs: CreateInstance on the application and the environment.
+        Permission: CreateInstance on the application and the environment.
 
         `revision_id`: The revision to launch.
 
-        `version`: The manifest version; the newest by default. It wins over the revision's.
+        `version`: The manifest version. Overrides the revision's. Default: the newest.
 
-        `environment_id`: By default the default environment.
+        `environment_id`: Default: the default environment.
 
-        `destroy_interval`: Milliseconds until the instance is destroyed; -1 is never, an hour the default.
+        `destroy_interval`: Milliseconds until the instance is destroyed; -1 is never. Default: 1 hour.
 
-        `instance_name`: Generated when left out.
+        `instance_name`: Default: generated.
 
-        `parameters`: Name to value.
+        `parameters`: Values by parameter name.
 
-        `submodules`: Submodule id to its configuration.
+        `submodules`: Configurations by submodule ID.
         """
         return Call(
             Created,
@@ -432,23 +433,23 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
     ) -> Call[Preview]:
-        """Tells what a launch would do, and changes nothing.
+        """Preview a launch without changing anything.
 
-        Needs: CreateInstance on the application, its submodules and the environment.
+        Permission: CreateInstance on the application, its submodules and the environment.
 
         `revision_id`: The revision to launch.
 
-        `version`: The manifest version; the newest by default. It wins over the revision's.
+        `version`: The manifest version. Overrides the revision's. Default: the newest.
 
-        `environment_id`: By default the default environment.
+        `environment_id`: Default: the default environment.
 
-        `destroy_interval`: Milliseconds until the instance is destroyed; -1 is never, an hour the default.
+        `destroy_interval`: Milliseconds until the instance is destroyed; -1 is never. Default: 1 hour.
 
-        `instance_name`: Generated when left out.
+        `instance_name`: Default: generated.
 
-        `parameters`: Name to value.
+        `parameters`: Values by parameter name.
 
-        `submodules`: Submodule id to its configuration.
+        `submodules`: Configurations by submodule ID.
         """
         return Call(
             Preview,
@@ -470,51 +471,51 @@ class Operations:
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/manifest", media_type="application/x-yaml"))
     def replace_manifest(self, application_id: str, text: str) -> Call[ManifestVersion]:
-        """Replaces the manifest; the new text becomes the newest version.
+        """Upload a manifest as the newest version.
 
-        Needs: EditApplication.
+        Permission: EditApplication.
         """
         return Call(ManifestVersion, (application_id,), body=text)
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/manifest", answer="application/x-yaml"))
     def read_manifest(self, application_id: str, *, version: int | None = None) -> Call[str]:
-        """Reads a manifest version as it was given.
+        """Show a manifest version as uploaded.
 
-        Needs: Read.
+        Permission: Read.
 
-        `version`: The version; the newest one if left out.
+        `version`: The version. Default: the newest.
         """
         return Call(str, (application_id,), query={"version": version})
 
     @operation(OperationSpec("POST", "/api/1/manifests/validate", media_type="application/x-yaml", repeatable=True))
     def validate_manifest(self, text: str) -> Call[Findings]:
-        """Checks a manifest and returns its errors and warnings; stores nothing.
+        """Check a manifest and return its errors and warnings. Stores nothing.
 
-        Needs: None: everybody may check a text of their own.
+        Permission: None: every user.
         """
         return Call(Findings, body=text)
 
     @list_operation(OperationSpec("GET", "/api/1/applications/{appId}/manifests"))
     def list_manifests(self, application_id: str) -> Call[list[VersionItem]]:
-        """Lists the manifest versions of an application.
+        """List the manifest versions of an application.
 
-        Needs: Read.
+        Permission: Read.
         """
         return Call(list[VersionItem], (application_id,))
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/manifestSource", media_type=JSON))
     def set_manifest_source(self, application_id: str, *, url: str) -> Call[ManifestVersion]:
-        """Loads the manifest from a URL from now on; what is there becomes the newest version.
+        """Set the URL to load the manifest from, and load it as the newest version.
 
-        Needs: EditApplication.
+        Permission: EditApplication.
         """
         return Call(ManifestVersion, (application_id,), body=omit_unset({"url": url}))
 
     @operation(OperationSpec("POST", "/api/1/applications/{appId}/manifestSource/refresh", repeatable=True))
     def refresh_manifest(self, application_id: str) -> Call[RefreshedVersion]:
-        """Loads the manifest from its URL again; what has changed becomes the newest version.
+        """Load the manifest from its URL again. Creates a version if it changed.
 
-        Needs: EditApplication.
+        Permission: EditApplication.
         """
         return Call(RefreshedVersion, (application_id,))
 
@@ -524,9 +525,9 @@ class Operations:
     def list_revisions(
         self, application_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[Named]]:
-        """Lists the named revisions of an application.
+        """List the named revisions of an application.
 
-        Needs: Read.
+        Permission: Read.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -547,9 +548,9 @@ class Operations:
         submodules: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Call[Created]:
-        """Creates a revision from an instance, or from a manifest version with what goes with it.
+        """Create a revision from an instance, or from a manifest version with parameters.
 
-        Needs: EditApplication; Read on the instance or environment named.
+        Permission: EditApplication; Read on the instance or environment named.
         """
         return Call(
             Created,
@@ -570,9 +571,9 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/revisions/{revId}"))
     def read_revision(self, revision_id: str) -> Call[RevisionDocument]:
-        """Reads a revision.
+        """Show a revision.
 
-        Needs: Read on its application.
+        Permission: Read on its application.
         """
         return Call(RevisionDocument, (revision_id,))
 
@@ -588,9 +589,9 @@ class Operations:
         environment_id: str | UnsetType | None = UNSET,
         submodules: Mapping[str, Any] | None = None,
     ) -> Call[None]:
-        """Changes what the body names of a revision.
+        """Change the fields of a revision that the body names.
 
-        Needs: EditApplication on its application; Read on the instance or environment named.
+        Permission: EditApplication on its application; Read on the instance or environment named.
         """
         return Call(
             NoneType,
@@ -610,9 +611,9 @@ class Operations:
 
     @operation(OperationSpec("DELETE", "/api/1/revisions/{revId}"))
     def delete_revision(self, revision_id: str) -> Call[None]:
-        """Deletes a revision; instances launched from it stay.
+        """Delete a revision. Instances launched from it stay.
 
-        Needs: EditApplication on its application.
+        Permission: EditApplication on its application.
         """
         return Call(NoneType, (revision_id,))
 
@@ -622,9 +623,9 @@ class Operations:
     def list_environments(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[EnvironmentItem]]:
-        """Lists the environments of an organization.
+        """List the environments of an organization.
 
-        Needs: Read on each environment shown.
+        Permission: Read on each environment returned.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -636,41 +637,41 @@ class Operations:
     def create_environment(
         self, organization_id: str, *, name: str, idempotency_key: str | None = None
     ) -> Call[Created]:
-        """Creates an environment that offers nothing yet.
+        """Create an empty environment.
 
-        Needs: CreateEnvironment.
+        Permission: CreateEnvironment.
         """
         return Call(Created, (organization_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/defaultEnvironment", media_type=JSON))
     def set_default_environment(self, organization_id: str, *, environment_id: str) -> Call[None]:
-        """Chooses the environment that launches without an environment go to.
+        """Set the default environment, used by launches that name none.
 
-        Needs: EditEnvironment on the environment that becomes the default one.
+        Permission: EditEnvironment on the new default environment.
         """
         return Call(NoneType, (organization_id,), body=omit_unset({"environmentId": environment_id}))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}", media_type="application/x-yaml"))
     def replace_policies(self, environment_id: str, text: str) -> Call[None]:
-        """Imports policies; they replace all that the environment has.
+        """Import policies, replacing all policies of an environment.
 
-        Needs: EditEnvironment.
+        Permission: EditEnvironment.
         """
         return Call(NoneType, (environment_id,), body=text)
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}", answer="application/x-yaml"))
     def read_policies(self, environment_id: str) -> Call[str]:
-        """Exports the policies as the YAML document that an import takes.
+        """Export the policies of an environment as a YAML document to import.
 
-        Needs: Read.
+        Permission: Read.
         """
         return Call(str, (environment_id,))
 
     @operation(OperationSpec("DELETE", "/api/1/environments/{id}"))
     def delete_environment(self, environment_id: str) -> Call[None]:
-        """Deletes an environment that has no instances and is not the default one.
+        """Delete an environment. It must have no instances and not be the default one.
 
-        Needs: DeleteEnvironment.
+        Permission: DeleteEnvironment.
         """
         return Call(NoneType, (environment_id,))
 
@@ -678,65 +679,65 @@ class Operations:
     def clone_environment(
         self, environment_id: str, *, name: str | None = None, idempotency_key: str | None = None
     ) -> Call[Named]:
-        """Copies an environment with its policies, markers, properties and services.
+        """Copy an environment with its policies, markers, properties and services.
 
-        Needs: Read on the environment, CreateEnvironment for the copy.
+        Permission: Read on the environment; CreateEnvironment for the copy.
         """
         return Call(Named, (environment_id,), body=omit_unset({"name": name}), idempotency_key=idempotency_key)
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/name", media_type=JSON))
     def rename_environment(self, environment_id: str, *, name: str) -> Call[None]:
-        """Renames an environment.
+        """Rename an environment.
 
-        Needs: EditEnvironment.
+        Permission: EditEnvironment.
         """
         return Call(NoneType, (environment_id,), body=omit_unset({"name": name}))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/markers", media_type=JSON))
     def replace_markers(self, environment_id: str, *, markers: Sequence[Marker]) -> Call[None]:
-        """Replaces the markers of an environment.
+        """Replace the markers of an environment.
 
-        Needs: EditEnvironment.
+        Permission: EditEnvironment.
         """
         return Call(NoneType, (environment_id,), body=omit_unset({"markers": markers}))
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/markers"))
     def read_markers(self, environment_id: str) -> Call[Markers]:
-        """Reads the markers of an environment.
+        """List the markers of an environment.
 
-        Needs: Read.
+        Permission: Read.
         """
         return Call(Markers, (environment_id,))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/properties", media_type=JSON))
     def replace_properties(self, environment_id: str, *, properties: Sequence[Property]) -> Call[None]:
-        """Replaces the properties of an environment.
+        """Replace the properties of an environment.
 
-        Needs: EditEnvironment.
+        Permission: EditEnvironment.
         """
         return Call(NoneType, (environment_id,), body=omit_unset({"properties": properties}))
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/properties"))
     def read_properties(self, environment_id: str) -> Call[Properties]:
-        """Reads the properties of an environment.
+        """List the properties of an environment.
 
-        Needs: Read.
+        Permission: Read.
         """
         return Call(Properties, (environment_id,))
 
     @operation(OperationSpec("PUT", "/api/1/environments/{id}/services", media_type=JSON))
     def replace_environment_services(self, environment_id: str, *, services: Sequence[str]) -> Call[None]:
-        """Makes an environment offer exactly these services.
+        """Replace the services that an environment offers.
 
-        Needs: EditEnvironment on the environment and each service that comes or goes.
+        Permission: EditEnvironment on the environment and on each service added or removed.
         """
         return Call(NoneType, (environment_id,), body=omit_unset({"services": services}))
 
     @operation(OperationSpec("GET", "/api/1/environments/{id}/services"))
     def read_environment_services(self, environment_id: str) -> Call[OfferedServices]:
-        """Reads which services an environment offers.
+        """List the services that an environment offers.
 
-        Needs: Read.
+        Permission: Read.
         """
         return Call(OfferedServices, (environment_id,))
 
@@ -744,9 +745,9 @@ class Operations:
     def list_environment_offers(
         self, environment_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[OfferedInstance]]:
-        """Lists the instances that the environment offers as services.
+        """List the instances that an environment offers as services.
 
-        Needs: Read.
+        Permission: Read.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -760,9 +761,9 @@ class Operations:
     def list_services(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[ServiceItem]]:
-        """Lists the service instances of an organization.
+        """List the services of an organization.
 
-        Needs: Read on each service shown.
+        Permission: Read on each service returned.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -781,9 +782,9 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Call[Created]:
-        """Creates a service instance.
+        """Create a service.
 
-        Needs: CreateService.
+        Permission: CreateService.
         """
         return Call(
             Created,
@@ -794,9 +795,9 @@ class Operations:
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/serviceTypes"))
     def list_service_types(self, organization_id: str) -> Call[list[ServiceTypeShape]]:
-        """Lists the types that services can be made of, with their parameters and commands.
+        """List the service types with their parameters and commands.
 
-        Needs: None: everybody in the organization may know.
+        Permission: None: every member.
         """
         return Call(list[ServiceTypeShape], (organization_id,))
 
@@ -804,9 +805,9 @@ class Operations:
     def list_zones(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[Named]]:
-        """Lists the zones that services can be in.
+        """List the zones of an organization.
 
-        Needs: None: everybody in the organization may know.
+        Permission: None: every member.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -816,9 +817,9 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/services/{id}"))
     def read_service(self, service_id: str) -> Call[ServiceDocument]:
-        """Reads a service instance; secret parameters are masked.
+        """Show a service with secret parameters masked.
 
-        Needs: Read.
+        Permission: Read.
         """
         return Call(ServiceDocument, (service_id,))
 
@@ -826,17 +827,17 @@ class Operations:
     def update_service(
         self, service_id: str, *, name: str | None = None, parameters: Mapping[str, Any] | None = None
     ) -> Call[ServiceDocument]:
-        """Changes the name and the named parameters of a service instance.
+        """Change the name and the named parameters of a service.
 
-        Needs: EditService.
+        Permission: EditService.
         """
         return Call(ServiceDocument, (service_id,), body=omit_unset({"name": name, "parameters": parameters}))
 
     @operation(OperationSpec("DELETE", "/api/1/services/{id}"))
     def delete_service(self, service_id: str) -> Call[None]:
-        """Deletes a service instance; no environment offers it any longer.
+        """Delete a service. Environments no longer offer it.
 
-        Needs: EditService.
+        Permission: EditService.
         """
         return Call(NoneType, (service_id,))
 
@@ -849,9 +850,9 @@ class Operations:
         arguments: Mapping[str, Any] | None = None,
         include_intermediate: bool | None = None,
     ) -> Call[list[dict[str, Any]]]:
-        """Runs a command on a service instance and returns its results, the final one last.
+        """Run a command on a service and return its results, the final one last.
 
-        Needs: RunServiceCommand.
+        Permission: RunServiceCommand.
         """
         return Call(
             list[dict[str, Any]],
@@ -871,9 +872,9 @@ class Operations:
         status: str | None = None,
         name: str | None = None,
     ) -> Call[list[InstanceSummary]]:
-        """Lists the instances of an environment.
+        """List the instances of an environment.
 
-        Needs: Read.
+        Permission: Read.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -881,7 +882,7 @@ class Operations:
 
         `status`: Only instances in this status.
 
-        `name`: Only instances of exactly this name.
+        `name`: Only instances with exactly this name.
         """
         return Call(
             list[InstanceSummary],
@@ -899,9 +900,9 @@ class Operations:
         status: str | None = None,
         name: str | None = None,
     ) -> Call[list[InstanceSummary]]:
-        """Lists the instances of an application.
+        """List the instances of an application.
 
-        Needs: Read.
+        Permission: Read.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -909,7 +910,7 @@ class Operations:
 
         `status`: Only instances in this status.
 
-        `name`: Only instances of exactly this name.
+        `name`: Only instances with exactly this name.
         """
         return Call(
             list[InstanceSummary],
@@ -927,9 +928,9 @@ class Operations:
         status: str | None = None,
         name: str | None = None,
     ) -> Call[list[InstanceSummary]]:
-        """Lists the instances of a revision.
+        """List the instances of a revision.
 
-        Needs: Read.
+        Permission: Read.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -937,7 +938,7 @@ class Operations:
 
         `status`: Only instances in this status.
 
-        `name`: Only instances of exactly this name.
+        `name`: Only instances with exactly this name.
         """
         return Call(
             list[InstanceSummary],
@@ -947,27 +948,27 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}"))
     def read_instance(self, instance_id: str) -> Call[InstanceDocument]:
-        """Reads an instance with its workflow history.
+        """Show an instance with its workflow history.
 
-        Needs: Read.
+        Permission: Read.
         """
         return Call(InstanceDocument, (instance_id,))
 
     @operation(OperationSpec("DELETE", "/api/1/instances/{id}"))
     def delete_instance(self, instance_id: str, *, force: int | None = None) -> Call[None]:
-        """Deletes a destroyed instance; with force also an active one, which is destroyed first.
+        """Delete a destroyed instance. With force, destroy an active instance and then delete it.
 
-        Needs: DeleteInstance.
+        Permission: DeleteInstance.
 
-        `force`: 1 deletes an active instance too, after destroying it.
+        `force`: 1 also deletes an active instance, after destroying it.
         """
         return Call(NoneType, (instance_id,), query={"force": force})
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/userData", media_type=JSON))
     def put_user_data(self, instance_id: str, user_data: Mapping[str, Any]) -> Call[None]:
-        """Associates user data with the instance.
+        """Replace the user data of an instance.
 
-        Needs: EditInstance.
+        Permission: EditInstance.
         """
         return Call(NoneType, (instance_id,), body=user_data)
 
@@ -982,19 +983,19 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
     ) -> Call[None]:
-        """Gives the instance a new configuration, which takes effect some time after the answer.
+        """Reconfigure an instance. The change takes effect after the response.
 
-        Needs: EditInstance; CreateInstance on applications of new submodules.
+        Permission: EditInstance; CreateInstance on applications of new submodules.
 
-        `instance_name`: The new name; unchanged when left out.
+        `instance_name`: The new name. Default: unchanged.
 
-        `manifest_version`: The new manifest version; it wins over the revision's.
+        `manifest_version`: The new manifest version. Overrides the revision's.
 
         `revision_id`: The new revision.
 
-        `parameters`: Name to value.
+        `parameters`: Values by parameter name.
 
-        `submodules`: Submodule id to its configuration.
+        `submodules`: Configurations by submodule ID.
         """
         return Call(
             NoneType,
@@ -1021,19 +1022,19 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
     ) -> Call[Preview]:
-        """Tells what a reconfiguration would do, and changes nothing.
+        """Preview a reconfiguration without changing anything.
 
-        Needs: EditInstance; CreateInstance on applications of new submodules.
+        Permission: EditInstance; CreateInstance on applications of new submodules.
 
-        `instance_name`: The new name; unchanged when left out.
+        `instance_name`: The new name. Default: unchanged.
 
-        `manifest_version`: The new manifest version; it wins over the revision's.
+        `manifest_version`: The new manifest version. Overrides the revision's.
 
         `revision_id`: The new revision.
 
-        `parameters`: Name to value.
+        `parameters`: Values by parameter name.
 
-        `submodules`: Submodule id to its configuration.
+        `submodules`: Configurations by submodule ID.
         """
         return Call(
             Preview,
@@ -1051,25 +1052,25 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/environments"))
     def read_instance_environments(self, instance_id: str) -> Call[OfferedIn]:
-        """Reads which environments offer the instance as a service.
+        """List the environments that offer an instance as a service.
 
-        Needs: Read.
+        Permission: Read.
         """
         return Call(OfferedIn, (instance_id,))
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/environments", media_type=JSON))
     def replace_instance_environments(self, instance_id: str, *, environments: Sequence[str]) -> Call[None]:
-        """Offers the instance as a service in exactly these environments; an offered instance does not expire.
+        """Replace the environments that offer an instance as a service. An offered instance doesn't expire.
 
-        Needs: EditInstance; EditEnvironment on the instance and each environment that comes or goes.
+        Permission: EditInstance; EditEnvironment on the instance and on each environment added or removed.
         """
         return Call(NoneType, (instance_id,), body=omit_unset({"environments": environments}))
 
     @operation(OperationSpec("PUT", "/api/1/instances/{id}/destroyAt", media_type=JSON))
     def set_destroy_at(self, instance_id: str, *, destroy_at: int) -> Call[None]:
-        """Sets when the instance is destroyed by itself; -1 lets it live on.
+        """Set when an instance is destroyed automatically; -1 is never.
 
-        Needs: EditInstance.
+        Permission: EditInstance.
         """
         return Call(NoneType, (instance_id,), body=omit_unset({"destroyAt": destroy_at}))
 
@@ -1084,9 +1085,9 @@ class Operations:
         *,
         idempotency_key: str | None = None,
     ) -> Call[Created]:
-        """Runs a workflow on the instance.
+        """Run a workflow on an instance.
 
-        Needs: RunInstanceWorkflow; EditInstance for destroy.
+        Permission: RunInstanceWorkflow; EditInstance for destroy.
         """
         return Call(Created, (instance_id, workflow), body=parameters or {}, idempotency_key=idempotency_key)
 
@@ -1100,9 +1101,9 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Call[Scheduled]:
-        """Schedules a workflow; interval 0 runs it at once.
+        """Schedule a workflow. Interval 0 runs it immediately.
 
-        Needs: ScheduleInstanceWorkflow; EditInstance for destroy.
+        Permission: ScheduleInstanceWorkflow; EditInstance for destroy.
         """
         return Call(
             Scheduled,
@@ -1115,9 +1116,9 @@ class Operations:
     def reschedule_workflow(
         self, instance_id: str, workflow: str, *, interval: int | str, parameters: Mapping[str, Any] | None = None
     ) -> Call[Scheduled]:
-        """Moves a schedule, named by its id or workflow; interval 0 cancels it.
+        """Reschedule a workflow, named by schedule ID or workflow name. Interval 0 cancels the schedule.
 
-        Needs: ScheduleInstanceWorkflow; EditInstance for destroy.
+        Permission: ScheduleInstanceWorkflow; EditInstance for destroy.
         """
         return Call(
             Scheduled, (instance_id, workflow), body=omit_unset({"interval": interval, "parameters": parameters})
@@ -1125,9 +1126,9 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/schedules"))
     def list_schedules(self, instance_id: str) -> Call[Schedules]:
-        """Lists the pending schedules of the instance.
+        """List the pending schedules of an instance.
 
-        Needs: Read.
+        Permission: Read.
         """
         return Call(Schedules, (instance_id,))
 
@@ -1137,9 +1138,9 @@ class Operations:
     def list_jobs(
         self, instance_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[JobDocument]]:
-        """Lists the jobs of the instance.
+        """List the jobs of an instance.
 
-        Needs: Read.
+        Permission: Read.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -1149,17 +1150,17 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/jobs/{jobId}"))
     def read_job(self, instance_id: str, job_id: str) -> Call[JobDetail]:
-        """Reads a job with all its steps: attempts, times, outputs, errors; secrets are covered.
+        """Show a job with all its steps: attempts, times, outputs, errors. Secrets are masked.
 
-        Needs: Read.
+        Permission: Read.
         """
         return Call(JobDetail, (instance_id, job_id))
 
     @operation(OperationSpec("DELETE", "/api/1/instances/{id}/jobs/{jobId}"))
     def cancel_job(self, instance_id: str, job_id: str) -> Call[None]:
-        """Cancels a job under way: its running steps are interrupted, and it ends as failed soon.
+        """Cancel a running job. Interrupts its steps; the job ends as failed.
 
-        Needs: RunInstanceWorkflow; EditInstance for destroy.
+        Permission: RunInstanceWorkflow; EditInstance for destroy.
         """
         return Call(NoneType, (instance_id, job_id))
 
@@ -1172,9 +1173,9 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Call[Created]:
-        """Runs the newest job again from where it failed; the steps that are done stay done.
+        """Resume the newest job from the step that failed. Completed steps don't run again.
 
-        Needs: RunInstanceWorkflow; EditInstance for destroy.
+        Permission: RunInstanceWorkflow; EditInstance for destroy.
         """
         return Call(
             Created, (instance_id, job_id), body=omit_unset({"parameters": parameters}), idempotency_key=idempotency_key
@@ -1190,27 +1191,27 @@ class Operations:
         after: int | None = None,
         limit: int | None = None,
     ) -> Call[list[LogLine]]:
-        """Reads the log of the instance, of one job or of one step; secrets are covered.
+        """Show the log of an instance, of one job or of one step, with secrets masked.
 
-        Needs: Read.
+        Permission: Read.
 
-        `job`: Only lines of the job with this id.
+        `job`: Only lines of the job with this ID.
 
         `step`: Only lines of the step with this path.
 
-        `after`: Only lines after the one with this id.
+        `after`: Only lines after the one with this ID.
 
-        `limit`: At most so many lines; without it, all.
+        `limit`: Maximum number of lines. Default: all.
         """
         return Call(list[LogLine], (instance_id,), query={"job": job, "step": step, "after": after, "limit": limit})
 
     @event_operation(OperationSpec("GET", "/api/1/instances/{id}/events", answer="text/event-stream"))
     def watch_instance(self, instance_id: str, *, after: int | None = None) -> Call[Event]:
-        """Streams what happens to the instance as server-sent events: status, job, step, log, signal, approval.
+        """Stream the events of an instance as server-sent events: status, job, step, log, signal, approval.
 
-        Needs: Read.
+        Permission: Read.
 
-        `after`: Like the header Last-Event-ID, which wins.
+        `after`: Same as the header Last-Event-ID, which takes precedence.
         """
         return Call(Event, (instance_id,), query={"after": after})
 
@@ -1220,9 +1221,9 @@ class Operations:
     def list_approvals(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[Approval]]:
-        """Lists the approvals that workflows of the organization wait for.
+        """List the pending approvals of an organization.
 
-        Needs: Read for the instance of each.
+        Permission: Read on the instance of each approval.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -1234,9 +1235,9 @@ class Operations:
     def list_instance_approvals(
         self, instance_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[Approval]]:
-        """Lists the approvals that workflows of the instance wait for or have got.
+        """List the approvals of an instance, pending and decided.
 
-        Needs: Read.
+        Permission: Read.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -1248,9 +1249,9 @@ class Operations:
     def approve(
         self, approval_id: str, *, comment: str | None = None, idempotency_key: str | None = None
     ) -> Call[Approval]:
-        """Approves what a step waits for.
+        """Approve a step.
 
-        Needs: ApproveInstanceWorkflow, and what the step asks for.
+        Permission: ApproveInstanceWorkflow, and the permission or role that the step requires.
         """
         return Call(Approval, (approval_id,), body=omit_unset({"comment": comment}), idempotency_key=idempotency_key)
 
@@ -1258,9 +1259,9 @@ class Operations:
     def reject(
         self, approval_id: str, *, comment: str | None = None, idempotency_key: str | None = None
     ) -> Call[Approval]:
-        """Rejects what a step waits for: the step fails, and is not tried again.
+        """Reject a step. The step fails and is not retried.
 
-        Needs: ApproveInstanceWorkflow, and what the step asks for.
+        Permission: ApproveInstanceWorkflow, and the permission or role that the step requires.
         """
         return Call(Approval, (approval_id,), body=omit_unset({"comment": comment}), idempotency_key=idempotency_key)
 
@@ -1276,17 +1277,17 @@ class Operations:
         actor: str | None = None,
         object_: str | None = None,
     ) -> Call[list[AuditEntryShape]]:
-        """Lists what was changed in an organization: by whom, when, from where, before and after.
+        """List the changes made in an organization: by whom, when, from where, before and after.
 
-        Needs: ViewAudit.
+        Permission: ViewAudit.
 
         `limit`: At most so many items; without it, all of them.
 
         `after`: Only items after the one with this id.
 
-        `actor`: Only by this user: an id or an e-mail address.
+        `actor`: Only changes by this user: an ID or an email address.
 
-        `object_`: Only about this object: its id, or a path that stands for all below it too.
+        `object_`: Only changes of this object: an ID, or a path, which includes everything below it.
         """
         return Call(
             list[AuditEntryShape],
@@ -1300,9 +1301,9 @@ class Operations:
     def list_webhooks(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[Webhook]]:
-        """Lists the webhooks of the organization.
+        """List the webhooks of an organization.
 
-        Needs: ManageUsers for all users of the organization.
+        Permission: ManageUsers for all users of the organization.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -1320,11 +1321,11 @@ class Operations:
         secret: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[CreatedWebhook]:
-        """Creates a webhook: a URL that is told, signed, what happens to the organization's instances.
+        """Create a webhook: a URL that receives signed events of the organization's instances.
 
-        Needs: ManageUsers for all users of the organization.
+        Permission: ManageUsers for all users of the organization.
 
-        `events`: Of status, job, signal, approval and notification.
+        `events`: Any of status, job, signal, approval, notification.
         """
         return Call(
             CreatedWebhook,
@@ -1343,11 +1344,11 @@ class Operations:
         secret: str | None = None,
         enabled: bool | None = None,
     ) -> Call[None]:
-        """Changes what is given of the webhook, or switches it off or on.
+        """Change a webhook, or disable or enable it.
 
-        Needs: ManageUsers for all users of the organization.
+        Permission: ManageUsers for all users of the organization.
 
-        `events`: Of status, job, signal, approval and notification.
+        `events`: Any of status, job, signal, approval, notification.
         """
         return Call(
             NoneType,
@@ -1357,9 +1358,9 @@ class Operations:
 
     @operation(OperationSpec("DELETE", "/api/1/webhooks/{webhookId}"))
     def delete_webhook(self, webhook_id: str) -> Call[None]:
-        """Deletes the webhook with its deliveries.
+        """Delete a webhook with its deliveries.
 
-        Needs: ManageUsers for all users of the organization.
+        Permission: ManageUsers for all users of the organization.
         """
         return Call(NoneType, (webhook_id,))
 
@@ -1367,9 +1368,9 @@ class Operations:
     def list_deliveries(
         self, webhook_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[Delivery]]:
-        """Lists what was sent to the webhook and what is on its way.
+        """List the deliveries of a webhook, sent and pending.
 
-        Needs: ManageUsers for all users of the organization.
+        Permission: ManageUsers for all users of the organization.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -1381,17 +1382,17 @@ class Operations:
 
     @operation(OperationSpec("PUT", "/api/1/users/me/password", media_type=JSON))
     def change_password(self, *, current_password: str, new_password: str) -> Call[None]:
-        """Changes the caller's password.
+        """Change your password.
 
-        Needs: None: everybody's own.
+        Permission: None: your own account.
         """
         return Call(NoneType, body=omit_unset({"currentPassword": current_password, "newPassword": new_password}))
 
     @list_operation(OperationSpec("GET", "/api/1/tokens"))
     def list_tokens(self, *, limit: int | None = None, after: str | None = None) -> Call[list[TokenItem]]:
-        """Lists the caller's refresh tokens; never their values.
+        """List your refresh tokens. Never returns their values.
 
-        Needs: None: everybody's own.
+        Permission: None: your own account.
 
         `limit`: At most so many items; without it, all of them.
 
@@ -1401,22 +1402,22 @@ class Operations:
 
     @operation(OperationSpec("DELETE", "/api/1/tokens/{id}"))
     def revoke_token(self, token_id: str) -> Call[None]:
-        """Revokes one of the caller's refresh tokens.
+        """Revoke one of your refresh tokens.
 
-        Needs: None: everybody's own.
+        Permission: None: your own account.
         """
         return Call(NoneType, (token_id,))
 
     @operation(OperationSpec("POST", "/refreshToken/jwtBearer", media_type=JSON, repeatable=True, public=True))
     def exchange_token(self, *, refresh_token: str) -> Call[SessionToken]:
-        """Exchanges a refresh token for a session token."""
+        """Exchange a refresh token for a session token."""
         return Call(SessionToken, body=omit_unset({"refreshToken": refresh_token}))
 
     # Pages
 
     @operation(OperationSpec("GET", "/refreshToken", answer="text/html", public=True))
     def refresh_token_page(self) -> Call[str]:
-        """The page where people sign in to generate a refresh token."""
+        """Show the page to sign in and generate a refresh token."""
         return Call(str)
 
     @operation(
@@ -1425,12 +1426,12 @@ class Operations:
         )
     )
     def generate_token(self, *, email: str, password: str, label: str | None = None) -> Call[str]:
-        """Signs in and shows a new refresh token, this once."""
+        """Sign in and show a new refresh token once."""
         return Call(str, body=omit_unset({"email": email, "password": password, "label": label}))
 
     @operation(OperationSpec("GET", "/invitation/{token}", answer="text/html", public=True))
     def invitation_page(self, token: str) -> Call[str]:
-        """The page where an invited user sets the first password."""
+        """Show the page for an invited user to set the first password."""
         return Call(str, (token,))
 
     @operation(
@@ -1443,12 +1444,12 @@ class Operations:
         )
     )
     def accept_invitation(self, token: str, *, password: str, repeated: str) -> Call[str]:
-        """Sets the first password; the link works once."""
+        """Set the first password of an invited user. The link works once."""
         return Call(str, (token,), body=omit_unset({"password": password, "repeated": repeated}))
 
     @operation(OperationSpec("GET", "/signIn/openid", answer="text/html", public=True))
     def begin_sign_in(self, *, to: str | None = None) -> Call[str]:
-        """Sends the browser to the OpenID Connect provider to sign in."""
+        """Redirect the browser to the OpenID Connect provider to sign in."""
         return Call(str, query={"to": to})
 
     @operation(OperationSpec("GET", "/signIn/openid/callback", answer="text/html", public=True))
@@ -1461,7 +1462,7 @@ class Operations:
         error_description: str | None = None,
         iss: str | None = None,
     ) -> Call[str]:
-        """Takes the provider's answer and shows a new refresh token, this once."""
+        """Complete the sign-in at the provider and show a new refresh token once."""
         return Call(
             str,
             query={"code": code, "state": state, "error": error, "error_description": error_description, "iss": iss},
@@ -1471,27 +1472,27 @@ class Operations:
 
     @operation(OperationSpec("GET", "/health/live", public=True))
     def health_live(self) -> Call[Health]:
-        """Tells that the process lives."""
+        """Report that the process is running."""
         return Call(Health)
 
     @operation(OperationSpec("GET", "/health/ready", public=True))
     def health_ready(self) -> Call[Health]:
-        """Tells whether the process can answer requests: whether its database does."""
+        """Check if the process and its database can answer requests."""
         return Call(Health)
 
     @operation(OperationSpec("GET", "/metrics", answer="text/plain", public=True))
     def read_metrics(self) -> Call[str]:
-        """Shows the metrics of this process in Prometheus' text format."""
+        """Show the metrics of this process in Prometheus text format."""
         return Call(str)
 
     # Description
 
     @operation(OperationSpec("GET", "/api/1/openapi.json", public=True))
     def openapi(self) -> Call[dict[str, Any]]:
-        """Describes this API: an OpenAPI 3.1 document."""
+        """Show the OpenAPI 3.1 document of this API."""
         return Call(dict[str, Any])
 
     @operation(OperationSpec("GET", "/docs", answer="text/html", public=True))
     def browse_api(self) -> Call[str]:
-        """Shows this API as a page: calls by family, parameters, answers, and command lines to try."""
+        """Show this API as a page: calls by resource, parameters, responses, and commands to try."""
         return Call(str)

@@ -96,7 +96,7 @@ class Archive(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class InvitedUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A new account, and the link that sets its password."""
+    """A new account, and the link to set its password."""
 
     email: str
     invitation: str
@@ -104,7 +104,7 @@ class InvitedUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ImportedOrganization(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What was made, or would be: a plan has no id. `holes` are what the archive could not hold."""
+    """The result of an import. A plan has no ID. `holes` lists what the archive could not contain, such as secrets."""
 
     id: str | None
     created: dict[str, Any]
@@ -124,7 +124,7 @@ class UserItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AddedUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The id of the user; for a new account without a password also the link that sets it, and when that ends."""
+    """The ID of the user; for a new account without a password also the invitation link and its expiry."""
 
     id: str
     invitation: str | None = None
@@ -132,7 +132,7 @@ class AddedUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class UserDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A user in full. `invited` tells that the account still waits for its first password."""
+    """A user in detail. `invited` is true until the first password is set."""
 
     id: str
     name: str
@@ -155,7 +155,7 @@ class RoleItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RoleDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A role with its permissions, as its author wrote them."""
+    """A role with its permissions, unchanged as uploaded."""
 
     id: str
     name: str
@@ -165,7 +165,7 @@ class RoleDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The decision, a sentence that says why, and the role, entry and pattern that allowed it."""
+    """The decision, its reason, and the role, entry and pattern that allowed it."""
 
     allowed: bool
     reason: str
@@ -175,8 +175,8 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ApplicationDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An application in full. `version` is that of its newest manifest, `sourceUrl` where that is loaded from,
-    without the query; `createdAt` is milliseconds since the Unix epoch.
+    """An application. `version` is the newest manifest version; `sourceUrl` is the URL it is loaded from, without the
+    query. `createdAt` is in milliseconds since the Unix epoch.
     """
 
     id: str
@@ -203,14 +203,14 @@ class FindingShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the checker has to say."""
+    """The findings of the manifest checker."""
 
     errors: list[FindingShape]
     warnings: list[FindingShape]
 
 
 class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A manifest version; `createdAt` is milliseconds since the Unix epoch, `authorId` the user who brought it."""
+    """A manifest version; `createdAt` is in milliseconds since the Unix epoch, `authorId` the user who stored it."""
 
     version: int
     created_at: int
@@ -218,14 +218,14 @@ class VersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RefreshedVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The newest version, and whether the refresh made it."""
+    """The newest version, and whether the refresh created it."""
 
     version: int
     changed: bool
 
 
 class RevisionDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A revision in full; `createdAt` is milliseconds since the Unix epoch."""
+    """A revision; `createdAt` is in milliseconds since the Unix epoch."""
 
     id: str
     name: str
@@ -246,7 +246,7 @@ class EnvironmentItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class Marker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A marker; an environment has it or not."""
+    """A name that an environment has or not."""
 
     name: str
 
@@ -258,7 +258,7 @@ class Markers(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Property(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A value of the environment; `type` is the text that was given, such as `list<string>`."""
+    """A value of the environment; `type` is the type as written, such as `list<string>`."""
 
     name: str
     value: Any
@@ -314,7 +314,7 @@ class CommandShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ServiceTypeShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What services can be made of."""
+    """A type of services."""
 
     id: str
     name: str
@@ -331,7 +331,7 @@ class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ServiceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A service instance in exactly the fields of the reference; secret parameters are masked."""
+    """A service with exactly the fields of the reference; secret parameters are masked."""
 
     id: str
     name: str
@@ -360,7 +360,7 @@ class InstanceSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class ComponentDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A component; `instanceId` is there when it stands for another instance."""
+    """A component; `instanceId` is set if it represents another instance."""
 
     instance_id: str | None = None
     name: str | None = None
@@ -388,7 +388,7 @@ class JobDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class WorkflowDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The running job, in exactly the fields of the reference."""
+    """The running job, with exactly the fields of the reference."""
 
     name: str
     owner_id: str
@@ -397,8 +397,8 @@ class WorkflowDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An instance in detail; `workflow` is there while a job runs, `dryRun` where its machines are dry-run ones.
-    `waitingFor` is there while its work does not go on: sentences that say what it waits for.
+    """An instance; `workflow` is set while a job runs, `dryRun` if its machines are simulated. `waitingFor` is set
+    while its job waits: it describes for what.
     """
 
     application_id: str
@@ -449,7 +449,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class OfferedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An instance that an environment offers as a service, with the id of its application."""
+    """An instance that an environment offers as a service; `application` is an ID."""
 
     id: str
     name: str
@@ -458,19 +458,19 @@ class OfferedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class OfferedIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The ids of the environments that offer an instance as a service."""
+    """The IDs of the environments that offer an instance as a service."""
 
     environments: list[str]
 
 
 class Scheduled(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The id of a schedule, unless there is none any longer."""
+    """The ID of the schedule, omitted if it no longer exists."""
 
     id: str | None = None
 
 
 class ScheduleEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A pending schedule; `timestamp` is milliseconds since the Unix epoch."""
+    """A pending schedule; `timestamp` is in milliseconds since the Unix epoch."""
 
     id: str
     name: str
@@ -484,8 +484,8 @@ class Schedules(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A step. `path` is its place in the plan; times are milliseconds since the Unix epoch. `outputsOmitted` says
-    that there are outputs, but too many to be shown.
+    """A step. `path` is its place in the plan; times are in milliseconds since the Unix epoch. `outputsOmitted` is
+    true if the outputs are too large to show.
     """
 
     path: str
@@ -501,7 +501,7 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A job. `parameters` are a command's; `resumes` is the failed job that this one goes on with."""
+    """A job. `parameters` are those of a command; `resumes` is the failed job that this one continues."""
 
     id: str
     name: str
@@ -517,7 +517,7 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What one person has answered; `at` is in milliseconds since the Unix epoch."""
+    """The answer of one user; `at` is in milliseconds since the Unix epoch."""
 
     user_id: str
     email: str
@@ -527,8 +527,8 @@ class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An approval. `who` is a sentence; `permission` or `role` say it for programs, `role` null when it was deleted.
-    Times are milliseconds since the Unix epoch; after `expiresAt` the step fails.
+    """An approval. `who` describes the approvers; programs read `permission` or `role`, null if the role was deleted.
+    Times are in milliseconds since the Unix epoch; after `expiresAt` the step fails.
     """
 
     id: str
@@ -554,7 +554,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A line of a log; `id` is what `after` takes, `at` milliseconds since the Unix epoch, `step` the step's path."""
+    """A log line. Pass `id` as `after`; `at` is in milliseconds since the Unix epoch; `step` is the step's path."""
 
     at: int
     id: int
@@ -565,7 +565,7 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AuditActor(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Who: the account, and how it proved itself."""
+    """The account, and how it signed in."""
 
     id: str
     email: str
@@ -586,7 +586,7 @@ class AuditEntryShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A webhook. Of the URL no more is shown than its host; times are milliseconds since the Unix epoch."""
+    """A webhook. `url` shows only the host; times are in milliseconds since the Unix epoch."""
 
     id: str
     url: str
@@ -598,14 +598,14 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CreatedWebhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A new webhook's id, and its secret where none was given: it is shown this once."""
+    """The ID of a new webhook, and its secret if generated, shown once."""
 
     id: str
     secret: str | None = None
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A delivery; `nextAt` is there while it is pending, `lastStatus` when the receiver has answered."""
+    """A delivery; `nextAt` is set while it is pending, `lastStatus` after the receiver responded."""
 
     id: str
     event: str
@@ -619,7 +619,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class HostKey(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A pinned key. The id is the host's address with its port; times are milliseconds since the Unix epoch."""
+    """A pinned key. `id` is the host's address and port; times are in milliseconds since the Unix epoch."""
 
     id: str
     algorithm: str
@@ -638,7 +638,7 @@ class TokenItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SessionToken(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A session token, and for how many seconds it is good."""
+    """A session token, valid for `expiresIn` seconds."""
 
     jwt_bearer: str
     expires_in: int

@@ -30,7 +30,7 @@ async def change_password(ctx: Context, current: str, new: str) -> None:
             await work.audit_own(
                 "change_password",
                 permissions.user(caller.id),
-                after={"password": ctx.app.audit.fingerprint(password_hash)},
+                after={"password": work.fingerprint(password_hash)},
             )
     except NotAuthenticated as error:
         raise BadRequest(
@@ -72,7 +72,7 @@ async def generate_token(ctx: Context, label: str) -> GeneratedToken:
             await work.audit_own(
                 "generate_token",
                 _path(caller.id, generated.row.id),
-                after={"label": label, "token": ctx.app.audit.fingerprint(generated.token)},
+                after={"label": label, "token": work.fingerprint(generated.token)},
             )
     if isinstance(generated, GenerationBlocked):
         raise generated.error()

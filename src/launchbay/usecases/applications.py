@@ -7,8 +7,8 @@ from launchbay.ids import NamedRow, new_id
 from launchbay.store import applications
 from launchbay.store import applications as store
 from launchbay.store.applications import Application
-from launchbay.store.database import Connection, unique_violation_as
-from launchbay.usecases.context import Context, validate_name
+from launchbay.store.database import unique_violation_as
+from launchbay.usecases.context import Context, Work, validate_name
 
 DEFAULT_MANIFEST = "launch:\n  steps: []\ndestroy:\n  steps: []\n"
 
@@ -34,7 +34,7 @@ async def create_application(ctx: Context, organization_id: str, name: str) -> s
             organization_id, Permission.CREATE_APPLICATION, permissions.application(application_id)
         )
         name = validate_name(name)
-        await insert_application(work.connection, application_id, organization.id, name)
+        await insert_application(work, application_id, organization.id, name)
         await applications.insert_manifest(
             work.connection,
             application_id=application_id,
@@ -43,18 +43,15 @@ async def create_application(ctx: Context, organization_id: str, name: str) -> s
             author_id=ctx.actor.user_id,
         )
         await work.audit(
-            "create_application",
-            permissions.application(application_id),
-            organization_id=organization.id,
-            after={"name": name},
+            "create_application", organization, after={"name": name}, at=permissions.application(application_id)
         )
     return application_id
 
 
-async def insert_application(connection: Connection, application_id: str, organization_id: str, name: str) -> None:
+async def insert_application(work: Work, application_id: str, organization_id: str, name: str) -> None:
     """Write an application without a manifest. Raises BadRequest for a name that is taken."""
     with unique_violation_as(*_taken(name)):
-        await store.insert(connection, application_id=application_id, organization_id=organization_id, name=name)
+        await store.insert(work.connection, application_id=application_id, organization_id=organization_id, name=name)
 
 
 async def read_application(ctx: Context, application_id: str) -> Application:
@@ -70,13 +67,7 @@ async def rename_application(ctx: Context, application_id: str, name: str) -> No
         name = validate_name(name)
         with unique_violation_as(*_taken(name)):
             await store.rename(work.connection, application_id=application.id, name=name)
-        await work.audit(
-            "rename_application",
-            permissions.application(application.id),
-            organization_id=application.organization_id,
-            before={"name": application.name},
-            after={"name": name},
-        )
+        await work.audit("rename_application", application, before={"name": application.name}, after={"name": name})
 
 
 async def delete_application(ctx: Context, application_id: str) -> None:
@@ -96,12 +87,7 @@ async def delete_application(ctx: Context, application_id: str) -> None:
             )
         await store.delete_instances(work.connection, application_id=application.id)
         await store.delete(work.connection, application_id=application.id)
-        await work.audit(
-            "delete_application",
-            permissions.application(application.id),
-            organization_id=application.organization_id,
-            before={"name": application.name},
-        )
+        await work.audit("delete_application", application, before={"name": application.name})
 
 
 def _taken(name: str) -> tuple[str, str]:

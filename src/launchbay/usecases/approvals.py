@@ -72,10 +72,10 @@ async def answer_approval(ctx: Context, approval_id: str, given: AnswerRequest) 
             status = await _write(work.connection, ctx.actor, approval_id, given, locked.needed)
             await work.audit(
                 "approve" if given.approves else "reject",
-                permissions.workflow(record.application_id, record.id, look.workflow),
-                organization_id=record.organization_id,
+                record,
                 before={"approval": approval_id, "status": locked.status},
                 after={"approval": approval_id, "status": status, "comment": given.comment},
+                at=permissions.workflow(record.application_id, record.id, look.workflow),
             )
         row = await store.get(work.connection, approval_id=approval_id)
         assert row is not None, "it is locked"
@@ -101,7 +101,7 @@ async def _write(connection: Connection, actor: Actor, approval_id: str, given: 
 
 async def _find_answer_context(work: Work, approval_id: str) -> tuple[InstanceRecord, AnswerContextRow]:
     """Return the approval and its instance for somebody who may answer."""
-    row = await store.get_answer_context(work.connection, approval_id=approval_id, user_id=work.ctx.actor.user_id)
+    row = await store.get_answer_context(work.connection, approval_id=approval_id, user_id=work.actor.user_id)
     if row is None:
         await work.lookup.caller()  # whose account has ended must hear that first
         raise _unknown(approval_id)

@@ -4,14 +4,13 @@ import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from launchbay import limits
 from launchbay.auth import permissions
-from launchbay.auth.audit import Audit
 from launchbay.auth.permissions import Permission
 from launchbay.auth.secret_key import SecretKey
 from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, NotFound
@@ -220,13 +219,6 @@ class Imported:
     invitations: dict[str, Invitation] = field(default_factory=dict)
 
 
-class _OneEntry(Audit):
-    """The import is one change, with one entry of its own: the parts write none."""
-
-    async def record(self, *_: Any, **__: Any) -> None:
-        """Write nothing."""
-
-
 class _Planned(Exception):
     """Takes everything back that a plan has done."""
 
@@ -254,7 +246,7 @@ async def import_organization(ctx: Context, document: Mapping[str, Any], name: s
     imported: Imported | None = None
     try:
         async with ctx.begin() as work:
-            await require_creation(work.connection, work.lookup)
+            await require_creation(work)
             archive = read_archive(document)
             with ctx.app.database.joined(work.connection):
                 imported = await _Importer(work, archive).carry_out(name)
@@ -275,9 +267,9 @@ class _Importer:
     """One import, in one transaction. The maps lead from names to the new ids."""
 
     def __init__(self, work: Work, archive: Archive) -> None:
-        app = work.ctx.app
-        self._audit = app.audit
-        self._ctx = replace(work.ctx, app=replace(app, audit=_OneEntry(app.secret_key)))
+        self._work = work
+        # The import is one change with one entry: the use cases that make its parts write none.
+        self._ctx = Context(work.app, work.actor, audited=False)
         self._connection = work.connection
         self._archive = archive
         self._ids: dict[str, dict[str, str]] = {
@@ -292,13 +284,11 @@ class _Importer:
         with _part("name"):
             name = validate_name(archive.name if name is None else name)
         self._organization_id = await organizations.create_empty_organization(connection, name, self._ctx.actor.user_id)
-        await self._audit.record(
-            connection,
-            self._ctx.actor,
+        await self._work.audit(
             "import_organization",
-            f"/organizations/{self._organization_id}",
-            organization_id=self._organization_id,
-            after={"name": name, **self._counts(), "archive": self._audit.fingerprint(msgspec.to_builtins(archive))},
+            self._organization_id,
+            after={"name": name, **self._counts(), "archive": self._work.fingerprint(msgspec.to_builtins(archive))},
+            at=f"/organizations/{self._organization_id}",
         )
         zone_id = (await services.list_zones(connection, organization_id=self._organization_id))[0].id
         for each, service in archive.services.items():
@@ -311,7 +301,7 @@ class _Importer:
         for each in archive.applications:
             with _part(f"application '{each}'"):
                 made = self._ids["application"][each] = new_id()
-                await insert_application(connection, made, self._organization_id, validate_name(each))
+                await insert_application(self._work, made, self._organization_id, validate_name(each))
         await self._members()
         for each, application in archive.applications.items():
             with _part(f"application '{each}'"):

@@ -52,15 +52,15 @@ async def read_compiled(
     """
     async with ctx.read() as work:
         application = await work.lookup.application(application_id, Permission.READ)
-        checked = await validate_version(work.connection, application, version)
-        return application, checked, await ctx.app.manifests.get(work.connection, application.id, checked)
+        checked = await validate_version(work, application, version)
+        return application, checked, await work.manifest(application.id, checked)
 
 
 async def read_instance_record(ctx: Context, instance_id: str) -> tuple[InstanceRecord, CompiledManifest]:
     """Return an instance as it is stored, and its compiled manifest."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        return record, await ctx.app.manifests.get(work.connection, record.application_id, record.version)
+        return record, await work.manifest(record.application_id, record.version)
 
 
 async def read_environment(ctx: Context, environment_id: str) -> Environment:

@@ -1,4 +1,4 @@
-"""The bound of what an organization may have waiting: beyond it, new work is refused until some of it has started."""
+"""What a use case works with: the application, the caller, and one unit of work in the database."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from launchbay import limits
-from launchbay.auth.audit import Audit
+from launchbay.auth import permissions
+from launchbay.auth.audit import Audit, Document
 from launchbay.auth.authentication import BasicAuthentication, Passwords
 from launchbay.auth.lookup import Lookup, Lookups
 from launchbay.auth.permissions import Actor, Resource
@@ -16,19 +17,26 @@ from launchbay.clock import Clock
 from launchbay.egress.http import EgressClient
 from launchbay.errors import BadRequest, NotFound, Unavailable
 from launchbay.machines.registry import Providers
+from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.findings import Finding
 from launchbay.planning import CompiledManifests
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.store import jobs
+from launchbay.store.applications import Application
 from launchbay.store.database import Connection, Database
+from launchbay.store.environments import Environment
 from launchbay.store.events import EventFeed
+from launchbay.store.instances import InstanceRecord
+from launchbay.store.organizations import Organization
+from launchbay.store.services import Service
+from launchbay.store.users import Role
 
-_SAMPLE_S = 1.0  # how old a count may be; meanwhile a process may accept what it can in that time
+_SAMPLE_S = 1.0  # how old a count may be; a process may exceed the limit by what it accepts in that time
 _RETRY_AFTER_S = 5
 
 
 class QueueQuota:
-    """Counts, for each organization at most once a second, the jobs that wait for a place to run."""
+    """Limits the queued jobs of each organization. Counts them at most once a second."""
 
     def __init__(self, maximum: int, clock: Clock) -> None:
         self._most = maximum
@@ -36,9 +44,9 @@ class QueueQuota:
         self._sampled: dict[str, tuple[float, int]] = {}
 
     async def check_quota(self, connection: Connection, organization_id: str) -> None:
-        """Raise Unavailable, which says when to come again, while the organization has too many jobs waiting.
+        """Raise Unavailable with a retry time while the organization has too many queued jobs.
 
-        Each organization has a bound of its own, so that one that asks for too much keeps out nobody else.
+        The limit is per organization, so one that queues too much doesn't block the others.
         """
         now_s = self._clock.monotonic_s()
         at_s, waiting = self._sampled.get(organization_id, (float("-inf"), 0))
@@ -49,8 +57,8 @@ class QueueQuota:
             self._sampled[organization_id] = (now_s, waiting)
         if waiting >= self._most:
             raise Unavailable(
-                f"Your organization has {waiting} or more jobs that wait to be started, and more are not taken now.",
-                f"Try again in {_RETRY_AFTER_S} s. The operator can raise LAUNCHBAY_QUEUE_LIMIT or add workers.",
+                f"Your organization has {waiting} or more queued jobs, which is the limit.",
+                f"Retry in {_RETRY_AFTER_S} s. Administrators can raise LAUNCHBAY_QUEUE_LIMIT or add workers.",
                 code="QueueFull",
                 retry_after_s=_RETRY_AFTER_S,
             )
@@ -58,9 +66,9 @@ class QueueQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppContext:
-    """What a use case may reach.
+    """The services of this process that use cases need.
 
-    `check` returns the findings of a manifest text; `runnable_types` are the component types that live instances run.
+    `check` returns the findings of a manifest; `runnable_types` are the component types that live instances run.
     """
 
     database: Database
@@ -83,99 +91,136 @@ class AppContext:
     session_lifetime_s: int
 
 
-class Work:
-    """One unit of work of a use case: a connection, what the caller may see through it, and the audit log beside it."""
+LookedUp = Application | Environment | InstanceRecord | Organization | Role | Service
+_RESOURCES: Mapping[type, Callable[[Any], Resource | str]] = {
+    Application: lambda found: permissions.application(found.id),
+    Environment: lambda found: permissions.environment(found.id),
+    InstanceRecord: lambda found: permissions.instance(found.application_id, found.id),
+    Organization: lambda found: f"/organizations/{found.id}",
+    Role: lambda found: permissions.role(found.id),
+    Service: lambda found: permissions.service(found.id),
+}
 
-    __slots__ = ("connection", "ctx", "lookup")
+
+class Work:
+    """One unit of work: a connection, and what the caller may do through it."""
+
+    __slots__ = ("_ctx", "connection", "lookup")
 
     def __init__(self, ctx: "Context", connection: Connection) -> None:
-        self.ctx = ctx
+        self._ctx = ctx
         self.connection = connection
         self.lookup: Lookup = ctx.app.lookups.bind(connection, ctx.actor)
 
     @property
-    def app(self) -> "AppContext":
-        """The application."""
-        return self.ctx.app
+    def app(self) -> AppContext:
+        """The services of this process."""
+        return self._ctx.app
 
     @property
     def actor(self) -> Actor:
         """The caller."""
-        return self.ctx.actor
+        return self._ctx.actor
+
+    async def manifest(self, application_id: str, version: int) -> CompiledManifest:
+        """Return a stored manifest version, compiled. Raises InvalidManifest, Conflict."""
+        return await self.app.manifests.get(self.connection, application_id, version)
+
+    async def check_quota(self, organization_id: str) -> None:
+        """Raise Unavailable while the organization has too many queued jobs."""
+        await self.app.queue_quota.check_quota(self.connection, organization_id)
 
     async def audit(
         self,
         operation: str,
-        changed: Resource | str,
+        changed: LookedUp | str,
+        before: Document | None = None,
+        after: Document | None = None,
         *,
-        organization_id: str,
-        before: Mapping[str, Any] | None = None,
-        after: Mapping[str, Any] | None = None,
+        at: Resource | str | None = None,
     ) -> None:
-        """Record a change of an object of an organization, in the same transaction (promise 14)."""
-        await self.ctx.app.audit.record(
+        """Record a change in the same transaction (promise 14).
+
+        `changed` is the object, which names its organization too. If the change is not of a looked-up object, `at` is
+        its path, and `changed` another object of the organization, or the organization's ID.
+        """
+        if not self._ctx.audited:
+            return
+        if isinstance(changed, str):
+            assert at is not None, "an organization's ID says where to record, not what"
+            organization_id = changed
+        else:
+            organization_id = changed.id if isinstance(changed, Organization) else changed.organization_id
+            at = at or _RESOURCES[type(changed)](changed)
+        await self.app.audit.record(
             self.connection,
-            self.ctx.actor,
+            self.actor,
             operation,
-            str(changed),
+            str(at),
             organization_id=organization_id,
             before=before,
             after=after,
         )
 
     async def audit_own(
-        self,
-        operation: str,
-        changed: Resource | str,
-        *,
-        before: Mapping[str, Any] | None = None,
-        after: Mapping[str, Any] | None = None,
+        self, operation: str, changed: Resource | str, before: Document | None = None, after: Document | None = None
     ) -> None:
         """Record what the caller changed about themselves; each of their organizations sees it."""
-        await self.ctx.app.audit.record_own(
-            self.connection, self.ctx.actor, operation, str(changed), before=before, after=after
+        await self.app.audit.record_own(
+            self.connection, self.actor, operation, str(changed), before=before, after=after
         )
+
+    def fingerprint(self, value: Any) -> str:
+        """Return what the audit log shows of a value that may be a secret."""
+        return self.app.audit.fingerprint(value)
+
+    def fingerprints(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """Return the names with the fingerprints of their values."""
+        return self.app.audit.fingerprints(values)
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What one call of a use case rests on: the application, and who calls.
+    """The application and the caller of a use case.
 
     async with ctx.begin() as work:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         await store.rename(work.connection, application_id=application.id, name=name)
-        await work.audit("rename_application", permissions.application(application.id), …)
+        await work.audit("rename_application", application, {"name": application.name}, {"name": name})
+
+    `audited` is False for the steps of a larger change that has its own entry.
     """
 
     app: AppContext
     actor: Actor
+    audited: bool = True
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Work]:
-        """Open a transaction: it is committed at the end of the block, and rolled back if the block raises."""
+        """Open a transaction. The end of the block commits it; an exception rolls it back."""
         async with self.app.database.transaction() as connection:
             yield Work(self, connection)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Work]:
-        """Open a connection that commits each statement by itself, for reads."""
+        """Open a connection for reads; each statement is its own transaction."""
         async with self.app.database.connection() as connection:
             yield Work(self, connection)
 
 
 def validate_name(name: str) -> str:
-    """Return a name without the white space around it. Raises BadRequest when it is empty or too long."""
+    """Return a name without surrounding whitespace. Raises BadRequest if it is empty or too long."""
     name = name.strip()
     if not name or len(name) > limits.NAME_CHARS:
         raise BadRequest(
-            f"A name has 1 to {limits.NAME_CHARS} characters; this one has {len(name)}.", code="InvalidName"
+            f"A name must have 1 to {limits.NAME_CHARS} characters. This one has {len(name)}.", code="InvalidName"
         )
     return name
 
 
 @contextmanager
 def as_invalid_id(field: str) -> Iterator[None]:
-    """Raise BadRequest where a look-up finds nothing: 404 is for the object in the path alone ("Wire" 6)."""
+    """Raise BadRequest if a lookup finds nothing: 404 is only for the object in the path ("Wire" 6)."""
     try:
         yield
     except NotFound as error:

@@ -7,7 +7,6 @@ import msgspec
 
 from launchbay import limits
 from launchbay.auth import permissions
-from launchbay.auth.audit import Document
 from launchbay.auth.permissions import Permission
 from launchbay.egress.addresses import ALLOW_POLICY, policy_problem
 from launchbay.errors import BadRequest, Conflict, NotAllowed
@@ -16,8 +15,8 @@ from launchbay.manifest.policies import read_policies, write_policies
 from launchbay.model.environment import Marker, Property, validate_markers, validate_properties
 from launchbay.model.instance import InstanceStatus
 from launchbay.store import environments as store
-from launchbay.store.database import Connection, unique_violation_as
-from launchbay.store.environments import Environment, EnvironmentRow, OfferedInstance, OfferedService
+from launchbay.store.database import unique_violation_as
+from launchbay.store.environments import EnvironmentRow, OfferedInstance, OfferedService
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, validate_name
 
@@ -58,7 +57,7 @@ async def create_environment(ctx: Context, organization_id: str, name: str) -> s
                 is_default=False,
             )
         after = {"name": name}
-        await _record(work, "create_environment", (environment_id, organization.id), after=after)
+        await work.audit("create_environment", organization, after=after, at=permissions.environment(environment_id))
     return environment_id
 
 
@@ -70,7 +69,7 @@ async def rename_environment(ctx: Context, environment_id: str, name: str) -> No
         with unique_violation_as(*_taken(name)):
             await store.rename(work.connection, environment_id=environment.id, name=name)
         before, after = {"name": environment.name}, {"name": name}
-        await _record(work, "rename_environment", _key(environment), before, after)
+        await work.audit("rename_environment", environment, before, after)
 
 
 async def clone_environment(ctx: Context, environment_id: str, name: str | None) -> Clone:
@@ -92,8 +91,8 @@ async def clone_environment(ctx: Context, environment_id: str, name: str | None)
                 await store.clone(work.connection, environment_id=clone_id, source_id=source.id, name=candidate)
                 is not None
             ):
-                key, after = (clone_id, source.organization_id), {"name": candidate, "source": source.id}
-                await _record(work, "clone_environment", key, after=after)
+                after = {"name": candidate, "source": source.id}
+                await work.audit("clone_environment", source, after=after, at=permissions.environment(clone_id))
                 return Clone(clone_id, candidate)
     sentence, code = _taken(candidates[0])
     raise BadRequest(sentence, code=code)
@@ -118,7 +117,7 @@ async def delete_environment(ctx: Context, environment_id: str) -> None:
             )
         await store.delete(work.connection, environment_id=environment.id)
         before = {"name": environment.name}
-        await _record(work, "delete_environment", _key(environment), before)
+        await work.audit("delete_environment", environment, before)
 
 
 async def set_default_environment(ctx: Context, organization_id: str, environment_id: str) -> None:
@@ -135,7 +134,7 @@ async def set_default_environment(ctx: Context, organization_id: str, environmen
         if await store.make_default(work.connection, environment_id=environment.id) == 0:
             raise Conflict("The environment was deleted at the same moment; choose another one.")
         after = {"default": environment.id}
-        await _record(work, "set_default_environment", _key(environment), before, after)
+        await work.audit("set_default_environment", environment, before, after)
 
 
 async def read_policies_document(ctx: Context, environment_id: str) -> str:
@@ -155,9 +154,9 @@ async def replace_policies(ctx: Context, environment_id: str, document: str) -> 
             raise BadRequest(f"The policy {ALLOW_POLICY!r}: {problem}", code="InvalidPolicies")
         text = msgspec.json.encode(policies).decode()
         await store.set_policies(work.connection, environment_id=environment.id, policies=text)
-        before = {"policies": ctx.app.audit.fingerprints(msgspec.json.decode(environment.policies))}
-        after = {"policies": ctx.app.audit.fingerprints(policies)}
-        await _record(work, "replace_policies", _key(environment), before, after)
+        before = {"policies": work.fingerprints(msgspec.json.decode(environment.policies))}
+        after = {"policies": work.fingerprints(policies)}
+        await work.audit("replace_policies", environment, before, after)
 
 
 async def read_markers(ctx: Context, environment_id: str) -> list[Marker]:
@@ -175,7 +174,7 @@ async def replace_markers(ctx: Context, environment_id: str, markers: Sequence[M
         await store.set_markers(work.connection, environment_id=environment.id, markers=text)
         before = {"markers": msgspec.json.decode(environment.markers)}
         after = {"markers": msgspec.json.decode(text)}
-        await _record(work, "replace_markers", _key(environment), before, after)
+        await work.audit("replace_markers", environment, before, after)
 
 
 async def read_properties(ctx: Context, environment_id: str) -> list[Property]:
@@ -194,7 +193,7 @@ async def replace_properties(ctx: Context, environment_id: str, properties: Sequ
         await store.set_properties(work.connection, environment_id=environment.id, properties=text)
         old = msgspec.json.decode(environment.properties, type=list[Property])
         before, after = ({"properties": _fingerprints(ctx.app, entries)} for entries in (old, checked))
-        await _record(work, "replace_properties", _key(environment), before, after)
+        await work.audit("replace_properties", environment, before, after)
 
 
 async def read_services(ctx: Context, environment_id: str) -> list[OfferedService]:
@@ -240,33 +239,11 @@ async def replace_services(ctx: Context, environment_id: str, service_ids: Seque
         )
         await store.add_services(work.connection, environment_id=environment.id, service_ids=sorted(wanted - offered))
         before, after = {"services": sorted(offered)}, {"services": sorted(wanted)}
-        await _record(work, "replace_environment_services", _key(environment), before, after)
-
-
-def _key(environment: Environment) -> tuple[str, str]:
-    return environment.id, environment.organization_id
+        await work.audit("replace_environment_services", environment, before, after)
 
 
 def _fingerprints(app: AppContext, properties: Sequence[Property]) -> dict[str, str]:
     return app.audit.fingerprints({entry.name: entry.value for entry in properties})
-
-
-async def _record(
-    work: Work,
-    operation: str,
-    key: tuple[str, str],
-    before: Document | None = None,
-    after: Document | None = None,
-) -> None:
-    """Write a change of an environment into the audit log; `key` is its id and its organization's."""
-    environment_id, organization_id = key
-    await work.audit(
-        operation,
-        permissions.environment(environment_id),
-        organization_id=organization_id,
-        before=before,
-        after=after,
-    )
 
 
 def _taken(name: str) -> tuple[str, str]:
@@ -306,8 +283,8 @@ async def replace_offers(ctx: Context, instance_id: str, environment_ids: Sequen
                 code="SubmoduleInstance",
             )
         wanted = set(environment_ids)
-        await _check_environments(work.connection, record, wanted)
-        await _check_instance(work.connection, record, is_offered=bool(wanted))
+        await _check_environments(work, record, wanted)
+        await _check_instance(work, record, is_offered=bool(wanted))
         offered = {row.id for row in await store.list_environments_by_instance(work.connection, instance_id=record.id)}
         for environment_id in sorted(wanted ^ offered):
             work.lookup.require(
@@ -321,20 +298,19 @@ async def replace_offers(ctx: Context, instance_id: str, environment_ids: Sequen
             await store.insert_offers(work.connection, instance_id=record.id, environment_ids=sorted(wanted))
         await work.audit(
             "replace_instance_environments",
-            permissions.instance(record.application_id, record.id),
-            organization_id=record.organization_id,
+            record,
             before={"environments": sorted(offered)},
             after={"environments": sorted(wanted)},
         )
 
 
-async def _check_environments(connection: Connection, record: InstanceRecord, wanted: set[str]) -> None:
+async def _check_environments(work: Work, record: InstanceRecord, wanted: set[str]) -> None:
     if len(wanted) > limits.ENVIRONMENT_ENTRIES:
         raise BadRequest(
             f"An instance is offered in at most {limits.ENVIRONMENT_ENTRIES} environments.", code="TooMany"
         )
     known = await store.list_known_environments(
-        connection, organization_id=record.organization_id, environment_ids=sorted(wanted)
+        work.connection, organization_id=record.organization_id, environment_ids=sorted(wanted)
     )
     unknown = sorted(wanted - {row.id for row in known})
     if unknown:
@@ -346,8 +322,8 @@ async def _check_environments(connection: Connection, record: InstanceRecord, wa
         )
 
 
-async def _check_instance(connection: Connection, record: InstanceRecord, *, is_offered: bool) -> None:
-    status = await store.lock_instance(connection, instance_id=record.id)
+async def _check_instance(work: Work, record: InstanceRecord, *, is_offered: bool) -> None:
+    status = await store.lock_instance(work.connection, instance_id=record.id)
     if status is None:
         raise Conflict("The instance was deleted at the same moment.")
     if is_offered and InstanceStatus(status) in _FINAL:

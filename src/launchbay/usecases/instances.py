@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.clock import Clock, from_ms, to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound, TooLarge
@@ -39,7 +38,7 @@ async def read_instance(ctx: Context, instance_id: str) -> InstanceView:
     """Return an instance in detail."""
     async with ctx.read() as work:
         detail = await work.lookup.instance_detail(instance_id, Permission.READ, jobs=limits.HISTORY_JOBS)
-        manifest = await ctx.app.manifests.get(work.connection, detail.application_id, detail.version)
+        manifest = await work.manifest(detail.application_id, detail.version)
     provider = ctx.app.machines.name_for(read_environment_view(detail.environment_view).policies)
     # What workflows learned from a vault is sealed in there.
     shown = redaction.replace_tokens(detail.return_values, lambda _: REDACTED)
@@ -57,10 +56,9 @@ async def put_user_data(ctx: Context, instance_id: str, data: Mapping[str, Any])
         await store.set_user_data(work.connection, instance_id=record.id, user_data=text.decode())
         await work.audit(
             "put_user_data",
-            permissions.instance(record.application_id, record.id),
-            organization_id=record.organization_id,
-            before=ctx.app.audit.fingerprints(msgspec.json.decode(record.user_data)),
-            after=ctx.app.audit.fingerprints(data),
+            record,
+            before=work.fingerprints(msgspec.json.decode(record.user_data)),
+            after=work.fingerprints(data),
         )
 
 
@@ -92,10 +90,7 @@ async def delete_instance(ctx: Context, instance_id: str, *, force: bool) -> Non
         else:
             return  # the deletion is under way; to begin it anew for everyone who asks would keep it from its end
         await work.audit(
-            "delete_instance",
-            permissions.instance(record.application_id, record.id),
-            organization_id=record.organization_id,
-            before={"name": record.name, "status": locked.status, "force": force},
+            "delete_instance", record, before={"name": record.name, "status": locked.status, "force": force}
         )
 
 
@@ -115,9 +110,9 @@ async def _destroy_and_delete(
             status=status,
             error_message="Cancelled, because the instance was deleted by force.",
         )
-    manifest = await work.ctx.app.manifests.get(work.connection, record.application_id, record.version)
+    manifest = await work.manifest(record.application_id, record.version)
     plan = plan_deletion(status, recalls=job_id)
-    accepted = await accept(work.connection, record.id, work.ctx.actor.user_id, plan, manifest)
+    accepted = await accept(work.connection, record.id, work.actor.user_id, plan, manifest)
     if accepted is None:
         raise Conflict("The instance was changed at the same moment; try again.")
 
@@ -192,8 +187,7 @@ async def set_destroy_at(ctx: Context, instance_id: str, destroy_at_ms: int) -> 
             )
         await work.audit(
             "set_destroy_at",
-            permissions.instance(record.application_id, record.id),
-            organization_id=record.organization_id,
+            record,
             before={"destroyAt": None if locked.destroy_at is None else to_ms(locked.destroy_at)},
             after={"destroyAt": None if destroy_at is None else destroy_at_ms},
         )

@@ -9,7 +9,6 @@ import msgspec
 
 from launchbay import limits
 from launchbay.auth import permissions
-from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.manifest.configuration import configure
@@ -59,7 +58,7 @@ async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
             work.connection, instance_id=instance_id, job_id=job_id, output_bytes=limits.JOB_OUTPUTS_SHOWN_BYTES
         )
         if view is None:
-            raise await _not_found(work.lookup, instance_id, job_id)
+            raise await _not_found(work, instance_id, job_id)
         await work.lookup.instance(instance_id, Permission.READ)
     plan = read_plan(view.plan)
     known = [msgspec.json.decode(view.parameters), plan.arguments, msgspec.json.decode(view.environment_view)]
@@ -85,9 +84,9 @@ async def cancel_job(ctx: Context, instance_id: str, job_id: str) -> None:
             )
         await work.audit(
             "cancel_job",
-            permissions.workflow(record.application_id, record.id, job.name),
-            organization_id=record.organization_id,
+            record,
             before={"job": job.id},
+            at=permissions.workflow(record.application_id, record.id, job.name),
         )
 
 
@@ -106,7 +105,7 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
             raise NotFound(f"The instance {record.id} has just been deleted.")
         plan = read_plan(job.plan)
         _check_resumable(job, plan, InstanceStatus(locked.status))
-        manifest = await ctx.app.manifests.get(work.connection, record.application_id, locked.version)
+        manifest = await work.manifest(record.application_id, locked.version)
         configured = _with_parameters(plan, manifest, msgspec.json.decode(locked.parameters), parameters)
         resumed = msgspec.structs.replace(
             plan,
@@ -118,7 +117,7 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
             raise Conflict(
                 "Another workflow is running on the instance; try again when it has ended.", code="InstanceBusy"
             )
-        await ctx.app.queue_quota.check_quota(work.connection, record.organization_id)
+        await work.check_quota(record.organization_id)
         resumed_id = await accept(work.connection, record.id, ctx.actor.user_id, resumed, manifest)
         assert resumed_id is not None, "the instance is locked and idle"
         done = await control.take_over(work.connection, job_id=resumed_id, earlier_id=job.id)
@@ -128,10 +127,10 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
             await control.set_parameters(work.connection, instance_id=record.id, parameters=configured)
         await work.audit(
             "resume_job",
-            permissions.workflow(record.application_id, record.id, job.name),
-            organization_id=record.organization_id,
+            record,
             before={"job": job.id},
-            after={"job": resumed_id, "parameters": ctx.app.audit.fingerprints(parameters)},
+            after={"job": resumed_id, "parameters": work.fingerprints(parameters)},
+            at=permissions.workflow(record.application_id, record.id, job.name),
         )
     return resumed_id
 
@@ -140,7 +139,7 @@ async def _find_job(work: Work, instance_id: str, job_id: str) -> tuple[Instance
     """Return instance and job for somebody who may run the job's workflow. Raises as a run of it does."""
     job = await control.get_control(work.connection, instance_id=instance_id, job_id=job_id)
     if job is None:
-        raise await _not_found(work.lookup, instance_id, job_id)
+        raise await _not_found(work, instance_id, job_id)
     if job.name == DESTROY:
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
     else:
@@ -153,10 +152,10 @@ async def _find_job(work: Work, instance_id: str, job_id: str) -> tuple[Instance
     return record, job
 
 
-async def _not_found(lookup: Lookup, instance_id: str, job_id: str) -> NotFound:
+async def _not_found(work: Work, instance_id: str, job_id: str) -> NotFound:
     """Return the error for a job that is not there, after the caller and the instance were looked at."""
     with suppress(NotAllowed):  # 404 comes before 403 (api-decisions, "Wire" 6)
-        await lookup.instance(instance_id, Permission.READ)
+        await work.lookup.instance(instance_id, Permission.READ)
     return NotFound(f"The instance has no job {job_id!r}; GET …/jobs lists those that it has.")
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from launchbay.auth import permissions
-from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
 from launchbay.ids import new_id
@@ -36,9 +35,9 @@ from launchbay.service_types.builtin import CATALOG
 from launchbay.service_types.contract import PublishesSignals, ServiceType
 from launchbay.store import applications, environments, instances
 from launchbay.store.applications import Application
-from launchbay.store.database import Connection, foreign_key_violation_as
+from launchbay.store.database import foreign_key_violation_as
 from launchbay.store.environments import Environment, OfferedInstance, OfferedService
-from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch_request import LaunchRequest, read_launch_request, read_submodules, with_revision
 from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, write_launch
 
@@ -46,9 +45,7 @@ _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 UnmetServices = dict[tuple[str, ...], list[str]]  # way of a node from the root → sentences
 
 
-async def bind_services(
-    app: AppContext, connection: Connection, environment: Environment, root: LaunchNode
-) -> UnmetServices:
+async def bind_services(work: Work, environment: Environment, root: LaunchNode) -> UnmetServices:
     """Add to every node of a launch or reconfiguration the links to its services.
 
     Returns what stands against it: needs of required interfaces that nothing meets, and choices that nothing decides.
@@ -56,7 +53,7 @@ async def bind_services(
     needing = [(node, shapes) for node in root.walk() if (shapes := _shapes(node.manifest))]
     if not needing:
         return {}
-    offered = await _offers(app, connection, environment, root)
+    offered = await _offers(work, environment, root)
     unmet: UnmetServices = {}
     for node, shapes in needing:
         required = required_providers(node.manifest)
@@ -69,7 +66,7 @@ async def bind_services(
             elif path in required or any(fit.offer.unusable is None for fit in fits):
                 unmet.setdefault(node.path, []).append(chosen)
     if not unmet:
-        await _lock_services(app, connection, [node for node, _ in needing])
+        await _lock_services(work, [node for node, _ in needing])
     return unmet
 
 
@@ -82,14 +79,14 @@ def _shapes(manifest: CompiledManifest) -> dict[str, Shape]:
     }
 
 
-async def _offers(app: AppContext, connection: Connection, environment: Environment, root: LaunchNode) -> ServiceOffers:
-    services = await environments.list_services(connection, environment_id=environment.id)
-    found = [offer for row in services if (offer := _service_offer(row, app.service_types.find(row.type_id)))]
-    instances = await environments.list_offered_instances(connection, environment_id=environment.id)
-    existing = await _dependent_instances(connection, environment, root) if instances else frozenset()
+async def _offers(work: Work, environment: Environment, root: LaunchNode) -> ServiceOffers:
+    services = await environments.list_services(work.connection, environment_id=environment.id)
+    found = [offer for row in services if (offer := _service_offer(row, work.app.service_types.find(row.type_id)))]
+    instances = await environments.list_offered_instances(work.connection, environment_id=environment.id)
+    existing = await _dependent_instances(work, environment, root) if instances else frozenset()
     for row in instances:
         try:
-            manifest = await app.manifests.get(connection, row.application_id, row.version)
+            manifest = await work.manifest(row.application_id, row.version)
         except InvalidManifest:
             continue  # a package is gone; the instance's own next job says so to its owner
         found.append(_instance_offer(row, manifest, existing))
@@ -125,16 +122,18 @@ def _instance_offer(row: OfferedInstance, manifest: CompiledManifest, existing: 
     return ServiceOffer(row.id, f"the instance {row.name!r} ({row.id})", LinkKind.SERVICE, interfaces, unusable)
 
 
-async def _dependent_instances(connection: Connection, environment: Environment, root: LaunchNode) -> frozenset[str]:
+async def _dependent_instances(work: Work, environment: Environment, root: LaunchNode) -> frozenset[str]:
     """Return the instances that may not become services here: their jobs and this one's would wait for each other."""
     present = [node.instance_id for node in root.walk() if node.former is not None]
     if not present:
         return frozenset()  # nothing stands on instances that are not there yet
-    await environments.lock_links(connection, organization_id=environment.organization_id)
-    return frozenset(row.id for row in await environments.list_dependent_instances(connection, instance_ids=present))
+    await environments.lock_links(work.connection, organization_id=environment.organization_id)
+    return frozenset(
+        row.id for row in await environments.list_dependent_instances(work.connection, instance_ids=present)
+    )
 
 
-async def _lock_services(app: AppContext, connection: Connection, nodes: list[LaunchNode]) -> None:
+async def _lock_services(work: Work, nodes: list[LaunchNode]) -> None:
     """Put into the links what the nodes are to see of their services until the next reconfiguration."""
     linked = [
         (node, path, link)
@@ -144,7 +143,7 @@ async def _lock_services(app: AppContext, connection: Connection, nodes: list[La
     ]
     if not linked:
         return
-    kept = await _lock_existing(app, connection, sorted({link.instance_id for _, _, link in linked}))
+    kept = await _lock_existing(work, sorted({link.instance_id for _, _, link in linked}))
     for node, path, link in linked:
         if link.instance_id not in kept:
             raise Conflict("A service of the environment was deleted at the same moment; try again.")
@@ -152,9 +151,9 @@ async def _lock_services(app: AppContext, connection: Connection, nodes: list[La
         node.links[path] = Link(link.instance_id, link.kind, binding)
 
 
-async def _lock_existing(app: AppContext, connection: Connection, service_ids: list[str]) -> Mapping[str, BoundService]:
+async def _lock_existing(work: Work, service_ids: list[str]) -> Mapping[str, BoundService]:
     secrets: dict[str, dict[str, bytes]] = {}
-    for sealed in await environments.list_sealed_parameters(connection, service_ids=service_ids):
+    for sealed in await environments.list_sealed_parameters(work.connection, service_ids=service_ids):
         secrets.setdefault(sealed.service_id, {})[sealed.name] = sealed.sealed
     return {
         row.id: BoundService(
@@ -162,9 +161,9 @@ async def _lock_existing(app: AppContext, connection: Connection, service_ids: l
             type_id=row.type_id,
             parameters=(parameters := msgspec.json.decode(row.parameters)),
             secrets=secrets.get(row.id, {}),
-            signals=_signals(row.name, app.service_types.find(row.type_id), parameters),
+            signals=_signals(row.name, work.app.service_types.find(row.type_id), parameters),
         )
-        for row in await environments.list_bound_services(connection, service_ids=service_ids)
+        for row in await environments.list_bound_services(work.connection, service_ids=service_ids)
     }
 
 
@@ -212,23 +211,23 @@ async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> 
             planned.request,
             planned.root,
         )
-        await ctx.app.queue_quota.check_quota(work.connection, application.organization_id)
+        await work.check_quota(application.organization_id)
         destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
         with foreign_key_violation_as("The application or its environment was deleted at the same moment."):
             await write_launch(work, root, environment, planned.view, destroy_after_ms)
         await work.audit(
             "launch_application",
-            permissions.instance(application.id, root.instance_id),
-            organization_id=application.organization_id,
+            application,
             after={
                 "name": root.name,
                 "version": root.version,
                 "revisionId": request.revision_id,
                 "environmentId": environment.id,
                 "destroyInterval": request.destroy_interval_ms,
-                "parameters": ctx.app.audit.fingerprints(request.parameters),
-                "submodules": ctx.app.audit.fingerprints(request.submodules),
+                "parameters": work.fingerprints(request.parameters),
+                "submodules": work.fingerprints(request.submodules),
             },
+            at=permissions.instance(application.id, root.instance_id),
         )
     return root.instance_id
 
@@ -236,19 +235,19 @@ async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> 
 async def plan_launch_tree(work: Work, application_id: str, body: Mapping[str, Any]) -> PlannedLaunch:
     """Return what a launch brings at all levels, with everything looked up and checked. Writes nothing."""
     application = await work.lookup.application(application_id, Permission.CREATE_INSTANCE)
-    request = await _with_revision(work.connection, application, read_launch_request(body))
-    environment = await _environment(work.lookup, application, request.environment_id)
-    version = await validate_version(work.connection, application, request.version)
-    manifest = await work.ctx.app.manifests.get(work.connection, application.id, version)
+    request = await _with_revision(work, application, read_launch_request(body))
+    environment = await _environment(work, application, request.environment_id)
+    version = await validate_version(work, application, request.version)
+    manifest = await work.manifest(application.id, version)
     view = environment_view(environment)
     root = _root(application, request, version, manifest)
     # Shared instances are asked for by name only, so most launches need not know them.
-    shared = await shared_instances(work.connection, environment.id) if request.submodules else {}
+    shared = await shared_instances(work, environment.id) if request.submodules else {}
     planner = TreePlanner(work, environment, shared)
     await planner.plan_tree(root, read_submodules(request.submodules))
-    unmet = await bind_services(work.ctx.app, work.connection, environment, root)
+    unmet = await bind_services(work, environment, root)
     for node in root.walk():
-        validate_runnable(node, view, work.ctx.app.runnable_types, unmet)
+        validate_runnable(node, view, work.app.runnable_types, unmet)
     return PlannedLaunch(application, environment, request, root, view)
 
 
@@ -265,21 +264,21 @@ def _root(application: Application, request: LaunchRequest, version: int, manife
     )
 
 
-async def shared_instances(connection: Connection, environment_id: str) -> dict[str, str]:
+async def shared_instances(work: Work, environment_id: str) -> dict[str, str]:
     """Return the running instances of the environment's catalogs by the revision that they stand for (language §8)."""
     shared: dict[str, str] = {}
-    for catalog in await instances.list_shared_catalogs(connection, environment_id=environment_id):
+    for catalog in await instances.list_shared_catalogs(work.connection, environment_id=environment_id):
         for revision_id, instance_id in (msgspec.json.decode(catalog.parameters).get(CATALOG) or {}).items():
             shared.setdefault(revision_id, instance_id)
     return shared
 
 
-async def _with_revision(connection: Connection, application: Application, request: LaunchRequest) -> LaunchRequest:
+async def _with_revision(work: Work, application: Application, request: LaunchRequest) -> LaunchRequest:
     """Fill what the request leaves open from its revision. Raises BadRequest for one that is not the application's."""
     if request.revision_id is None:
         return request
     revision = await applications.get_revision(
-        connection, revision_id=request.revision_id, application_id=application.id
+        work.connection, revision_id=request.revision_id, application_id=application.id
     )
     if revision is None:
         raise BadRequest(
@@ -289,13 +288,13 @@ async def _with_revision(connection: Connection, application: Application, reque
     return with_revision(request, revision)
 
 
-async def _environment(lookup: Lookup, application: Application, environment_id: str | None) -> Environment:
+async def _environment(work: Work, application: Application, environment_id: str | None) -> Environment:
     """Fetch the environment to launch in, the default one if none is named; the permission is for the two together."""
     try:
         if environment_id is None:
-            environment = await lookup.default_environment(application.organization_id)
+            environment = await work.lookup.default_environment(application.organization_id)
         else:
-            environment = await lookup.environment(environment_id, None)
+            environment = await work.lookup.environment(environment_id, None)
     except NotFound:
         if environment_id is None:
             raise BadRequest(
@@ -308,7 +307,7 @@ async def _environment(lookup: Lookup, application: Application, environment_id:
         ) from None
     if environment.organization_id != application.organization_id:
         raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
-    lookup.require(
+    work.lookup.require(
         application.organization_id,
         Permission.CREATE_INSTANCE,
         permissions.application(application.id),
@@ -317,12 +316,12 @@ async def _environment(lookup: Lookup, application: Application, environment_id:
     return environment
 
 
-async def validate_version(connection: Connection, application: Application, version: int | None) -> int:
+async def validate_version(work: Work, application: Application, version: int | None) -> int:
     """Return a manifest version of the application, by default the newest. Raises BadRequest for another number."""
     if version is None or version == application.latest_version:
         return application.latest_version
     known = 0 < version < 2**31 and await applications.manifest_exists(
-        connection, application_id=application.id, version=version
+        work.connection, application_id=application.id, version=version
     )
     if not known:
         raise BadRequest(

@@ -24,7 +24,6 @@ from launchbay.model.types import PinKind
 from launchbay.planning import job_columns, plan_launch
 from launchbay.store import applications, instances, jobs
 from launchbay.store.applications import Application, Revision
-from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.instances import LinkedRow
 from launchbay.usecases.context import Work
@@ -145,7 +144,7 @@ class TreePlanner:
             inside = merge_submodules(msgspec.json.decode(revision.submodules), inside)
         if request.manifest_version is not None:
             version = await self._known_version(application, request.manifest_version, where)
-        manifest = await self._work.ctx.app.manifests.get(self._work.connection, application.id, version)
+        manifest = await self._work.manifest(application.id, version)
         given = self._given(node, component, manifest, configured, request)
         parameters = {name: value for name, value in {**inherited, **given}.items() if name in manifest.parameters}
         asked = [inner_name(manifest, name) for name in request.parameters]
@@ -189,9 +188,7 @@ class TreePlanner:
             return None
         if row.status == InstanceStatus.DESTROYED:
             return None
-        return await former_of(
-            self._work.connection, row.target_id, row.version or 0, row.revision_id, row.parameters or "{}"
-        )
+        return await former_of(self._work, row.target_id, row.version or 0, row.revision_id, row.parameters or "{}")
 
     def _given(
         self,
@@ -253,10 +250,10 @@ class TreePlanner:
 
 
 async def former_of(
-    connection: Connection, instance_id: str, version: int, revision_id: str | None, parameters: str
+    work: Work, instance_id: str, version: int, revision_id: str | None, parameters: str
 ) -> FormerLaunch:
     """Return what an instance is like before a reconfiguration."""
-    rows = await instances.list_linked(connection, instance_id=instance_id)
+    rows = await instances.list_linked(work.connection, instance_id=instance_id)
     return FormerLaunch(
         version=version,
         revision_id=revision_id,

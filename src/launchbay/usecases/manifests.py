@@ -5,7 +5,6 @@ from typing import NamedTuple, NoReturn
 import httpx
 
 from launchbay import limits
-from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, ManifestSourceLocked
 from launchbay.model.findings import Finding
@@ -13,7 +12,6 @@ from launchbay.planning import off_loop_if_large
 from launchbay.store import applications
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, ChangeableRow, VersionRow
-from launchbay.store.database import Connection
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.sealing import open_source_url, redact_source_url, seal_source_url
 
@@ -37,7 +35,7 @@ async def replace_manifest(ctx: Context, application_id: str, text: str) -> int:
         if application.source_url is not None:
             _refuse_upload()
         await check_manifest(ctx.app, text)
-        row = await _lock(work.connection, application)
+        row = await _lock(work, application)
         if row.source_url is not None:
             _refuse_upload()
         return await _append(work, application, row, text, "replace_manifest")
@@ -85,7 +83,7 @@ async def set_manifest_source(ctx: Context, application_id: str, url: str) -> in
     async with ctx.begin() as work:
         # Loading may have taken a minute: who may do this, and whether it is there, is asked again.
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
-        row = await _lock(work.connection, application)
+        row = await _lock(work, application)
         shown, sealed = redact_source_url(url), seal_source_url(ctx.app.secret_key, application.id, url)
         await store.set_source(work.connection, application_id=application.id, source_url=shown, sealed_source=sealed)
         return await _append(work, application, row._replace(source_url=shown), text, "set_manifest_source")
@@ -111,7 +109,7 @@ async def refresh_manifest(ctx: Context, application_id: str) -> Refreshed:
     )
     async with ctx.begin() as work:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
-        row = await _lock(work.connection, application)
+        row = await _lock(work, application)
         if row.sealed_source != sealed:
             raise Conflict("The manifest's source was changed at the same moment; refresh again.")
         newest = await applications.get_manifest(
@@ -161,8 +159,8 @@ async def check_manifest(app: AppContext, text: str) -> None:
         raise InvalidManifest([finding.to_document() for finding in errors])
 
 
-async def _lock(connection: Connection, application: Application) -> ChangeableRow:
-    row = await store.lock(connection, application_id=application.id)
+async def _lock(work: Work, application: Application) -> ChangeableRow:
+    row = await store.lock(work.connection, application_id=application.id)
     if row is None:
         raise Conflict("The application was deleted at the same moment.")
     return row
@@ -179,12 +177,11 @@ async def _append(
     version = row.latest_version + 1
     await store.set_version(work.connection, application_id=application.id, version=version)
     await applications.insert_manifest(
-        work.connection, application_id=application.id, version=version, content=text, author_id=work.ctx.actor.user_id
+        work.connection, application_id=application.id, version=version, content=text, author_id=work.actor.user_id
     )
     await work.audit(
         operation,
-        permissions.application(application.id),
-        organization_id=application.organization_id,
+        application,
         before={"version": row.latest_version, "sourceUrl": application.source_url},
         after={"version": version, "sourceUrl": row.source_url},
     )

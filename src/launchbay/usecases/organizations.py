@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from launchbay.auth import permissions
 from launchbay.auth.authentication import Passwords
 from launchbay.auth.gate import ADMINISTRATOR_TEXT, GUEST_TEXT
-from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.ids import NamedRow, is_id, new_id
@@ -23,7 +22,7 @@ from launchbay.store.database import Connection, Database
 from launchbay.store.machines import HostKeyRow
 from launchbay.store.organizations import Organization
 from launchbay.store.users import RoleKind
-from launchbay.usecases.context import Context, validate_name
+from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.permissions import manages_every_user, permitted_anywhere
 
 
@@ -167,14 +166,11 @@ async def create_organization(ctx: Context, name: str) -> str:
     """
     async with ctx.begin() as work:
         caller = await work.lookup.caller()
-        await require_creation(work.connection, work.lookup)
+        await require_creation(work)
         name = validate_name(name)
         organization_id = await create_first_organization(work.connection, name, caller.id)
         await work.audit(
-            "create_organization",
-            f"/organizations/{organization_id}",
-            organization_id=organization_id,
-            after={"name": name},
+            "create_organization", organization_id, after={"name": name}, at=f"/organizations/{organization_id}"
         )
     return organization_id
 
@@ -187,18 +183,12 @@ async def rename_organization(ctx: Context, organization_id: str, name: str) -> 
         )
         name = validate_name(name)
         await store_organizations.rename(work.connection, organization_id=organization.id, name=name)
-        await work.audit(
-            "rename_organization",
-            f"/organizations/{organization.id}",
-            organization_id=organization.id,
-            before={"name": organization.name},
-            after={"name": name},
-        )
+        await work.audit("rename_organization", organization, before={"name": organization.name}, after={"name": name})
 
 
-async def require_creation(connection: Connection, lookup: Lookup) -> None:
+async def require_creation(work: Work) -> None:
     """Raise NotAllowed for a caller who may not create an organization."""
-    if not await _may_create(connection, lookup):
+    if not await _may_create(work):
         raise NotAllowed(
             f"You need the permission {Permission.MANAGE_USERS} for all users of an organization to create "
             "another one.",
@@ -209,11 +199,11 @@ async def require_creation(connection: Connection, lookup: Lookup) -> None:
 async def may_create_organization(ctx: Context) -> bool:
     """Tell whether `create_organization` would be refused to the caller."""
     async with ctx.read() as work:
-        return await _may_create(work.connection, work.lookup)
+        return await _may_create(work)
 
 
-async def _may_create(connection: Connection, lookup: Lookup) -> bool:
-    return any(manages_every_user(found) for found in await permitted_anywhere(connection, lookup))
+async def _may_create(work: Work) -> bool:
+    return any(manages_every_user(found) for found in await permitted_anywhere(work))
 
 
 async def list_host_keys(ctx: Context, organization_id: str) -> list[HostKeyRow]:
@@ -233,9 +223,9 @@ async def forget_host_key(ctx: Context, organization_id: str, host: str) -> None
         await store_machines.delete_host_key(work.connection, organization_id=organization_id, host=host)
         await work.audit(
             "forget_host_key",
-            f"/hostKeys/{host}",
-            organization_id=organization_id,
+            organization_id,
             before={"host": host, "fingerprint": fingerprint(key)},
+            at=f"/hostKeys/{host}",
         )
 
 

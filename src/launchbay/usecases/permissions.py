@@ -9,8 +9,7 @@ from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import is_id, new_id
 from launchbay.store import lookups as store
 from launchbay.store import organizations as store_organizations
-from launchbay.store.database import Connection
-from launchbay.usecases.context import Context
+from launchbay.usecases.context import Context, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +47,12 @@ async def explain(
     async with ctx.read() as work:
         caller = await work.lookup.caller()
         user_id = user_id or caller.id
-        where = await _organization(work.connection, touched[0], user_id, caller.id, organization_id)
+        where = await _organization(work, touched[0], user_id, caller.id, organization_id)
         await work.lookup.organization(where)
         user = caller if user_id == caller.id else await work.lookup.member(where, user_id, Permission.MANAGE_ROLES)
         for resource in touched[1:]:
-            await _check_together(work.connection, resource, where)
-        touched += await _environment_of(work.connection, touched[0])
+            await _check_together(work, resource, where)
+        touched += await _environment_of(work, touched[0])
         grants = await work.lookup.grants_of(where, user.id)
     if not user.enabled:
         return Explanation(allowed=False, reason="The account is disabled.", role=None, entry=None, pattern=None)
@@ -67,19 +66,17 @@ async def explain(
     )
 
 
-async def _organization(
-    connection: Connection, resource: Resource, user_id: str, caller_id: str, given: str | None
-) -> str:
+async def _organization(work: Work, resource: Resource, user_id: str, caller_id: str, given: str | None) -> str:
     """Return the organization in which the decision is made: that of the object."""
     if resource.kind != "users":
-        found = await _organization_of(connection, resource)
+        found = await _organization_of(work, resource)
         if given is not None and given != found:
             raise BadRequest(f"organization: {resource} belongs to another one; leave it out.")
         return found
     if given is not None:
         return given
     people = sorted({resource.segments[1], user_id, caller_id})
-    shared = await store.shared_organizations(connection, user_ids=people) or []
+    shared = await store.shared_organizations(work.connection, user_ids=people) or []
     if not shared:
         raise NotFound(f"There is no user {resource.segments[1][:80]!r} in an organization of yours.")
     if len(shared) > 1:
@@ -87,25 +84,25 @@ async def _organization(
     return str(shared[0])
 
 
-async def _organization_of(connection: Connection, resource: Resource) -> str:
+async def _organization_of(work: Work, resource: Resource) -> str:
     object_id = resource.segments[1]
-    found = await store.organization_of[resource.kind](connection, id=object_id) if is_id(object_id) else None
+    found = await store.organization_of[resource.kind](work.connection, id=object_id) if is_id(object_id) else None
     if found is None:
         raise NotFound(f"There is nothing at {str(resource)[:200]!r}.", "Look the id up in the list it came from.")
     return found
 
 
-async def _check_together(connection: Connection, resource: Resource, organization_id: str) -> None:
-    if resource.kind != "users" and await _organization_of(connection, resource) != organization_id:
+async def _check_together(work: Work, resource: Resource, organization_id: str) -> None:
+    if resource.kind != "users" and await _organization_of(work, resource) != organization_id:
         raise BadRequest("touching: the two objects belong to different organizations.")
 
 
-async def _environment_of(connection: Connection, resource: Resource) -> tuple[Resource, ...]:
+async def _environment_of(work: Work, resource: Resource) -> tuple[Resource, ...]:
     if len(resource.segments) < 4:
         return ()
     application_id, instance_id = resource.segments[1], resource.segments[3]
     found = (
-        await store.instance_environment(connection, id=instance_id, application_id=application_id)
+        await store.instance_environment(work.connection, id=instance_id, application_id=application_id)
         if is_id(instance_id)
         else None
     )
@@ -141,13 +138,13 @@ async def permitted(ctx: Context, organization_id: str) -> Permitted:
     return Permitted(work.lookup, organization.id)
 
 
-async def permitted_anywhere(connection: Connection, lookup: Lookup) -> list[Permitted]:
+async def permitted_anywhere(work: Work) -> list[Permitted]:
     """Return what the caller may do in each of their organizations."""
-    caller = await lookup.caller()
-    rows = await store_organizations.list_by_user(connection, user_id=caller.id)
+    caller = await work.lookup.caller()
+    rows = await store_organizations.list_by_user(work.connection, user_id=caller.id)
     for row in rows:
-        await lookup.organization(row.id)
-    return [Permitted(lookup, row.id) for row in rows]
+        await work.lookup.organization(row.id)
+    return [Permitted(work.lookup, row.id) for row in rows]
 
 
 def manages_every_user(found: Permitted) -> bool:

@@ -31,8 +31,7 @@ from launchbay.model.job import workflow_path
 from launchbay.model.redaction import Redactor
 from launchbay.planning import DESTROY, LAUNCH
 from launchbay.store import instances
-from launchbay.store.database import Connection
-from launchbay.usecases.context import AppContext, Context
+from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import plan_launch_tree
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.reconfigure import plan_configuration
@@ -77,7 +76,7 @@ async def preview_launch(ctx: Context, application_id: str, body: Mapping[str, A
             planned = await plan_launch_tree(work, application_id, body)
         except BadRequest as error:
             return Preview(errors=list(error.messages))
-        return await _preview(ctx.app, work.connection, planned.root)
+        return await _preview(work, planned.root)
 
 
 async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[str, Any]) -> Preview:
@@ -87,15 +86,15 @@ async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[st
             planned = await plan_configuration(work, instance_id, body)
         except BadRequest as error:
             return Preview(errors=list(error.messages))
-        return await _preview(ctx.app, work.connection, planned.root)
+        return await _preview(work, planned.root)
 
 
-async def _preview(app: AppContext, connection: Connection, root: LaunchNode) -> Preview:
+async def _preview(work: Work, root: LaunchNode) -> Preview:
     components: list[PreviewedComponent] = []
     workflows: list[str] = []
     warnings: list[str] = []
     for node in root.walk():
-        before, launched, scales = await _before(app, connection, node)
+        before, launched, scales = await _before(work, node)
         after = _configured(node.manifest, node.parameters, node.links, scales)
         changes = restarting(difference(before, after), launched.__contains__)
         redactor = Redactor([node.parameters, *(() if node.former is None else (node.former.parameters,))])
@@ -103,16 +102,14 @@ async def _preview(app: AppContext, connection: Connection, root: LaunchNode) ->
         workflows += _workflows(node, before, after, changes)
         for change in changes:
             if change.change is Change.STOPS:
-                below, runs = await _below(app, connection, before.links.get(change.path), (*node.path, change.path))
+                below, runs = await _below(work, before.links.get(change.path), (*node.path, change.path))
                 components += below
                 workflows += runs
         warnings += [_message_for(node, finding.message) for finding in node.manifest.warnings]
     return Preview(components=components, workflows=workflows, warnings=list(dict.fromkeys(warnings)))
 
 
-async def _before(
-    app: AppContext, connection: Connection, node: LaunchNode
-) -> tuple[Configured, set[str], Mapping[str, Scale]]:
+async def _before(work: Work, node: LaunchNode) -> tuple[Configured, set[str], Mapping[str, Scale]]:
     """Return the node's instance as it is, which components are up, and how far its Scalers are.
 
     There is nothing of one that is to be launched.
@@ -120,7 +117,7 @@ async def _before(
     former = node.former
     if former is None:
         return Configured(NOTHING_COMPILED, {}), set(), {}
-    standing = await instances.get_status(connection, instance_id=node.instance_id)
+    standing = await instances.get_status(work.connection, instance_id=node.instance_id)
     state = "{}" if standing is None else standing.state
     launched = {path for path, part in msgspec.json.decode(state, type=dict[str, _Part]).items() if part.launched}
     version, parameters = former.version, former.parameters
@@ -129,24 +126,24 @@ async def _before(
         pending = read_former_configuration(standing.before)
         version, parameters = pending.version, pending.parameters
         links = {path: read_link(target, kind, None) for path, (target, kind) in pending.links.items()}
-    manifest = await app.manifests.get(connection, node.application_id, version)
+    manifest = await work.manifest(node.application_id, version)
     scales = scales_in(state)
     return _configured(manifest, parameters, links, scales), launched, scales
 
 
 async def _below(
-    app: AppContext, connection: Connection, link: Link | None, module_path: tuple[str, ...]
+    work: Work, link: Link | None, module_path: tuple[str, ...]
 ) -> tuple[list[PreviewedComponent], list[str]]:
     """Return the components, and the workflows, that go with a component: those of its own child, at every level."""
     components: list[PreviewedComponent] = []
     workflows: list[str] = []
     if link is None or link.kind is not LinkKind.OWN:
         return components, workflows
-    standing = await instances.get_status(connection, instance_id=link.instance_id)
+    standing = await instances.get_status(work.connection, instance_id=link.instance_id)
     if standing is None or standing.status == InstanceStatus.DESTROYED:
         return components, workflows
-    compiled = await app.manifests.get(connection, standing.application_id, standing.version)
-    rows = await instances.list_linked(connection, instance_id=link.instance_id)
+    compiled = await work.manifest(standing.application_id, standing.version)
+    rows = await instances.list_linked(work.connection, instance_id=link.instance_id)
     links = {row.component: read_link(row.target_id, row.kind, row.binding) for row in rows}
     manifest = _configured(
         compiled, msgspec.json.decode(standing.parameters), links, scales_in(standing.state)
@@ -157,7 +154,7 @@ async def _below(
         )
         if DESTROY in manifest.components[path].workflows:
             workflows.append(".".join((*module_path, workflow_path(path, DESTROY))))
-        inside, runs = await _below(app, connection, links.get(path), (*module_path, path))
+        inside, runs = await _below(work, links.get(path), (*module_path, path))
         components += inside
         workflows += runs
     return components, workflows

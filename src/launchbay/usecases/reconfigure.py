@@ -16,7 +16,6 @@ from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind
 from launchbay.planning import accept, environment_view, may_accept, plan_reconfigure
 from launchbay.store import applications, environments, instances
-from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
@@ -69,21 +68,20 @@ async def reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any]) -
         plan = plan_reconfigure(record.status)
         if record.status is InstanceStatus.DESTROYED:
             raise BadRequest("The instance is destroyed; it cannot be reconfigured.", code="InstanceDestroyed")
-        await ctx.app.queue_quota.check_quota(work.connection, record.organization_id)
+        await work.check_quota(record.organization_id)
         busy = record.job_id is not None or not may_accept(plan)
         if busy or await accept(work.connection, record.id, ctx.actor.user_id, plan, root.manifest) is None:
             raise Conflict("A workflow is running on the instance; try again when it has ended.", code="InstanceBusy")
         await _write(work, planned)
         await work.audit(
             "reconfigure_instance",
-            f"/applications/{record.application_id}/instances/{record.id}",
-            organization_id=record.organization_id,
+            record,
             before={"name": record.name, "version": record.version, "revisionId": record.revision_id},
             after={
                 "name": root.name,
                 "version": root.version,
                 "revisionId": root.revision_id,
-                "parameters": ctx.app.audit.fingerprints(root.parameters),
+                "parameters": work.fingerprints(root.parameters),
             },
         )
 
@@ -97,8 +95,8 @@ async def plan_configuration(work: Work, instance_id: str, body: Mapping[str, An
             code="SubmoduleInstance",
         )
     request = read_configuration_request(body)
-    target = await _target(work.connection, record, request)
-    manifest = await work.ctx.app.manifests.get(work.connection, record.application_id, target.version)
+    target = await _target(work, record, request)
+    manifest = await work.manifest(record.application_id, target.version)
     environment = await work.lookup.environment(record.environment_id, None)
     view = environment_view(environment)
     root = LaunchNode(
@@ -109,23 +107,23 @@ async def plan_configuration(work: Work, instance_id: str, body: Mapping[str, An
         revision_id=target.revision_id,
         parameters=target.parameters,
         manifest=manifest,
-        former=await former_of(work.connection, record.id, record.version, record.revision_id, record.parameters),
+        former=await former_of(work, record.id, record.version, record.revision_id, record.parameters),
     )
-    planner = TreePlanner(work, environment, await shared_instances(work.connection, environment.id))
+    planner = TreePlanner(work, environment, await shared_instances(work, environment.id))
     await planner.plan_tree(root, read_submodules(target.submodules))
-    unmet = await bind_services(work.ctx.app, work.connection, environment, root)
-    await _refuse_cycles(work.connection, record.organization_id, root)
+    unmet = await bind_services(work, environment, root)
+    await _refuse_cycles(work, record.organization_id, root)
     for node in root.walk():
-        validate_runnable(node, view, work.ctx.app.runnable_types, unmet)
+        validate_runnable(node, view, work.app.runnable_types, unmet)
     return PlannedConfiguration(record, environment, root, view)
 
 
-async def _target(connection: Connection, record: InstanceRecord, request: ConfigurationRequest) -> _Target:
+async def _target(work: Work, record: InstanceRecord, request: ConfigurationRequest) -> _Target:
     """Return what the request leads to (reference §4, configuration). What it gives wins over its revision."""
     target = _Target(record.version, record.revision_id, request.parameters, request.submodules)
     if request.revision_id is not None:
         revision = await applications.get_revision(
-            connection, revision_id=request.revision_id, application_id=record.application_id
+            work.connection, revision_id=request.revision_id, application_id=record.application_id
         )
         if revision is None:
             raise BadRequest(
@@ -141,7 +139,7 @@ async def _target(connection: Connection, record: InstanceRecord, request: Confi
     if request.manifest_version is not None:
         version = request.manifest_version
         known = 0 < version < 2**31 and await applications.manifest_exists(
-            connection, application_id=record.application_id, version=version
+            work.connection, application_id=record.application_id, version=version
         )
         if not known:
             raise BadRequest(f"The application has no manifest version {version}.", code="InvalidManifestVersion")
@@ -149,7 +147,7 @@ async def _target(connection: Connection, record: InstanceRecord, request: Confi
     return target
 
 
-async def _refuse_cycles(connection: Connection, organization_id: str, root: LaunchNode) -> None:
+async def _refuse_cycles(work: Work, organization_id: str, root: LaunchNode) -> None:
     """Raise BadRequest for a shared instance that stands on one that would stand on it.
 
     Over whatever others that be: their jobs would wait for each other.
@@ -164,8 +162,8 @@ async def _refuse_cycles(connection: Connection, organization_id: str, root: Lau
         if not new:
             continue
         around = [by_path[node.path[:length]] for length in range(len(node.path) + 1)]
-        await environments.lock_links(connection, organization_id=organization_id)
-        standing = {row.id for row in await environments.list_dependent_instances(connection, instance_ids=around)}
+        await environments.lock_links(work.connection, organization_id=organization_id)
+        standing = {row.id for row in await environments.list_dependent_instances(work.connection, instance_ids=around)}
         for component, instance_id in new.items():
             if instance_id in standing:
                 where = ".".join((*node.path, component))

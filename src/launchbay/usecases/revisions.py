@@ -7,9 +7,6 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from launchbay.auth import permissions
-from launchbay.auth.audit import Document
-from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import NamedRow, new_id
@@ -57,7 +54,7 @@ async def create_revision(ctx: Context, application_id: str, request: RevisionRe
                 work.connection, revision_id=revision_id, application_id=application.id, name=name, **content
             )
         after = _shown(ctx.app, {"revision": revision_id, "name": name, **content})
-        await _record(work, "create_revision", application, after=after)
+        await work.audit("create_revision", application, after=after)
     return revision_id
 
 
@@ -76,7 +73,7 @@ async def change_revision(ctx: Context, revision_id: str, request: RevisionReque
             await store.update_revision(work.connection, revision_id=old.id, name=name, **content)
         before = _shown(ctx.app, {"revision": old.id, "name": old.name, **_columns(old)})
         after = _shown(ctx.app, {"revision": old.id, "name": name, **content})
-        await _record(work, "change_revision", application, before, after)
+        await work.audit("change_revision", application, before, after)
 
 
 async def delete_revision(ctx: Context, revision_id: str) -> None:
@@ -86,7 +83,7 @@ async def delete_revision(ctx: Context, revision_id: str) -> None:
         application = await work.lookup.application(revision.application_id, Permission.EDIT_APPLICATION)
         await store.delete_revision(work.connection, revision_id=revision.id)
         before = _shown(ctx.app, {"revision": revision.id, "name": revision.name, **_columns(revision)})
-        await _record(work, "delete_revision", application, before)
+        await work.audit("delete_revision", application, before)
 
 
 async def _content(
@@ -104,17 +101,17 @@ async def _content(
                 code="ConflictingFields",
             )
         return await _of_instance(work, application, request.instance_id)
-    version = await validate_version(work.connection, application, _chosen(request.version, old and old.version))
+    version = await validate_version(work, application, _chosen(request.version, old and old.version))
     parameters = _chosen(request.parameters, old and msgspec.json.decode(old.parameters)) or {}
     submodules = _chosen(request.submodules, old and msgspec.json.decode(old.submodules)) or {}
-    manifest = await work.ctx.app.manifests.get(work.connection, application.id, version)
+    manifest = await work.manifest(application.id, version)
     configure(replace(manifest, required_parameters=()), parameters)
     read_submodules(submodules)
     old_environment = None if old is None else old.environment_id
     return {
         "version": version,
         "parameters": _text(parameters),
-        "environment_id": await _environment_id(work.lookup, application, request.environment_id, old_environment),
+        "environment_id": await _environment_id(work, application, request.environment_id, old_environment),
         "submodules": _text(submodules),
     }
 
@@ -134,19 +131,19 @@ async def _of_instance(work: Work, application: Application, instance_id: str) -
         "version": instance.version,
         "parameters": instance.parameters,
         "environment_id": instance.environment_id,
-        "submodules": _text({**kept, **await submodules_of(work.ctx.app, work.connection, instance)}),
+        "submodules": _text({**kept, **await submodules_of(work, instance)}),
     }
 
 
 async def _environment_id(
-    lookup: Lookup, application: Application, wanted: str | UnsetType | None, old: str | None
+    work: Work, application: Application, wanted: str | UnsetType | None, old: str | None
 ) -> str | None:
     if wanted is UNSET:
         return old
     if wanted is None:
         return None
     with as_invalid_id("environmentId"):
-        environment = await lookup.environment(wanted, Permission.READ)
+        environment = await work.lookup.environment(wanted, Permission.READ)
     if environment.organization_id != application.organization_id:
         raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
     return environment.id
@@ -162,22 +159,6 @@ def _shown(app: AppContext, columns: Mapping[str, Any]) -> dict[str, Any]:
     shown["parameters"] = app.audit.fingerprints(msgspec.json.decode(columns["parameters"]))
     shown["submodules"] = app.audit.fingerprints(msgspec.json.decode(columns["submodules"]))
     return shown
-
-
-async def _record(
-    work: Work,
-    operation: str,
-    application: Application,
-    before: Document | None = None,
-    after: Document | None = None,
-) -> None:
-    await work.audit(
-        operation,
-        permissions.application(application.id),
-        organization_id=application.organization_id,
-        before=before,
-        after=after,
-    )
 
 
 def _chosen(given: Any, old: Any) -> Any:

@@ -7,23 +7,22 @@ from collections.abc import Iterable, Sequence
 
 from launchbay.auth import permissions as auth_permissions
 from launchbay.auth.gate import read_role_text
-from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotAllowed
 from launchbay.ids import new_id
 from launchbay.store import users
 from launchbay.store import users as store
-from launchbay.store.database import Connection, unique_violation_as
+from launchbay.store.database import unique_violation_as
 from launchbay.store.users import Role, RoleKind, leaves_no_administrator
-from launchbay.usecases.context import Context, validate_name
+from launchbay.usecases.context import Context, Work, validate_name
 
 
-async def require_another_administrator(connection: Connection, organization_id: str, user_id: str) -> None:
+async def require_another_administrator(work: Work, organization_id: str, user_id: str) -> None:
     """Refuse what would take the last administrator away. Raises BadRequest.
 
     The caller holds the organization's row locked, so that two requests cannot each take one of two.
     """
-    rows = await users.list_administrators(connection, organization_id=organization_id)
+    rows = await users.list_administrators(work.connection, organization_id=organization_id)
     if leaves_no_administrator([row.user_id for row in rows], user_id):
         raise BadRequest(
             "This is the last administrator of the organization.",
@@ -69,9 +68,9 @@ async def create_role(ctx: Context, organization_id: str, name: str, permissions
             )
         await work.audit(
             "create_role",
-            auth_permissions.role(role_id),
-            organization_id=organization.id,
+            organization,
             after={"name": name, "permissions": permissions},
+            at=auth_permissions.role(role_id),
         )
         return await work.lookup.role(role_id, Permission.MANAGE_ROLES)
 
@@ -79,7 +78,7 @@ async def create_role(ctx: Context, organization_id: str, name: str, permissions
 async def update_role(ctx: Context, role_id: str, name: str, permissions: str) -> None:
     """Replace name and text of a role. Raises NotAllowed for the built-in Administrator, BadRequest."""
     async with ctx.begin() as work:
-        role = await _for_change(work.connection, work.lookup, role_id)
+        role = await _for_change(work, role_id)
         if not role.can_edit:
             raise _built_in(role)
         name = validate_name(name)
@@ -88,8 +87,7 @@ async def update_role(ctx: Context, role_id: str, name: str, permissions: str) -
             await store.update_role(work.connection, id=role.id, name=name, permissions=permissions)
         await work.audit(
             "update_role",
-            auth_permissions.role(role.id),
-            organization_id=role.organization_id,
+            role,
             before={"name": role.name, "permissions": role.permissions},
             after={"name": name, "permissions": permissions},
         )
@@ -98,31 +96,26 @@ async def update_role(ctx: Context, role_id: str, name: str, permissions: str) -
 async def delete_role(ctx: Context, role_id: str) -> None:
     """Delete a role, which revokes it from everybody. Raises NotAllowed for the built-in Administrator."""
     async with ctx.begin() as work:
-        role = await _for_change(work.connection, work.lookup, role_id)
+        role = await _for_change(work, role_id)
         if not role.can_delete:
             raise _built_in(role)
         await store.delete_role(work.connection, id=role.id)
-        await work.audit(
-            "delete_role",
-            auth_permissions.role(role.id),
-            organization_id=role.organization_id,
-            before={"name": role.name, "permissions": role.permissions},
-        )
+        await work.audit("delete_role", role, before={"name": role.name, "permissions": role.permissions})
 
 
 async def assign_roles(ctx: Context, organization_id: str, user_id: str, names: Sequence[str]) -> None:
     """Give roles to a member; those held already stay. Raises BadRequest naming the roles that do not exist."""
     async with ctx.begin() as work:
-        before = await _held_by(work.connection, work.lookup, organization_id, user_id)
-        wanted = await roles_named(work.connection, organization_id, names)
-        require_assignment(work.lookup, organization_id, user_id, wanted)
+        before = await _held_by(work, organization_id, user_id)
+        wanted = await roles_named(work, organization_id, names)
+        require_assignment(work, organization_id, user_id, wanted)
         await store.assign_role(work.connection, user_id=user_id, role_ids=[role.id for role in wanted])
         await work.audit(
             "assign_roles",
-            auth_permissions.user(user_id),
-            organization_id=organization_id,
+            organization_id,
             before={"roles": before},
             after={"roles": sorted({*before, *(role.name for role in wanted)})},
+            at=auth_permissions.user(user_id),
         )
 
 
@@ -132,28 +125,29 @@ async def revoke_roles(ctx: Context, organization_id: str, user_id: str, names: 
     Raises BadRequest naming the roles that do not exist, and when nobody would be administrator any more.
     """
     async with ctx.begin() as work:
-        before = await _held_by(work.connection, work.lookup, organization_id, user_id)
-        unwanted = await roles_named(work.connection, organization_id, names)
-        require_assignment(work.lookup, organization_id, user_id, unwanted)
+        before = await _held_by(work, organization_id, user_id)
+        unwanted = await roles_named(work, organization_id, names)
+        require_assignment(work, organization_id, user_id, unwanted)
         if any(role.kind is RoleKind.ADMINISTRATOR for role in unwanted):
-            await require_another_administrator(work.connection, organization_id, user_id)
+            await require_another_administrator(work, organization_id, user_id)
         await store.revoke_role(work.connection, user_id=user_id, role_ids=[role.id for role in unwanted])
         await work.audit(
             "revoke_roles",
-            auth_permissions.user(user_id),
-            organization_id=organization_id,
+            organization_id,
             before={"roles": before},
             after={"roles": sorted({*before} - {role.name for role in unwanted})},
+            at=auth_permissions.user(user_id),
         )
 
 
-async def roles_named(connection: Connection, organization_id: str, names: Iterable[str]) -> list[Role]:
+async def roles_named(work: Work, organization_id: str, names: Iterable[str]) -> list[Role]:
     """Return the roles of these names. Raises BadRequest naming those that do not exist."""
     wanted = set(names)
     if not wanted:
         return []
     known = {
-        role.name: role for role in await store.list_roles_by_organization(connection, organization_id=organization_id)
+        role.name: role
+        for role in await store.list_roles_by_organization(work.connection, organization_id=organization_id)
     }
     unknown = sorted(wanted - known.keys())
     if unknown:
@@ -167,31 +161,31 @@ async def roles_named(connection: Connection, organization_id: str, names: Itera
     return [known[name] for name in sorted(wanted)]
 
 
-def require_assignment(lookup: Lookup, organization_id: str, user_id: str, touched: Iterable[Role]) -> None:
+def require_assignment(work: Work, organization_id: str, user_id: str, touched: Iterable[Role]) -> None:
     """Refuse roles that the caller may not give to this user or take away. Raises NotAllowed.
 
     One by one: an entry with patterns for roles, such as `ManageRoles: [/users/*, /roles/<one>]`, is about those alone.
     """
     for role in touched:
-        lookup.require(
+        work.lookup.require(
             organization_id, Permission.MANAGE_ROLES, auth_permissions.user(user_id), auth_permissions.role(role.id)
         )
 
 
-async def _held_by(connection: Connection, lookup: Lookup, organization_id: str, user_id: str) -> list[str]:
+async def _held_by(work: Work, organization_id: str, user_id: str) -> list[str]:
     """Look a member up for a change of roles, lock the organization, and return the names of the roles held."""
-    await lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)
-    await store.lock_organization(connection, organization_id=organization_id)
-    await lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)  # as it is now, after waiting
-    member = await users.get_in_organization(connection, organization_id=organization_id, user_id=user_id)
+    await work.lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)
+    await store.lock_organization(work.connection, organization_id=organization_id)
+    await work.lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)  # as it is now, after waiting
+    member = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
     assert member is not None, "nobody leaves while the organization is locked"
     return member.roles
 
 
-async def _for_change(connection: Connection, lookup: Lookup, role_id: str) -> Role:
-    role = await lookup.role(role_id, Permission.MANAGE_ROLES)
-    await store.lock_organization(connection, organization_id=role.organization_id)
-    return await lookup.role(role_id, Permission.MANAGE_ROLES)  # as it is now, after waiting
+async def _for_change(work: Work, role_id: str) -> Role:
+    role = await work.lookup.role(role_id, Permission.MANAGE_ROLES)
+    await store.lock_organization(work.connection, organization_id=role.organization_id)
+    return await work.lookup.role(role_id, Permission.MANAGE_ROLES)  # as it is now, after waiting
 
 
 def _taken(name: str) -> tuple[str, str]:

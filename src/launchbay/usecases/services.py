@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from launchbay.auth import permissions
-from launchbay.auth.audit import Document, record_once
+from launchbay.auth.audit import record_once
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import NamedRow, new_id
@@ -38,7 +38,7 @@ from launchbay.store import services as store
 from launchbay.store.database import Connection
 from launchbay.store.environments import OfferedService
 from launchbay.store.services import Service
-from launchbay.usecases.context import AppContext, Context, Work, validate_name
+from launchbay.usecases.context import Context, Work, validate_name
 
 NO_PARAMETERS = ServiceParameters()
 _SHOWN = 5
@@ -100,7 +100,7 @@ class ParameterUpdate:
         problems: dict[str, list[str]] = {}
         for name, value in references.items():
             try:
-                values |= await resolve_references(self.work.ctx.app.secret_key, self.work.connection, {name: value})
+                values |= await resolve_references(self.work.app.secret_key, self.work.connection, {name: value})
             except Conflict as gone:
                 problems[name] = list(gone.messages)
         if problems:
@@ -169,7 +169,7 @@ async def create_service(
         if kind is None:
             known = ", ".join(known.id for known in ctx.app.service_types.all())
             raise BadRequest(f"There is no service type {type_id[:80]!r}. Types: {known}.", code="UnknownServiceType")
-        zone_id = await _zone(work.connection, organization.id, zone_id)
+        zone_id = await _zone(work, organization.id, zone_id)
         try:
             checked = await _change(work, organization.id, kind).validate(parameters)
         except FieldErrors as error:
@@ -185,8 +185,8 @@ async def create_service(
             parameters=_text(checked.open),
         )
         await seal_parameters(ctx.app.secret_key, work.connection, service_id, checked.secret)
-        after = {"name": name, "typeId": kind.id, "parameters": ctx.app.audit.fingerprints(checked.everything())}
-        await record(work, "create_service", (service_id, organization.id), after=after)
+        after = {"name": name, "typeId": kind.id, "parameters": work.fingerprints(checked.everything())}
+        await work.audit("create_service", organization, after=after, at=permissions.service(service_id))
     return service_id
 
 
@@ -195,9 +195,7 @@ async def read_service(ctx: Context, service_id: str) -> ServiceView:
     async with ctx.read() as work:
         service = await work.lookup.service(service_id, Permission.READ)
         names = [row.name for row in await store.list_secrets(work.connection, service_id=service.id)]
-        return await _view(
-            ctx.app, work.connection, service, service.name, msgspec.json.decode(service.parameters), names
-        )
+        return await _view(work, service, service.name, msgspec.json.decode(service.parameters), names)
 
 
 async def update_service(
@@ -231,10 +229,10 @@ async def update_service(
         changed = {key: value for key, value in new.secret.items() if key not in old.secret or old.secret[key] != value}
         await store.delete_secrets_except(work.connection, service_id=service.id, names=list(new.secret))
         await seal_parameters(ctx.app.secret_key, work.connection, service.id, changed)
-        before = {"name": row.name, "parameters": ctx.app.audit.fingerprints(old.everything())}
-        after = {"name": new_name, "parameters": ctx.app.audit.fingerprints(new.everything())}
-        await record(work, "update_service", (service.id, service.organization_id), before, after)
-        return await _view(ctx.app, work.connection, service, new_name, new.open, list(new.secret))
+        before = {"name": row.name, "parameters": work.fingerprints(old.everything())}
+        after = {"name": new_name, "parameters": work.fingerprints(new.everything())}
+        await work.audit("update_service", service, before, after)
+        return await _view(work, service, new_name, new.open, list(new.secret))
 
 
 async def delete_service(ctx: Context, service_id: str) -> None:
@@ -254,29 +252,11 @@ async def delete_service(ctx: Context, service_id: str) -> None:
             )
         await store.delete(work.connection, service_id=service.id)
         before = {"name": service.name, "typeId": service.type_id}
-        await record(work, "delete_service", (service.id, service.organization_id), before)
+        await work.audit("delete_service", service, before)
 
 
-async def record(
-    work: Work,
-    operation: str,
-    key: tuple[str, str],
-    before: Document | None = None,
-    after: Document | None = None,
-) -> None:
-    """Write a change of a service into the audit log; `key` is its id and its organization's."""
-    service_id, organization_id = key
-    await work.audit(
-        operation,
-        permissions.service(service_id),
-        organization_id=organization_id,
-        before=before,
-        after=after,
-    )
-
-
-async def _zone(connection: Connection, organization_id: str, wanted: str | None) -> str:
-    zones = await store.list_zones(connection, organization_id=organization_id)
+async def _zone(work: Work, organization_id: str, wanted: str | None) -> str:
+    zones = await store.list_zones(work.connection, organization_id=organization_id)
     found = zones[:1] if wanted is None else [zone for zone in zones if zone.id == wanted]
     if not found:
         known = ", ".join(f"{zone.id} ({zone.name})" for zone in zones)
@@ -285,15 +265,14 @@ async def _zone(connection: Connection, organization_id: str, wanted: str | None
 
 
 async def _view(
-    app: AppContext,
-    connection: Connection,
+    work: Work,
     service: Service,
     name: str,
     open_parameters: Mapping[str, Any],
     secret_names: list[str],
 ) -> ServiceView:
-    kind = app.service_types.find(service.type_id)
-    zone_name = await store.get_zone_name(connection, zone_id=service.zone_id)
+    kind = work.app.service_types.find(service.type_id)
+    zone_name = await store.get_zone_name(work.connection, zone_id=service.zone_id)
     return ServiceView(
         record=service,
         name=name,
@@ -310,7 +289,7 @@ async def _changed(
     old: ServiceParameters,
     given: Mapping[str, Any],
 ) -> ServiceParameters:
-    kind = work.ctx.app.service_types.find(service.type_id)
+    kind = work.app.service_types.find(service.type_id)
     if kind is None:
         raise BadRequest(
             f"The service type {service.type_id} is not installed on this server; its parameters cannot be checked.",
@@ -380,8 +359,8 @@ def _entry(
     """Return what writes the audit entry of a command."""
 
     async def write(connection: Connection) -> None:
-        after = {"command": command, "arguments": ctx.app.audit.fingerprints(arguments)}
-        key = (service.id, service.organization_id)
-        await record(Work(ctx, connection), "run_service_command", key, after=after)
+        work = Work(ctx, connection)
+        after = {"command": command, "arguments": work.fingerprints(arguments)}
+        await work.audit("run_service_command", service, after=after)
 
     return write

@@ -21,31 +21,29 @@ from launchbay.manifest.v1 import inner_name
 from launchbay.model.instance import LinkKind
 from launchbay.store import applications, instances
 from launchbay.store.applications import Application
-from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import shared_instances
 from launchbay.usecases.launch_request import SubmoduleRequest
 
 _ABSENT = object()
 
 
-async def submodules_of(app: AppContext, connection: Connection, instance: InstanceRecord) -> dict[str, Any]:
+async def submodules_of(work: Work, instance: InstanceRecord) -> dict[str, Any]:
     """Return the `submodules` of a launch that makes those of the instance again, at every level (reference §4).
 
     Each has its revision, version and the parameters that do not come from the module around it. A shared one has the
     revision that stands for it in the catalog of the environment, if one still does.
     """
-    shared = await shared_instances(connection, instance.environment_id)
+    shared = await shared_instances(work, instance.environment_id)
     revisions = {shared_id: revision_id for revision_id, shared_id in shared.items()}
-    manifest = await app.manifests.get(connection, instance.application_id, instance.version)
+    manifest = await work.manifest(instance.application_id, instance.version)
     parameters = msgspec.json.decode(instance.parameters)
-    return await _inside(app, connection, instance.id, manifest, parameters, revisions)
+    return await _inside(work, instance.id, manifest, parameters, revisions)
 
 
 async def _inside(
-    app: AppContext,
-    connection: Connection,
+    work: Work,
     instance_id: str,
     manifest: CompiledManifest,
     parameters: Mapping[str, Any],
@@ -53,19 +51,19 @@ async def _inside(
 ) -> dict[str, Any]:
     configured = configure(manifest, parameters)
     found: dict[str, Any] = {}
-    for row in await instances.list_linked(connection, instance_id=instance_id):
+    for row in await instances.list_linked(work.connection, instance_id=instance_id):
         if row.kind == LinkKind.SHARED and row.target_id in revisions:
             found[row.component] = {"revisionId": revisions[row.target_id]}
         if row.kind != LinkKind.OWN or row.application_id is None or row.version is None:
             continue
         own = msgspec.json.decode(row.parameters or "{}")
-        inner = await app.manifests.get(connection, row.application_id, row.version)
+        inner = await work.manifest(row.application_id, row.version)
         from_outside = {inner_name(inner, key): value for key, value in configured.get(row.component, {}).items()}
         parts = {
             "revisionId": row.revision_id,
             "manifestVersion": row.version,
             "parameters": {name: value for name, value in own.items() if from_outside.get(name, _ABSENT) != value},
-            "submodules": await _inside(app, connection, row.target_id, inner, own, revisions),
+            "submodules": await _inside(work, row.target_id, inner, own, revisions),
         }
         found[row.component] = {name: value for name, value in parts.items() if value}
     return found
@@ -113,7 +111,7 @@ async def submodule_shapes(
         await work.lookup.organization(application.organization_id)
         if environment_id is None:
             environment_id = (await work.lookup.default_environment(application.organization_id)).id
-        shared = await shared_instances(work.connection, environment_id)
+        shared = await shared_instances(work, environment_id)
         looker = _ShapeBuilder(work, application.organization_id, shared, choices)
         return await looker.inside(manifest, parameters, (), frozenset({application.id}))
 
@@ -125,7 +123,7 @@ async def present_submodules(ctx: Context, instance_id: str) -> Mapping[str, Any
     """
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
-        return await submodules_of(ctx.app, work.connection, record)
+        return await submodules_of(work, record)
 
 
 class _ShapeBuilder:
@@ -213,7 +211,7 @@ class _ShapeBuilder:
             self._organization_id, Permission.CREATE_INSTANCE, permissions.application(application.id)
         ):
             shape = replace(shape, problem=f"You need the permission {Permission.CREATE_INSTANCE} for it too.")
-        manifest = await self._work.ctx.app.manifests.get(self._work.connection, application.id, version)
+        manifest = await self._work.manifest(application.id, version)
         pins = outer.configuration_pins.get(path, {})
         mapped = {inner_name(manifest, key): pin.parameter for key, pin in pins.items() if pin.parameter is not None}
         from_outer = {inner_name(manifest, key): value for key, value in configured.items() if key != LOCATOR}

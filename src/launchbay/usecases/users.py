@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 from launchbay import limits
 from launchbay.auth import gate, permissions
-from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.ids import new_id
 from launchbay.store import users
-from launchbay.store.database import Connection, unique_violation_as
+from launchbay.store.database import unique_violation_as
 from launchbay.store.users import AccountRow, OrganizationUserRow
-from launchbay.usecases.context import Context, validate_name
+from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.roles import require_another_administrator, require_assignment, roles_named
 from launchbay.usecases.sign_in import Invitation, invite
 
@@ -53,7 +52,7 @@ async def list_users(ctx: Context, organization_id: str) -> list[UserView]:
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
         rows = await users.list_by_organization(work.connection, organization_id=organization.id)
-        administrators = await _administrators(work.connection, organization.id)
+        administrators = await _administrators(work, organization.id)
     grants = work.lookup.grants(organization.id)
     return [
         UserView(
@@ -73,7 +72,7 @@ async def read_user(ctx: Context, organization_id: str, user_id: str) -> UserAcc
         row = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
         if row is None:
             raise NotFound(f"The user {user_id} has just left the organization.")
-        administrators = await _administrators(work.connection, organization_id)
+        administrators = await _administrators(work, organization_id)
     grants = work.lookup.grants(organization_id)
     return UserAccountView(row, gate.can_evict(grants, row.id, administrators), gate.can_manage_roles(grants, row.id))
 
@@ -94,19 +93,19 @@ async def create_user(
     """
     user_id = new_id()
     async with ctx.read() as work:
-        await _for_new_user(work.lookup, organization_id, user_id)
+        await _for_new_user(work, organization_id, user_id)
     email, name = _validate_email(email), validate_name(name)
     password_hash = None if password is None else await ctx.app.passwords.hash(password)
     async with ctx.begin() as work:
-        await _for_new_user(work.lookup, organization_id, user_id)
+        await _for_new_user(work, organization_id, user_id)
         await users.lock_organization(work.connection, organization_id=organization_id)
-        wanted = await roles_named(work.connection, organization_id, role_names)
+        wanted = await roles_named(work, organization_id, role_names)
         existing = await users.get_by_email(work.connection, email=email)
         invitation = None
         if existing is not None:
             user_id = existing.id
             work.lookup.require(organization_id, Permission.MANAGE_USERS, permissions.user(user_id))
-            await _add_existing(work.connection, organization_id, user_id, email, has_password=password is not None)
+            await _add_existing(work, organization_id, user_id, email, has_password=password is not None)
         else:
             with unique_violation_as(
                 f"The account {email} was made at the same moment. Send the request again.", "Taken"
@@ -115,20 +114,20 @@ async def create_user(
             await users.join_organization(work.connection, organization_id=organization_id, user_id=user_id)
             if password_hash is None:
                 invitation = await invite(work.connection, user_id)
-        require_assignment(work.lookup, organization_id, user_id, wanted)
+        require_assignment(work, organization_id, user_id, wanted)
         await users.assign_role(work.connection, user_id=user_id, role_ids=[role.id for role in wanted])
         await work.audit(
             "create_user",
-            permissions.user(user_id),
-            organization_id=organization_id,
+            organization_id,
             after={
                 "email": email,
                 "name": name if existing is None else existing.name,
                 "isNewAccount": existing is None,
                 # Of the hash: a fingerprint of the password itself could be guessed at by who has the server's key.
-                "password": None if password_hash is None else ctx.app.audit.fingerprint(password_hash),
+                "password": None if password_hash is None else work.fingerprint(password_hash),
                 "roles": [role.name for role in wanted],
             },
+            at=permissions.user(user_id),
         )
     return CreatedUser(user_id, invitation)
 
@@ -149,17 +148,17 @@ async def update_user(ctx: Context, organization_id: str, user_id: str, *, enabl
             raise Conflict("The user joined or left an organization at the same moment; try again.")
         user = await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
         for touched_id in everywhere:
-            await _for_whole_account(work.lookup, touched_id, user_id)
+            await _for_whole_account(work, touched_id, user_id)
             if not enabled:
-                await require_another_administrator(work.connection, touched_id, user_id)
+                await require_another_administrator(work, touched_id, user_id)
         await users.set_enabled(work.connection, id=user_id, enabled=enabled)
         for touched_id in everywhere:
             await work.audit(
                 "update_user",
-                permissions.user(user_id),
-                organization_id=touched_id,
+                touched_id,
                 before={"enabled": user.enabled},
                 after={"enabled": enabled},
+                at=permissions.user(user_id),
             )
     ctx.app.sign_in.invalidate(user_id)
 
@@ -176,7 +175,7 @@ async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
         user = await work.lookup.member(
             organization_id, user_id, Permission.MANAGE_USERS
         )  # as it is now, after waiting
-        await require_another_administrator(work.connection, organization_id, user_id)
+        await require_another_administrator(work, organization_id, user_id)
         member = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
         assert member is not None, "nobody leaves while the organization is locked"
         await users.leave_organization(work.connection, organization_id=organization_id, user_id=user_id)
@@ -186,22 +185,22 @@ async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
             await users.delete(work.connection, user_id=user_id)
         await work.audit(
             "remove_user",
-            permissions.user(user_id),
-            organization_id=organization_id,
+            organization_id,
             before={"email": user.email, "name": user.name, "roles": member.roles},
             after=None if not belongs_elsewhere else {"email": user.email, "roles": []},
+            at=permissions.user(user_id),
         )
     if not belongs_elsewhere:
         ctx.app.sign_in.invalidate(user_id)
 
 
-async def _for_new_user(lookup: Lookup, organization_id: str, user_id: str) -> None:
-    await lookup.organization(organization_id, Permission.MANAGE_USERS, permissions.user(user_id))
+async def _for_new_user(work: Work, organization_id: str, user_id: str) -> None:
+    await work.lookup.organization(organization_id, Permission.MANAGE_USERS, permissions.user(user_id))
 
 
-async def _for_whole_account(lookup: Lookup, organization_id: str, user_id: str) -> None:
+async def _for_whole_account(work: Work, organization_id: str, user_id: str) -> None:
     try:
-        await lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
+        await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
     except NotAllowed:
         raise NotAllowed(
             "This account belongs to another organization too, where you may not manage it.",
@@ -209,10 +208,8 @@ async def _for_whole_account(lookup: Lookup, organization_id: str, user_id: str)
         ) from None
 
 
-async def _add_existing(
-    connection: Connection, organization_id: str, user_id: str, email: str, *, has_password: bool
-) -> None:
-    if not await users.join_organization(connection, organization_id=organization_id, user_id=user_id):
+async def _add_existing(work: Work, organization_id: str, user_id: str, email: str, *, has_password: bool) -> None:
+    if not await users.join_organization(work.connection, organization_id=organization_id, user_id=user_id):
         raise BadRequest(f"{email} is a user of this organization already.", code="AlreadyMember")
     if has_password:
         raise BadRequest(
@@ -222,8 +219,8 @@ async def _add_existing(
         )
 
 
-async def _administrators(connection: Connection, organization_id: str) -> list[str]:
-    return [row.user_id for row in await users.list_administrators(connection, organization_id=organization_id)]
+async def _administrators(work: Work, organization_id: str) -> list[str]:
+    return [row.user_id for row in await users.list_administrators(work.connection, organization_id=organization_id)]
 
 
 def _validate_email(email: str) -> str:

@@ -54,7 +54,7 @@ async def create_webhook(
             most = limits.WEBHOOKS_PER_ORGANIZATION
             raise BadRequest(f"An organization has at most {most} webhooks; delete one first.", code="TooMany")
         after = {**_shown_of_url(ctx.app, url), "events": wanted}
-        await _record(work, "create_webhook", organization_id, webhook_id, None, after)
+        await work.audit("create_webhook", organization_id, after=after, at=f"/webhooks/{webhook_id}")
     return webhook_id, made
 
 
@@ -84,10 +84,10 @@ async def update_webhook(
         if enabled is False:
             await store.delete_pending(work.connection, webhook_id=row.id, reason=_DISABLED_BY_USER)
         after: dict[str, Any] = {} if new_url is None else _shown_of_url(ctx.app, new_url)
-        changed = {"events": wanted, "enabled": enabled, "secret": secret and ctx.app.audit.fingerprint(secret)}
+        changed = {"events": wanted, "enabled": enabled, "secret": secret and work.fingerprint(secret)}
         after.update({name: value for name, value in changed.items() if value is not None})
         before = {**_shown_of_row(ctx.app, row), "events": row.events, "enabled": row.enabled}
-        await _record(work, "update_webhook", row.organization_id, row.id, before, after)
+        await work.audit("update_webhook", row.organization_id, before, after, at=f"/webhooks/{row.id}")
 
 
 async def delete_webhook(ctx: Context, webhook_id: str) -> None:
@@ -96,7 +96,7 @@ async def delete_webhook(ctx: Context, webhook_id: str) -> None:
         row = await _found(work, webhook_id)
         await store.delete(work.connection, webhook_id=row.id)
         before = {**_shown_of_row(ctx.app, row), "events": row.events}
-        await _record(work, "delete_webhook", row.organization_id, row.id, before, None)
+        await work.audit("delete_webhook", row.organization_id, before, at=f"/webhooks/{row.id}")
 
 
 async def list_deliveries(ctx: Context, webhook_id: str, *, after: str | None, count: int) -> list[DeliveryRow]:
@@ -168,20 +168,3 @@ def _shown_of_row(app: AppContext, row: WebhookRow) -> dict[str, Any]:
         return _shown_of_url(app, open_webhook_url(app.secret_key, row.id, row.sealed_url))
     except UnsealFailed:  # with the key it is lost, and can still be replaced or deleted
         return {"url": row.url}
-
-
-async def _record(
-    work: Work,
-    operation: str,
-    organization_id: str,
-    webhook_id: str,
-    before: dict[str, Any] | None,
-    after: dict[str, Any] | None,
-) -> None:
-    await work.audit(
-        operation,
-        f"/webhooks/{webhook_id}",
-        organization_id=organization_id,
-        before=before,
-        after=after,
-    )

@@ -9,7 +9,6 @@ import msgspec
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.audit import Document
-from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed
@@ -19,7 +18,7 @@ from launchbay.planning import DESTROY, accept, may_accept, plan_run
 from launchbay.store import schedules as store
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import ScheduleRow
-from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.context import Context, Work
 
 _DIGITS = re.compile(r"[0-9]{1,15}")
 
@@ -30,9 +29,9 @@ async def run_workflow(ctx: Context, instance_id: str, workflow: str, parameters
     Raises BadRequest for an unknown workflow or parameter and Conflict when a job is under way.
     """
     async with ctx.begin() as work:
-        record = await _for_running(work.lookup, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
+        record = await _for_running(work, instance_id, workflow, Permission.RUN_INSTANCE_WORKFLOW)
         await _run(work, record, workflow, parameters)
-        await _record(work, "run_workflow", record, workflow, after=_given(ctx.app, parameters))
+        await _audit(work, "run_workflow", record, workflow, after=_given(work, parameters))
     return record.id
 
 
@@ -41,16 +40,16 @@ async def schedule_workflow(
 ) -> str | None:
     """Schedule a workflow after `interval` milliseconds and return the schedule's id; None when 0 ran it at once."""
     async with ctx.begin() as work:
-        record = await _for_running(work.lookup, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
+        record = await _for_running(work, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
         interval_ms = validate_interval(interval)
         if interval_ms == 0:
             await _run(work, record, workflow, parameters)
-            after = _given(ctx.app, parameters, interval_ms)
-            await _record(work, "schedule_workflow", record, workflow, after=after)
+            after = _given(work, parameters, interval_ms)
+            await _audit(work, "schedule_workflow", record, workflow, after=after)
             return None
         if record.status is InstanceStatus.DESTROYED:
             raise _gone(record)
-        manifest = await ctx.app.manifests.get(work.connection, record.application_id, record.version)
+        manifest = await work.manifest(record.application_id, record.version)
         plan_run(manifest, workflow, parameters, InstanceStatus.RUNNING)
         schedule_id = new_id()
         await store.insert(
@@ -62,8 +61,8 @@ async def schedule_workflow(
             owner_id=ctx.actor.user_id,
             interval_ms=interval_ms,
         )
-        after = {"schedule": schedule_id, **_given(ctx.app, parameters, interval_ms)}
-        await _record(work, "schedule_workflow", record, workflow, after=after)
+        after = {"schedule": schedule_id, **_given(work, parameters, interval_ms)}
+        await _audit(work, "schedule_workflow", record, workflow, after=after)
     return schedule_id
 
 
@@ -83,16 +82,16 @@ async def reschedule_workflow(
         pending = await store.list_by_instance(work.connection, instance_id=instance_id)
         fitting = _fitting(pending, schedule)
         workflow = fitting[0].workflow if fitting else schedule
-        record = await _for_running(work.lookup, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
+        record = await _for_running(work, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
         found = _only(fitting, schedule)
         interval_ms = validate_interval(interval)
         before = {"schedule": found.id, "dueAt": to_ms(found.due_at)}
         if interval_ms == 0:
             await store.cancel(work.connection, schedule_id=found.id)
-            await _record(work, "reschedule_workflow", record, found.workflow, before)
+            await _audit(work, "reschedule_workflow", record, found.workflow, before)
             return None
         if parameters is not None:
-            manifest = await ctx.app.manifests.get(work.connection, record.application_id, record.version)
+            manifest = await work.manifest(record.application_id, record.version)
             plan_run(manifest, found.workflow, parameters, InstanceStatus.RUNNING)
         moved = await store.reschedule(
             work.connection,
@@ -102,8 +101,8 @@ async def reschedule_workflow(
         )
         if moved is None:
             raise BadRequest(f"The schedule {found.id} has just fired.", code="UnknownSchedule")
-        after = {"schedule": found.id, **_given(ctx.app, parameters, interval_ms)}
-        await _record(work, "reschedule_workflow", record, found.workflow, before, after)
+        after = {"schedule": found.id, **_given(work, parameters, interval_ms)}
+        await _audit(work, "reschedule_workflow", record, found.workflow, before, after)
     return found.id
 
 
@@ -127,15 +126,15 @@ def validate_interval(interval: Any) -> int:
     return interval
 
 
-async def _for_running(lookup: Lookup, instance_id: str, workflow: str, permission: Permission) -> InstanceRecord:
+async def _for_running(work: Work, instance_id: str, workflow: str, permission: Permission) -> InstanceRecord:
     """Fetch the instance for running the workflow; `destroy` needs the permission to edit (reference §4, run).
 
     Raises NotAllowed for an instance that belongs to a submodule, besides what the lookup raises.
     """
     if workflow == DESTROY:
-        record = await lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
     else:
-        record = await lookup.instance(instance_id, permission, workflow=workflow)
+        record = await work.lookup.instance(instance_id, permission, workflow=workflow)
     if record.parent_id is not None:
         raise NotAllowed(
             f"The instance belongs to a submodule of the instance {record.parent_id}; run workflows on that one.",
@@ -150,19 +149,19 @@ async def _run(
     workflow: str,
     parameters: Mapping[str, Any],
 ) -> None:
-    manifest = await work.ctx.app.manifests.get(work.connection, record.application_id, record.version)
+    manifest = await work.manifest(record.application_id, record.version)
     plan = plan_run(manifest, workflow, parameters, record.status)
     if record.status is InstanceStatus.DESTROYED:
         raise _gone(record)
     if record.job_id is not None or not may_accept(plan):
         raise _busy()
     if plan.kind != "destroy":  # which is what makes room
-        await work.ctx.app.queue_quota.check_quota(work.connection, record.organization_id)
-    if await accept(work.connection, record.id, work.ctx.actor.user_id, plan, manifest) is None:
+        await work.check_quota(record.organization_id)
+    if await accept(work.connection, record.id, work.actor.user_id, plan, manifest) is None:
         raise _busy()
 
 
-async def _record(
+async def _audit(
     work: Work,
     operation: str,
     record: InstanceRecord,
@@ -172,18 +171,18 @@ async def _record(
 ) -> None:
     await work.audit(
         operation,
-        permissions.workflow(record.application_id, record.id, workflow),
-        organization_id=record.organization_id,
+        record,
         before=before,
         after=after,
+        at=permissions.workflow(record.application_id, record.id, workflow),
     )
 
 
-def _given(app: AppContext, parameters: Mapping[str, Any] | None, interval_ms: int | None = None) -> Document:
+def _given(work: Work, parameters: Mapping[str, Any] | None, interval_ms: int | None = None) -> Document:
     """Return what the audit log shows of a request; a parameter may be a secret."""
     shown: dict[str, Any] = {} if interval_ms is None else {"intervalMs": interval_ms}
     if parameters is not None:
-        shown["parameters"] = app.audit.fingerprints(parameters)
+        shown["parameters"] = work.fingerprints(parameters)
     return shown
 
 

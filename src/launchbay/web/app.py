@@ -6,7 +6,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -42,6 +42,7 @@ from launchbay.web.responses import (
     RawJSONResponse,
     Response,
     response_of,
+    until_disconnect,
     write_events,
 )
 from launchbay.web.routing import Endpoint, Router, is_id_parameter
@@ -246,14 +247,14 @@ async def _write(response: BufferedResponse | JSONStream, method: str, receive: 
             await chunks.aclose()
 
 
-async def _write_stream(chunks: AsyncIterator[bytes], headers: Headers, receive: Receive, send: Send) -> None:
+async def _write_stream(chunks: AsyncIterator[Sequence[Any]], headers: Headers, receive: Receive, send: Send) -> None:
     """Send a list: at once when it is one chunk, else as a stream that stops when the client goes away."""
     first = await _next_filled(chunks)
     second = await _next_filled(chunks) if first else b""
     if not second:
         await _send_buffered(send, 200, JSON, b"[" + first + b"]", headers)
         return
-    gone = asyncio.create_task(_until_disconnect(receive))
+    gone = asyncio.create_task(until_disconnect(receive))
     try:
         await send({"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, headers)})
         await send({"type": "http.response.body", "body": b"[" + first, "more_body": True})
@@ -268,17 +269,12 @@ async def _write_stream(chunks: AsyncIterator[bytes], headers: Headers, receive:
         gone.cancel()
 
 
-async def _next_filled(chunks: AsyncIterator[bytes]) -> bytes:
-    """Return the next chunk that holds rows, b"" after the last."""
+async def _next_filled(chunks: AsyncIterator[Sequence[Any]]) -> bytes:
+    """Return the next chunk that has items, encoded, or b"" after the last one."""
     async for chunk in chunks:
         if chunk:
-            return chunk
+            return responses.encode_items(chunk)
     return b""
-
-
-async def _until_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _send_buffered(send: Send, status: int, media_type: str | None, data: bytes, headers: Headers) -> None:

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, from the endpoint table and the msgspec types: nothing is said twice."""
+"""The OpenAPI 3.1 document of the endpoint table, and the page that shows it."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -12,16 +12,14 @@ from launchbay.web.html import page
 from launchbay.web.problems import ErrorBody
 from launchbay.web.requests import JSON, YAML, JsonBody, Request, YamlBody
 from launchbay.web.responses import EVENTS, HTML, HTMLResponse, RawJSONResponse, Response
-from launchbay.web.routing import Endpoint, Returns, is_id_parameter
+from launchbay.web.routing import Endpoint, Returns, Routes, is_id_parameter
 
-# The API browser at `/docs`: the OpenAPI document as a page, without scripts and without anything from elsewhere.
-#
-# Why it is not one of the script-driven browsers is in docs/decisions/0031-api-browser-without-scripts.md.
+# Decision 0031 explains why the page at `/docs` needs no scripts.
 
 
 def api_page(described: dict[str, Any]) -> HTMLResponse:
     """Return the page for an OpenAPI document."""
-    families: dict[str, list[dict[str, Any]]] = {}
+    families: dict[str, list[dict[str, Any]]] = {}  # by tag
     for path, methods in described["paths"].items():
         for method, operation in methods.items():
             call = {
@@ -35,7 +33,7 @@ def api_page(described: dict[str, Any]) -> HTMLResponse:
 
 
 def _curl(method: str, path: str, operation: dict[str, Any]) -> str:
-    """Return a command line that makes the call, with the example of its body."""
+    """Return a curl command for the operation, with the example of its body."""
     words = ["curl"]
     if operation.get("security") != []:
         words += ["-u", "EMAIL:PASSWORD"]
@@ -49,16 +47,14 @@ def _curl(method: str, path: str, operation: dict[str, Any]) -> str:
     return " ".join([*words, f'"$LAUNCHBAY{path}"'])
 
 
-# Links of the OpenAPI document: which operations take the id that an answer holds.
-#
-# They follow from the paths of the table: what `POST …/applications` makes is addressed by
-# `/api/1/applications/{appId}`. Tools that try calls in sequence, and people who read the document, go along them.
+# OpenAPI links name the operations that take the ID in a response. They follow from the paths: what
+# `POST …/applications` creates has the path `/api/1/applications/{appId}`.
 
 Schema = dict[str, Any]
-# A schedule is named where the path otherwise has a workflow.
+# The path parameter `workflow` takes a schedule too.
 _TO_SCHEDULE = {"reschedule_workflow": {"id": "$request.path.id", "workflow": "$response.body#/id"}}
 _ROOT = "/api/1"
-# Answers that hold the id of something else than the last word of their path says.
+# Responses with the ID of a different object than the last word of the path.
 _NOUNS = {
     "launch_application": "instances",
     "run_workflow": "instances",
@@ -67,23 +63,21 @@ _NOUNS = {
 
 
 def links(endpoint: Endpoint, endpoints: Sequence[Endpoint]) -> Schema:
-    """Return the links of a row's successful answer, by the operation that they lead to; empty without an id in it."""
+    """Return the links of a successful response by operation; empty if the response has no ID."""
     pointer = _pointer(endpoint)
     if pointer is None:
         return {}
     special = _TO_SCHEDULE if endpoint.operation_id == "schedule_workflow" else {}
     found = {}
     for target in endpoints:
-        parameters = special.get(target.operation_id) or _openapi_links_parameters(
-            endpoint, target, f"$response.body#{pointer}"
-        )
+        parameters = special.get(target.operation_id) or _link_parameters(endpoint, target, f"$response.body#{pointer}")
         if parameters is not None:
             found[target.operation_id] = {"operationId": target.operation_id, "parameters": parameters}
     return found
 
 
 def _pointer(endpoint: Endpoint) -> str | None:
-    """Return where the id stands in an answer: that of the object, or of the first item of a list."""
+    """Return the JSON pointer of the ID in a response: of the object, or of the first item of a list."""
     kind, pointer = endpoint.returns.type, "/id"
     if get_origin(kind) is list:
         kind, pointer = get_args(kind)[0], "/0/id"
@@ -93,8 +87,8 @@ def _pointer(endpoint: Endpoint) -> str | None:
     return pointer if "id" in (field.encode_name for field in described.fields) else None
 
 
-def _openapi_links_parameters(source: Endpoint, target: Endpoint, value: str) -> Schema | None:
-    """Return the path parameters of the target that an answer of the source knows; None where that is not enough."""
+def _link_parameters(source: Endpoint, target: Endpoint, value: str) -> Schema | None:
+    """Return the target's path parameters, if a response of the source provides all of them."""
     noun = _NOUNS.get(source.operation_id) or source.path.rpartition("/")[2]
     for prefix in (_ROOT, source.path.rpartition("/")[0]):
         start = f"{prefix}/{noun}/{{"
@@ -114,42 +108,44 @@ _ID: Schema = {"type": "string", "pattern": "^[0-9a-f]{24}$", "example": "6565a1
 _REFERENCE = "#/components/schemas/{name}"
 _FIELD_ERRORS: Schema = {
     "type": "object",
-    "description": "Field name → messages; what belongs to no field stands under `errors`.",
+    "description": "Messages by field name. Messages without a field are in `errors`.",
     "additionalProperties": {"type": "array", "items": {"type": "string"}},
 }
-# Without a type: it would be that of the value that the document stands for, not of its text.
+# Without a type, which would describe the parsed document and not its text.
 _YAML_DOCUMENT: Schema = {"description": "A YAML document."}
 _EMPTY: Schema = {"type": "object", "additionalProperties": False, "example": {}}
 _REFUSALS: dict[int, tuple[str, str, str]] = {
-    # status: (when, code of the example, sentence of the example)
+    # status: (when, code of the example, message of the example)
     400: (
-        "The content type is wrong, the body cannot be read, or its meaning is wrong.",
+        "The content type, the syntax or a value of the request is invalid.",
         "MalformedBody",
         "The body is not valid JSON: Expecting value (line 1, column 1).",
     ),
-    401: ("The credentials are missing or not valid.", "NotAuthenticated", "Send an e-mail address and a password."),
+    401: ("The credentials are missing or invalid.", "NotAuthenticated", "Send an email address and a password."),
     403: ("The caller lacks the permission.", "NotAllowed", "You need the permission CreateInstance for this."),
-    404: ("The addressed object does not exist.", "NotFound", "There is no application with this id."),
+    404: ("The addressed object does not exist.", "NotFound", "Application not found."),
     409: (
-        "The object is busy with a job, or was changed meanwhile.",
+        "The object is busy with a job, or was changed by another request.",
         "Conflict",
-        "Another workflow is running; wait for its end.",
+        "Another workflow is running. Retry when it has ended.",
     ),
-    413: ("The body is too large.", "TooLarge", "The body is larger than 1024 KiB; send less at once."),
-    429: ("Too many requests.", "TooManyRequests", "Too many attempts; try again in 30 seconds."),
-    500: ("Something went wrong inside; the request id finds it in the log.", "InternalError", "Something went wrong."),
-    503: ("The service cannot answer now.", "Unavailable", "The database cannot be reached; try again in 2 seconds."),
+    413: ("The body is too large.", "TooLarge", "The body is larger than 1024 KiB."),
+    429: ("Too many requests.", "TooManyRequests", "Too many attempts. Retry in 30 seconds."),
+    500: ("Internal error. Search the log for the request ID.", "InternalError", "Internal error."),
+    503: ("The server can't process requests now.", "Unavailable", "The database is unreachable. Retry in 2 seconds."),
 }
 _HEADERS_OF_STATUS: dict[int, dict[str, Schema]] = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}, "example": 'Basic realm="Launchbay"'}},
     429: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}},
     503: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}},
 }
-_REQUEST_ID: Schema = {"X-Request-Id": {"schema": {"type": "string"}, "description": "Names this request in the log."}}
+_REQUEST_ID: Schema = {
+    "X-Request-Id": {"schema": {"type": "string"}, "description": "The ID of this request in the log."}
+}
 
 
 def document(endpoints: Sequence[Endpoint]) -> Schema:
-    """Return the OpenAPI document of the rows. Every type of a row must be one that msgspec can describe."""
+    """Return the OpenAPI document of the endpoints. msgspec must be able to describe every type."""
     schemas = _Schemas(endpoints)
     paths: dict[str, Schema] = {}
     for endpoint in endpoints:
@@ -172,7 +168,7 @@ def document(endpoints: Sequence[Endpoint]) -> Schema:
         "components": {
             "schemas": {**schemas.components, "FieldErrors": _FIELD_ERRORS},
             "securitySchemes": {
-                "basic": {"type": "http", "scheme": "basic", "description": "E-mail address and password."},
+                "basic": {"type": "http", "scheme": "basic", "description": "Email address and password."},
                 "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
             },
         },
@@ -180,7 +176,7 @@ def document(endpoints: Sequence[Endpoint]) -> Schema:
 
 
 class _Schemas:
-    """The JSON Schema of every type in the table, the structs among them as components."""
+    """The JSON Schemas of all types in the table; structs are components."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         types: list[Any] = [ErrorBody]
@@ -208,7 +204,7 @@ def _operation(endpoint: Endpoint, schemas: _Schemas) -> Schema:
         "responses": {str(status): _response(endpoint, status, schemas) for status in endpoint.all_statuses()},
     }
     if endpoint.permission:
-        operation["description"] = f"Needs: {endpoint.permission}"
+        operation["description"] = f"Permission: {endpoint.permission}"
     if endpoint.public:
         operation["security"] = []
     if endpoint.extension:
@@ -243,8 +239,8 @@ def _parameters(endpoint: Endpoint, schemas: _Schemas) -> list[Schema]:
                 "name": "Idempotency-Key",
                 "in": "header",
                 "required": False,
-                "description": "The same key from the same user within 24 h gives the first answer again.",
-                # Visible ASCII characters, with spaces between them only.
+                "description": "Makes retries safe: a repeated key of a user returns the first response for 24 h.",
+                # Visible ASCII characters, with spaces only between them.
                 "schema": {
                     "type": "string",
                     "minLength": 1,
@@ -258,7 +254,7 @@ def _parameters(endpoint: Endpoint, schemas: _Schemas) -> list[Schema]:
 
 def _request_body(endpoint: Endpoint, schemas: _Schemas) -> Schema:
     body = endpoint.body
-    assert body is not None, "asked only for rows with a body"
+    assert body is not None, "called only for endpoints with a body"
     if isinstance(body, YamlBody):
         content: Schema = {"schema": dict(_YAML_DOCUMENT)}
         required = True
@@ -277,7 +273,7 @@ def _response(endpoint: Endpoint, status: int, schemas: _Schemas) -> Schema:
     if endpoint.field_errors:
         content: Schema = {
             "schema": {"$ref": _REFERENCE.format(name="FieldErrors")},
-            "example": {"name": ["The name is empty; give one."]} if status == 400 else {"errors": [sentence]},
+            "example": {"name": ["The name is empty."]} if status == 400 else {"errors": [sentence]},
         }
     else:
         content = {
@@ -287,7 +283,7 @@ def _response(endpoint: Endpoint, status: int, schemas: _Schemas) -> Schema:
     headers = {**_REQUEST_ID, **_HEADERS_OF_STATUS.get(status, {})}
     contents = {JSON: content}
     if endpoint.returns.media_type == HTML:
-        contents[HTML] = {"schema": {"type": "string"}}  # what the page itself refuses, it shows
+        contents[HTML] = {"schema": {"type": "string"}}  # a page shows its own errors
     return {"description": when, "headers": headers, "content": contents}
 
 
@@ -296,7 +292,7 @@ def _success(endpoint: Endpoint, schemas: _Schemas) -> Schema:
     if returns.media_type == YAML:
         content: Schema = {"schema": dict(_YAML_DOCUMENT)}
     elif returns.media_type == EVENTS:
-        # Without a type as well: tools compare it with each event, not with the text of the stream.
+        # Without a type too: tools compare it with each event, not with the text of the stream.
         content = {"schema": {"description": "Server-sent events; each one's data is JSON."}}
     else:
         content = {"schema": _EMPTY if returns.type is None else schemas.of(returns.type)}
@@ -306,11 +302,12 @@ def _success(endpoint: Endpoint, schemas: _Schemas) -> Schema:
 
 
 def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-    """Return the rows that describe the others and themselves."""
+    """Return the endpoints that describe all endpoints, including themselves."""
+    routes = Routes("Description", prefix="")
 
     @cache
     def described_now() -> dict[str, Any]:
-        return document((*described, *rows))
+        return document((*described, *routes))
 
     @cache
     def encoded() -> bytes:
@@ -320,34 +317,16 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
     def shown() -> HTMLResponse:
         return api_page(described_now())
 
+    @routes.get(
+        "/api/1/openapi.json", public=True, returns=Returns("The document.", type=dict[str, Any]), extension=True
+    )
     async def openapi(_: Request[None, None]) -> Response:
+        """Show the OpenAPI 3.1 document of this API."""
         return RawJSONResponse(encoded())
 
-    async def browse(_: Request[None, None]) -> Response:
+    @routes.get("/docs", public=True, returns=Returns("The page.", media_type=HTML, type=str), extension=True)
+    async def browse_api(_: Request[None, None]) -> Response:
+        """Show this API as a page: calls by resource, parameters, responses, and commands to try."""
         return shown()
 
-    rows = (
-        Endpoint(
-            method="GET",
-            path="/api/1/openapi.json",
-            operation_id="openapi",
-            handler=openapi,
-            summary="Describes this API: an OpenAPI 3.1 document.",
-            tags=("Description",),
-            public=True,
-            returns=Returns("The document.", type=dict[str, Any]),
-            extension=True,
-        ),
-        Endpoint(
-            method="GET",
-            path="/docs",
-            operation_id="browse_api",
-            handler=browse,
-            summary="Shows this API as a page: calls by family, parameters, answers, and command lines to try.",
-            tags=("Description",),
-            public=True,
-            returns=Returns("The page.", media_type=HTML, type=str),
-            extension=True,
-        ),
-    )
-    return rows
+    return tuple(routes)

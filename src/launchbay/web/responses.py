@@ -6,6 +6,7 @@ Pages for people are the exception: they show what went wrong themselves, so an 
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Annotated, Any, Protocol
 from urllib.parse import parse_qsl, urlencode
 
@@ -13,6 +14,7 @@ import msgspec
 import structlog
 from starlette.types import Receive, Send
 
+from launchbay.clock import to_ms
 from launchbay.errors import LaunchbayError
 from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX
 from launchbay.web.requests import JSON, YAML, Request
@@ -40,11 +42,10 @@ class RawJSONResponse(msgspec.Struct, frozen=True):
 class JSONStream(msgspec.Struct, frozen=True):
     """A JSON array that is streamed, so that memory does not grow with it ("Wire" 9).
 
-    Each chunk holds the encoded rows without the brackets, as `encode.rows` makes them. A failure after the first
-    chunks aborts the connection: a cut list never looks complete.
+    A failure after the first chunks aborts the connection, so that an incomplete list never looks complete.
     """
 
-    chunks: AsyncIterator[bytes]
+    chunks: AsyncIterator[Sequence[Any]]
     headers: Headers = ()
 
 
@@ -114,6 +115,10 @@ class Paging(msgspec.Struct, frozen=True):
         | None
     ) = None
 
+    def limit_or_max(self) -> int:
+        """Return the limit, for lists that are always bounded."""
+        return LIST_LIMIT_MAX if self.limit is None else self.limit
+
 
 def encode_buffered(response: BufferedResponse) -> tuple[str, bytes]:
     """Return content type and bytes of an answer that is sent at once."""
@@ -130,19 +135,32 @@ def encode_buffered(response: BufferedResponse) -> tuple[str, bytes]:
     return JSON, b"{}"
 
 
-def rows(values: Sequence[Any]) -> bytes:
-    """Return one chunk of a JsonList: the encoded values, separated, without the brackets."""
-    return _encoder.encode(values)[1:-1]
+def encode_items(items: Sequence[Any]) -> bytes:
+    """Return the items of a JSON array, comma-separated, without the brackets."""
+    return _encoder.encode(items)[1:-1]
 
 
-def page(request: Request[Any, Any], values: Sequence[Mapping[str, Any]], limit: int) -> JSONResponse:
-    """Return one page, and the link to the next one when there is more.
+async def list_of_chunks(request: Request[Any, Any], chunks: AsyncIterator[Sequence[Any]]) -> Response:
+    """Return one page if the query has a `limit`, else stream all items.
 
-    `values` are up to `limit` + 1 items in the order of their ids: the one too many only tells that more follow.
+    With a limit, `chunks` must bring one item more, if there is one.
     """
-    shown = values[:limit]
-    more = len(values) > limit > 0
-    return JSONResponse(shown, next_link(request, shown[-1]["id"]) if more else ())
+    limit = request.query.limit
+    if limit is None:
+        return JSONStream(chunks)
+    return page(request, [item async for chunk in chunks for item in chunk], limit)
+
+
+def page(request: Request[Any, Any], items: Sequence[Any], limit: int) -> JSONResponse:
+    """Return one page, with a link to the next one if there is more.
+
+    `items` are up to `limit` + 1 objects in the order of their IDs; the last one only shows that more follow.
+    """
+    shown = items[:limit]
+    if not len(items) > limit > 0:
+        return JSONResponse(shown)
+    last = shown[-1]
+    return JSONResponse(shown, next_link(request, last["id"] if isinstance(last, Mapping) else last.id))
 
 
 def next_link(request: Request[Any, Any], after: str) -> Headers:
@@ -186,7 +204,7 @@ async def write_events(
     in good form: the client connects again, and hears then what is the matter.
     """
     chunks = aiter(response.chunks)
-    gone = asyncio.create_task(_until_disconnect(receive))
+    gone = asyncio.create_task(until_disconnect(receive))
     try:
         first = await anext(chunks, b"")
         await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
@@ -230,7 +248,8 @@ async def _write_body(
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
 
-async def _until_disconnect(receive: Receive) -> None:
+async def until_disconnect(receive: Receive) -> None:
+    """Return when the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -248,6 +267,11 @@ def list_response(request: Request[Any, Paging], items: Sequence[_Item]) -> JSON
     following = sorted((item for item in items if item.id > after), key=lambda item: item.id)
     shown = following[: query.limit]
     return JSONResponse(shown, next_link(request, shown[-1].id) if len(shown) < len(following) else ())
+
+
+def optional_ms(moment: datetime | None) -> int | None:
+    """Return a time in milliseconds since the Unix epoch, if there is one."""
+    return None if moment is None else to_ms(moment)
 
 
 class Named(msgspec.Struct):

@@ -25,6 +25,9 @@ _OWN_STATUSES = {400, 401, 403, 404, 409, 413, 429}  # the frame adds 200, 500, 
 _PARAMETER_NAME = re.compile(r"\{([a-zA-Z]+)\}")
 
 
+EXAMPLE_ID = "5f" * 12
+
+
 @dataclass(frozen=True, slots=True)
 class Returns:
     """What an endpoint returns with 200, for the documentation.

@@ -5,17 +5,16 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.usecases import account
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Paging, Response, list_response
-from launchbay.web.routing import Returns, Routes
+from launchbay.web.responses import Paging, Response, list_response, optional_ms
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Account", prefix="")
 
-_ID = "5f" * 12
 _TIME = 1_767_225_600_000
 
 
 class PasswordBody(msgspec.Struct):
-    """The password that is, and the one that is to be."""
+    """The current and the new password."""
 
     currentPassword: str
     newPassword: str
@@ -38,7 +37,7 @@ class RefreshTokenBody(msgspec.Struct):
 
 
 class SessionToken(msgspec.Struct):
-    """A session token, and for how many seconds it is good."""
+    """A session token, valid for `expiresIn` seconds."""
 
     jwtBearer: str
     expiresIn: int
@@ -46,48 +45,44 @@ class SessionToken(msgspec.Struct):
 
 @routes.put(
     "/api/1/users/me/password",
-    permission="None: everybody's own.",
+    permission="None: your own account",
     body=JsonBody(example={"currentPassword": "old and good", "newPassword": "new and better"}),
     extension=True,
 )
 async def change_password(request: Request[PasswordBody, None]) -> None:
-    """Changes the caller's password."""
+    """Change your password."""
     await account.change_password(request.ctx, request.body.currentPassword, request.body.newPassword)
 
 
 @routes.get(
     "/api/1/tokens",
-    permission="None: everybody's own.",
+    permission="None: your own account",
     returns=Returns(
-        "The tokens, the newest first.",
-        [{"id": _ID, "label": "build server", "createdAt": _TIME, "expiresAt": _TIME, "lastUsedAt": None}],
+        "The tokens, newest first.",
+        [{"id": EXAMPLE_ID, "label": "build server", "createdAt": _TIME, "expiresAt": _TIME, "lastUsedAt": None}],
         type=list[TokenItem],
     ),
     extension=True,
 )
 async def list_tokens(request: Request[None, Paging]) -> Response:
-    """Lists the caller's refresh tokens; never their values."""
+    """List your refresh tokens. Never returns their values."""
     rows = await account.list_tokens(request.ctx)
-    tokens_shown = [
+    items = [
         TokenItem(
             row.id,
             row.label,
             to_ms(row.created_at),
             to_ms(row.expires_at),
-            None if row.last_used_at is None else to_ms(row.last_used_at),
+            optional_ms(row.last_used_at),
         )
         for row in rows
     ]
-    return list_response(request, tokens_shown)
+    return list_response(request, items)
 
 
-@routes.delete(
-    "/api/1/tokens/{id}",
-    permission="None: everybody's own.",
-    extension=True,
-)
+@routes.delete("/api/1/tokens/{id}", permission="None: your own account", extension=True)
 async def revoke_token(request: Request[None, None]) -> None:
-    """Revokes one of the caller's refresh tokens."""
+    """Revoke one of your refresh tokens."""
     await account.revoke_token(request.ctx, request.path["id"])
 
 
@@ -99,6 +94,6 @@ async def revoke_token(request: Request[None, None]) -> None:
     statuses=(401, 429),
 )
 async def exchange_token(request: Request[RefreshTokenBody, None]) -> SessionToken:
-    """Exchanges a refresh token for a session token."""
+    """Exchange a refresh token for a session token."""
     session = await account.exchange_token(request.deps.app, request.body.refreshToken, request.address)
     return SessionToken(session.token, session.expires_in_s)

@@ -9,16 +9,17 @@ from launchbay.usecases import applications
 from launchbay.usecases.launch import launch
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Created, NameBody, Named, Paging, Response, list_response
-from launchbay.web.routing import Returns, Routes
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Applications")
 
-_ID = "5f" * 12
-
 
 class ApplicationDocument(msgspec.Struct):
-    """An application in full. `version` is that of its newest manifest, `sourceUrl` where that is loaded from, without
-    the query; `createdAt` is milliseconds since the Unix epoch."""
+    """An application.
+
+    `version` is the newest manifest version; `sourceUrl` is the URL it is loaded from, without the query. `createdAt`
+    is in milliseconds since the Unix epoch.
+    """
 
     id: str
     name: str
@@ -28,27 +29,27 @@ class ApplicationDocument(msgspec.Struct):
     createdAt: int
 
 
-# Any object: the obsolete form puts the parameters beside the settings. `usecases/launch_request.py` reads both forms.
+# Any object: the obsolete form puts parameters and settings on one level. `usecases/launch_request.py` reads both.
 LaunchBody = Annotated[
     dict[str, Any],
     msgspec.Meta(
-        description="All fields are optional, and null counts as left out. In the obsolete form the parameters stand "
-        "beside the other fields.",
+        description="All fields are optional; null is the same as omitted. In the obsolete form the parameters are "
+        "fields of the body.",
         extra_json_schema={
             "properties": {
                 "revisionId": {"type": ["string", "null"], "description": "The revision to launch."},
                 "version": {
                     "type": ["integer", "string", "null"],
-                    "description": "The manifest version; the newest by default. It wins over the revision's.",
+                    "description": "The manifest version. Overrides the revision's. Default: the newest.",
                 },
-                "environmentId": {"type": ["string", "null"], "description": "By default the default environment."},
+                "environmentId": {"type": ["string", "null"], "description": "Default: the default environment."},
                 "destroyInterval": {
                     "type": ["integer", "string", "null"],
-                    "description": "Milliseconds until the instance is destroyed; -1 is never, an hour the default.",
+                    "description": "Milliseconds until the instance is destroyed; -1 is never. Default: 1 hour.",
                 },
-                "instanceName": {"type": ["string", "null"], "description": "Generated when left out."},
-                "parameters": {"type": ["object", "null"], "description": "Name to value."},
-                "submodules": {"type": ["object", "null"], "description": "Submodule id to its configuration."},
+                "instanceName": {"type": ["string", "null"], "description": "Default: generated."},
+                "parameters": {"type": ["object", "null"], "description": "Values by parameter name."},
+                "submodules": {"type": ["object", "null"], "description": "Configurations by submodule ID."},
             }
         },
     ),
@@ -57,12 +58,12 @@ LaunchBody = Annotated[
 
 @routes.get(
     "/organizations/{orgId}/applications",
-    permission="Read on each application shown.",
-    returns=Returns("The applications, by name.", [{"id": _ID, "name": "petclinic"}], type=list[Named]),
+    permission="Read on each application returned",
+    returns=Returns("The applications, by name.", [{"id": EXAMPLE_ID, "name": "petclinic"}], type=list[Named]),
     statuses=(403,),
 )
 async def list_applications(request: Request[None, Paging]) -> Response:
-    """Lists the applications of an organization."""
+    """List the applications of an organization."""
     rows = await applications.list_applications(request.ctx, request.path["orgId"])
     return list_response(request, [Named(row.id, row.name) for row in rows])
 
@@ -71,24 +72,20 @@ async def list_applications(request: Request[None, Paging]) -> Response:
     "/organizations/{orgId}/applications",
     permission="CreateApplication",
     body=JsonBody(example={"name": "petclinic"}),
-    returns=Returns("The id of the new application.", {"id": _ID}),
+    returns=Returns("The ID of the new application.", {"id": EXAMPLE_ID}),
     statuses=(403,),
     idempotency_key=True,
 )
 async def create_application(request: Request[NameBody, None]) -> Created:
-    """Creates an application with the default no-op manifest."""
+    """Create an application with the default manifest, which does nothing."""
     return Created(await applications.create_application(request.ctx, request.path["orgId"], request.body.name))
 
 
 @routes.get(
-    "/applications/{appId}",
-    permission="Read",
-    returns=Returns("The application."),
-    statuses=(403,),
-    extension=True,
+    "/applications/{appId}", permission="Read", returns=Returns("The application."), statuses=(403,), extension=True
 )
 async def read_application(request: Request[None, None]) -> ApplicationDocument:
-    """Reads an application."""
+    """Show an application."""
     found = await applications.read_application(request.ctx, request.path["appId"])
     return ApplicationDocument(
         id=found.id,
@@ -108,18 +105,13 @@ async def read_application(request: Request[None, None]) -> ApplicationDocument:
     extension=True,
 )
 async def rename_application(request: Request[NameBody, None]) -> None:
-    """Renames an application."""
+    """Rename an application."""
     await applications.rename_application(request.ctx, request.path["appId"], request.body.name)
 
 
-@routes.delete(
-    "/applications/{appId}",
-    permission="DeleteApplication",
-    statuses=(400, 403),
-    extension=True,
-)
+@routes.delete("/applications/{appId}", permission="DeleteApplication", statuses=(400, 403), extension=True)
 async def delete_application(request: Request[None, None]) -> None:
-    """Deletes an application whose instances are all destroyed, with its manifests and revisions."""
+    """Delete an application with its manifests and revisions. All its instances must be destroyed."""
     await applications.delete_application(request.ctx, request.path["appId"])
 
 
@@ -129,10 +121,10 @@ async def delete_application(request: Request[None, None]) -> None:
     body=JsonBody(
         required=False, media_optional=True, example={"instanceName": "demo", "parameters": {"input.size": 2}}
     ),
-    returns=Returns("The id of the launched instance.", {"id": _ID}),
+    returns=Returns("The ID of the new instance.", {"id": EXAMPLE_ID}),
     statuses=(403,),
     idempotency_key=True,
 )
 async def launch_application(request: Request[LaunchBody, None]) -> Created:
-    """Launches the application into a new instance."""
+    """Launch an application into a new instance."""
     return Created(await launch(request.ctx, request.path["appId"], request.body))

@@ -1,33 +1,31 @@
 """Approvals that workflows wait for (an addition; docs/decisions/0059-approvals.md)."""
 
-from datetime import datetime
 from typing import Literal
 
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.model.job import approver_message
 from launchbay.store.approvals import ApprovalRow, read_answers
 from launchbay.usecases import approvals
 from launchbay.usecases.approvals import AnswerRequest
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import JSONResponse, Paging, Response, page
+from launchbay.web.responses import JSONResponse, Paging, Response, optional_ms, page
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Approvals")
 
-_PERMISSION = "ApproveInstanceWorkflow, and what the step asks for"
+_PERMISSION = "ApproveInstanceWorkflow, and the permission or role that the step requires"
 
 
 class AnswerBody(msgspec.Struct):
-    """What to say with the answer."""
+    """An optional comment on the decision."""
 
     comment: str = ""
 
 
 class GivenAnswer(msgspec.Struct):
-    """What one person has answered; `at` is in milliseconds since the Unix epoch."""
+    """The answer of one user; `at` is in milliseconds since the Unix epoch."""
 
     userId: str
     email: str
@@ -37,9 +35,9 @@ class GivenAnswer(msgspec.Struct):
 
 
 class Approval(msgspec.Struct, kw_only=True):
-    """An approval. `who` is a sentence; `permission` or `role` say it for programs, `role` null when it was deleted.
+    """An approval. `who` describes the approvers; programs read `permission` or `role`, null if the role was deleted.
 
-    Times are milliseconds since the Unix epoch; after `expiresAt` the step fails.
+    Times are in milliseconds since the Unix epoch; after `expiresAt` the step fails.
     """
 
     id: str
@@ -66,47 +64,43 @@ class Approval(msgspec.Struct, kw_only=True):
 
 @routes.get(
     "/organizations/{orgId}/approvals",
-    permission="Read for the instance of each",
-    returns=Returns("Those that are pending, the oldest first; at most 10,000 at once.", type=list[Approval]),
+    permission="Read on the instance of each approval",
+    returns=Returns("The pending approvals, oldest first; at most 10,000.", type=list[Approval]),
     statuses=(403,),
     extension=True,
 )
 async def list_approvals(request: Request[None, Paging]) -> Response:
-    """Lists the approvals that workflows of the organization wait for."""
-    query = request.query
-    limit = LIST_LIMIT_MAX if query.limit is None else query.limit
-    rows = await approvals.list_pending_approvals(
-        request.ctx, request.path["orgId"], after=query.after, count=limit + 1
-    )
-    return page(request, [msgspec.to_builtins(_approval(row)) for row in rows], limit)
+    """List the pending approvals of an organization."""
+    limit, after = request.query.limit_or_max(), request.query.after
+    rows = await approvals.list_pending_approvals(request.ctx, request.path["orgId"], after=after, count=limit + 1)
+    return page(request, [_approval(row) for row in rows], limit)
 
 
 @routes.get(
     "/instances/{id}/approvals",
     permission="Read",
-    returns=Returns("The approvals, the oldest first; at most 10,000 at once.", type=list[Approval]),
+    returns=Returns("The approvals, oldest first; at most 10,000.", type=list[Approval]),
     statuses=(403,),
     extension=True,
 )
 async def list_instance_approvals(request: Request[None, Paging]) -> Response:
-    """Lists the approvals that workflows of the instance wait for or have got."""
-    query = request.query
-    limit = LIST_LIMIT_MAX if query.limit is None else query.limit
-    rows = await approvals.list_instance_approvals(request.ctx, request.path["id"], after=query.after, count=limit + 1)
-    return page(request, [msgspec.to_builtins(_approval(row)) for row in rows], limit)
+    """List the approvals of an instance, pending and decided."""
+    limit, after = request.query.limit_or_max(), request.query.after
+    rows = await approvals.list_instance_approvals(request.ctx, request.path["id"], after=after, count=limit + 1)
+    return page(request, [_approval(row) for row in rows], limit)
 
 
 @routes.post(
     "/approvals/{approvalId}/approve",
     permission=_PERMISSION,
     body=JsonBody(media_optional=True, example={"comment": "Seen in staging."}),
-    returns=Returns("The approval as it is now; with enough answers the step goes on.", type=Approval),
+    returns=Returns("The updated approval. With enough approvals the step continues.", type=Approval),
     statuses=(403, 409),
     extension=True,
     idempotency_key=True,
 )
 async def approve(request: Request[AnswerBody, None]) -> Response:
-    """Approves what a step waits for."""
+    """Approve a step."""
     return await _answered(request, approves=True)
 
 
@@ -114,13 +108,13 @@ async def approve(request: Request[AnswerBody, None]) -> Response:
     "/approvals/{approvalId}/reject",
     permission=_PERMISSION,
     body=JsonBody(media_optional=True, example={"comment": "Not on a Friday."}),
-    returns=Returns("The approval, rejected.", type=Approval),
+    returns=Returns("The rejected approval.", type=Approval),
     statuses=(403, 409),
     extension=True,
     idempotency_key=True,
 )
 async def reject(request: Request[AnswerBody, None]) -> Response:
-    """Rejects what a step waits for: the step fails, and is not tried again."""
+    """Reject a step. The step fails and is not retried."""
     return await _answered(request, approves=False)
 
 
@@ -154,9 +148,5 @@ def _approval(row: ApprovalRow) -> Approval:
         step=row.step,
         createdAt=to_ms(row.created_at),
         expiresAt=to_ms(row.expires_at),
-        decidedAt=_ms(row.decided_at),
+        decidedAt=optional_ms(row.decided_at),
     )
-
-
-def _ms(moment: datetime | None) -> int | None:
-    return None if moment is None else to_ms(moment)

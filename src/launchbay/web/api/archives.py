@@ -1,4 +1,4 @@
-"""Organizations as archives: out of one installation and into another (docs/howto/move-an-organization.md)."""
+"""Export and import of organizations (docs/howto/move-an-organization.md)."""
 
 from typing import Any
 
@@ -10,11 +10,10 @@ from launchbay.model.archive import Archive
 from launchbay.usecases import archives
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import absolute_url
-from launchbay.web.routing import Returns, Routes
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Organizations")
 
-_ID = "5f" * 12
 _HOLE = "service 'Default credentials service': the secret 'mail-password'"
 _ARCHIVE = {
     "format": "launchbay organization",
@@ -31,7 +30,7 @@ _ARCHIVE = {
 
 
 class ArchiveImport(msgspec.Struct):
-    """An archive, another name for the organization, and whether it is only tried."""
+    """An archive, a name to use instead of its own, and whether to only plan the import."""
 
     archive: dict[str, Any]
     name: str | None = None
@@ -39,7 +38,7 @@ class ArchiveImport(msgspec.Struct):
 
 
 class InvitedUser(msgspec.Struct, rename="camel"):
-    """A new account, and the link that sets its password."""
+    """A new account, and the link to set its password."""
 
     email: str
     invitation: str
@@ -47,7 +46,7 @@ class InvitedUser(msgspec.Struct, rename="camel"):
 
 
 class ImportedOrganization(msgspec.Struct):
-    """What was made, or would be: a plan has no id. `holes` are what the archive could not hold."""
+    """The result of an import. A plan has no ID. `holes` lists what the archive could not contain, such as secrets."""
 
     id: str | None
     created: dict[str, int]
@@ -58,29 +57,29 @@ class ImportedOrganization(msgspec.Struct):
 @routes.get(
     "/organizations/{orgId}/archive",
     permission="ManageUsers for all users and ManageRoles for all roles",
-    returns=Returns("The archive. `holes` tells what is not in it.", _ARCHIVE),
+    returns=Returns("The archive. `holes` lists what is missing.", _ARCHIVE),
     statuses=(400, 403),
     extension=True,
 )
 async def export_organization(request: Request[None, None]) -> Archive:
-    """Exports an organization as one document, without its secrets and its instances."""
+    """Export an organization as one document, without secrets and instances."""
     return await archives.export_organization(request.ctx, request.path["orgId"])
 
 
 @routes.post(
     "/archives",
-    permission="ManageUsers for all users of some organization",
+    permission="ManageUsers for all users of at least one organization",
     body=JsonBody(bytes_max=ORGANIZATION_ARCHIVE_BYTES, example={"archive": _ARCHIVE, "name": "Lab", "plan": True}),
     returns=Returns(
-        "What was made. With `plan` nothing was, and there is no id.",
-        {"id": _ID, "created": {"applications": 3}, "holes": [_HOLE], "invitations": []},
+        "The result. With `plan` nothing is created, and `id` is null.",
+        {"id": EXAMPLE_ID, "created": {"applications": 3}, "holes": [_HOLE], "invitations": []},
     ),
     statuses=(403,),
     extension=True,
     idempotency_key=True,
 )
 async def import_organization(request: Request[ArchiveImport, None]) -> ImportedOrganization:
-    """Makes an organization of an archive, all of it or nothing; the caller becomes its administrator."""
+    """Create an organization from an archive, all of it or nothing. The caller becomes its administrator."""
     body = request.body
     made = await archives.import_organization(request.ctx, body.archive, body.name, plan=body.plan)
     invitations = [

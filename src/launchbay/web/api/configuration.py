@@ -25,22 +25,22 @@ _PREVIEW = {
     "warnings": [],
 }
 
-# Any object: `usecases/launch_request.py` reads it, and says more about what is wrong in it than a type could.
-# The preview answers what is wrong in it, so that its own body is really any object.
+# Any object: `usecases/launch_request.py` reads it, and reports errors better than a type could. A preview returns the
+# errors, so its body really is any object.
 ConfigurationBody = Annotated[
     dict[str, Any],
     msgspec.Meta(
-        description="All fields are optional. Parameters that are not given go back to their defaults.",
+        description="All fields are optional. Omitted parameters are reset to their defaults.",
         extra_json_schema={
             "properties": {
-                "instanceName": {"type": ["string", "null"], "description": "The new name; unchanged when left out."},
+                "instanceName": {"type": ["string", "null"], "description": "The new name. Default: unchanged."},
                 "manifestVersion": {
                     "type": ["integer", "string", "null"],
-                    "description": "The new manifest version; it wins over the revision's.",
+                    "description": "The new manifest version. Overrides the revision's.",
                 },
                 "revisionId": {"type": ["string", "null"], "description": "The new revision."},
-                "parameters": {"type": ["object", "null"], "description": "Name to value."},
-                "submodules": {"type": ["object", "null"], "description": "Submodule id to its configuration."},
+                "parameters": {"type": ["object", "null"], "description": "Values by parameter name."},
+                "submodules": {"type": ["object", "null"], "description": "Configurations by submodule ID."},
             }
         },
     ),
@@ -55,7 +55,7 @@ ConfigurationBody = Annotated[
     statuses=(403, 409),
 )
 async def reconfigure_instance(request: Request[ConfigurationBody, None]) -> None:
-    """Gives the instance a new configuration, which takes effect some time after the answer."""
+    """Reconfigure an instance. The change takes effect after the response."""
     await reconfigure.reconfigure(request.ctx, request.path["id"], request.body)
 
 
@@ -69,7 +69,7 @@ async def reconfigure_instance(request: Request[ConfigurationBody, None]) -> Non
     extension=True,
 )
 async def preview_configuration(request: Request[dict[str, Any], None]) -> Preview:
-    """Tells what a reconfiguration would do, and changes nothing."""
+    """Preview a reconfiguration without changing anything."""
     return await preview.preview_configuration(request.ctx, request.path["id"], request.body)
 
 
@@ -83,5 +83,5 @@ async def preview_configuration(request: Request[dict[str, Any], None]) -> Previ
     extension=True,
 )
 async def preview_launch(request: Request[dict[str, Any], None]) -> Preview:
-    """Tells what a launch would do, and changes nothing."""
+    """Preview a launch without changing anything."""
     return await preview.preview_launch(request.ctx, request.path["appId"], request.body)

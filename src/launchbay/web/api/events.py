@@ -1,6 +1,6 @@
 """The log of an instance and its live events (api-decisions, "Beyond the reference")."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any, TypedDict
 
@@ -16,11 +16,9 @@ from launchbay.web.responses import (
     EVENTS,
     HEARTBEAT,
     EventStreamResponse,
-    JSONStream,
     Response,
     encoded_event,
-    page,
-    rows,
+    list_of_chunks,
 )
 from launchbay.web.routing import Returns, Routes
 
@@ -30,19 +28,19 @@ _NUMBER = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class LogQuery(msgspec.Struct, frozen=True):
-    """Which lines of a log, and how many."""
+    """Paging and filters of a log."""
 
-    job: Annotated[str | None, msgspec.Meta(description="Only lines of the job with this id.")] = None
+    job: Annotated[str | None, msgspec.Meta(description="Only lines of the job with this ID.")] = None
     step: Annotated[str | None, msgspec.Meta(description="Only lines of the step with this path.")] = None
-    after: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1, description="Only lines after the one with this id.")] = 0
+    after: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1, description="Only lines after the one with this ID.")] = 0
     limit: (
-        Annotated[int, msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description="At most so many lines; without it, all.")]
+        Annotated[int, msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description="Maximum number of lines. Default: all.")]
         | None
     ) = None
 
 
 class LogLine(TypedDict):
-    """A line of a log; `id` is what `after` takes, `at` milliseconds since the Unix epoch, `step` the step's path."""
+    """A log line. Pass `id` as `after`; `at` is in milliseconds since the Unix epoch; `step` is the step's path."""
 
     id: int
     at: int
@@ -53,20 +51,22 @@ class LogLine(TypedDict):
 
 
 class EventsQuery(msgspec.Struct, frozen=True):
-    """Where to go on, for clients that cannot send Last-Event-ID with their first request."""
+    """Where to resume, for clients that can't send Last-Event-ID with their first request."""
 
-    after: Annotated[_NUMBER | None, msgspec.Meta(description="Like the header Last-Event-ID, which wins.")] = None
+    after: Annotated[
+        _NUMBER | None, msgspec.Meta(description="Same as the header Last-Event-ID, which takes precedence.")
+    ] = None
 
 
 @routes.get(
     "/instances/{id}/log",
     permission="Read",
-    returns=Returns("The lines, the oldest first.", type=list[LogLine]),
+    returns=Returns("The lines, oldest first.", type=list[LogLine]),
     statuses=(403,),
     extension=True,
 )
 async def read_log(request: Request[None, LogQuery]) -> Response:
-    """Reads the log of the instance, of one job or of one step; secrets are covered."""
+    """Show the log of an instance, of one job or of one step, with secrets masked."""
     query = request.query
     found = events.read_log(
         request.ctx,
@@ -76,39 +76,32 @@ async def read_log(request: Request[None, LogQuery]) -> Response:
         after=query.after,
         limit=None if query.limit is None else query.limit + 1,
     )
-    if query.limit is not None:
-        return page(request, [_line(row) async for chunk in found for row in chunk], query.limit)
-    return JSONStream(_encoded(found))
+    return await list_of_chunks(request, ([_line(row) for row in chunk] async for chunk in found))
 
 
 @routes.get(
     "/instances/{id}/events",
     permission="Read",
     returns=Returns(
-        "The events, until the instance is deleted. With Last-Event-ID the stream goes on after that event; else it"
-        " begins with where the instance stands. A comment every 15 s says that it is alive.",
+        "The events, until the instance is deleted. The stream starts after Last-Event-ID, or with the current"
+        " state of the instance. A comment every 15 s keeps the connection alive.",
         media_type=EVENTS,
     ),
     statuses=(403,),
     extension=True,
 )
 async def watch_instance(request: Request[None, EventsQuery]) -> Response:
-    """Streams what happens to the instance as server-sent events: status, job, step, log, signal, approval."""
+    """Stream the events of an instance as server-sent events: status, job, step, log, signal, approval."""
     last = request.headers.get("last-event-id", "")
-    # What no number of ours is, such as one of another server's, cannot be gone on from: the stream begins anew.
+    # Ignore an ID that this server could not have sent; the stream starts with the current state.
     after = int(last) if last.isdecimal() and len(last) < 19 else request.query.after
     return EventStreamResponse(_chunks(events.watch_instance(request.ctx, request.path["id"], after)))
 
 
 async def _chunks(stream: AsyncGenerator[list[LiveEvent], None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(stream):
-        async for happenings in stream:
-            yield b"".join(encoded_event(each.name, each.data, each.id) for each in happenings) or HEARTBEAT
-
-
-async def _encoded(chunks: AsyncIterator[list[LogRow]]) -> AsyncIterator[bytes]:
-    async for chunk in chunks:
-        yield rows([_line(row) for row in chunk])
+        async for live_events in stream:
+            yield b"".join(encoded_event(each.name, each.data, each.id) for each in live_events) or HEARTBEAT
 
 
 def _line(row: LogRow) -> dict[str, Any]:

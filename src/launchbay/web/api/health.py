@@ -1,4 +1,4 @@
-"""Whether this process lives, and whether it can answer (api-decisions, "Beyond the reference")."""
+"""Liveness, readiness and metrics of this process (api-decisions, "Beyond the reference")."""
 
 import asyncio
 import hmac
@@ -25,11 +25,11 @@ class Health(msgspec.Struct):
     "/health/live",
     public=True,
     unlimited=True,
-    returns=Returns("The process lives.", {"status": "live"}),
+    returns=Returns("The process is running.", {"status": "live"}),
     extension=True,
 )
 async def health_live(_: Request[None, None]) -> Health:
-    """Tells that the process lives."""
+    """Report that the process is running."""
     return Health("live")
 
 
@@ -41,21 +41,21 @@ async def health_live(_: Request[None, None]) -> Health:
     extension=True,
 )
 async def health_ready(request: Request[None, None]) -> Health:
-    """Tells whether the process can answer requests: whether its database does."""
+    """Check if the process and its database can answer requests."""
     asked = asyncio.ensure_future(request.deps.ready())
-    asked.add_done_callback(_accept_any_query)
+    asked.add_done_callback(_retrieve_exception)
     try:
         answered, _ = await asyncio.wait({asked}, timeout=READY_S)
     finally:
-        asked.cancel()  # and not waited for: the driver asks a database that hangs to stop, which takes long
+        asked.cancel()  # not awaited: canceling a query of a database that hangs takes long
     if not answered:
-        raise Unavailable(f"The database did not answer within {READY_S:.0f} s; try again soon.")
+        raise Unavailable(f"The database did not answer within {READY_S:.0f} s.")
     asked.result()
     return Health("ready")
 
 
-def _accept_any_query(asked: "asyncio.Future[None]") -> None:
-    """Take what a question ended with, also when nobody waits for the answer any more."""
+def _retrieve_exception(asked: "asyncio.Future[None]") -> None:
+    """Mark the exception of a check as retrieved, so that asyncio doesn't log it."""
     if not asked.cancelled():
         asked.exception()
 
@@ -69,8 +69,8 @@ def _accept_any_query(asked: "asyncio.Future[None]") -> None:
     extension=True,
 )
 async def read_metrics(request: Request[None, None]) -> Response:
-    """Shows the metrics of this process in Prometheus' text format."""
+    """Show the metrics of this process in Prometheus text format."""
     token = request.deps.metrics_token
     if token and not hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {token}".encode()):
-        raise NotAuthenticated("The metrics need the token of LAUNCHBAY_METRICS_TOKEN: Authorization: Bearer <token>.")
+        raise NotAuthenticated("Send the token from LAUNCHBAY_METRICS_TOKEN: Authorization: Bearer <token>.")
     return PlainTextResponse(await request.deps.metrics(), PROMETHEUS)

@@ -1,6 +1,5 @@
 """Application instances: lists, detail, user data, deletion (reference §4)."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any, TypedDict
 
 import msgspec
@@ -12,7 +11,7 @@ from launchbay.store.instances import InstanceSummary, JobRow, read_history
 from launchbay.usecases import instances
 from launchbay.usecases.instances import InstanceView
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import JSONResponse, JSONStream, Paging, Response, page, rows
+from launchbay.web.responses import JSONResponse, Paging, Response, list_of_chunks, optional_ms
 from launchbay.web.routing import Returns, Routes
 
 expiry_routes = Routes("Instances")
@@ -33,7 +32,7 @@ class DestroyAt(msgspec.Struct):
     extension=True,
 )
 async def set_destroy_at(request: Request[DestroyAt, None]) -> None:
-    """Sets when the instance is destroyed by itself; -1 lets it live on."""
+    """Set when an instance is destroyed automatically; -1 is never."""
     await instances.set_destroy_at(request.ctx, request.path["id"], request.body.destroyAt)
 
 
@@ -46,7 +45,7 @@ class StepDocument(TypedDict):
 
 
 class WorkflowDocument(TypedDict):
-    """The running job, in exactly the fields of the reference."""
+    """The running job, with exactly the fields of the reference."""
 
     name: str
     status: str
@@ -64,7 +63,7 @@ class JobDocument(WorkflowDocument):
 
 
 class ComponentDocument(TypedDict, total=False):
-    """A component; `instanceId` is there when it stands for another instance."""
+    """A component; `instanceId` is set if it represents another instance."""
 
     name: str
     instanceId: str
@@ -90,9 +89,9 @@ class _InstanceDocument(TypedDict):
 
 
 class InstanceDocument(_InstanceDocument, total=False):
-    """An instance in detail; `workflow` is there while a job runs, `dryRun` where its machines are dry-run ones.
+    """An instance; `workflow` is set while a job runs, `dryRun` if its machines are simulated.
 
-    `waitingFor` is there while its work does not go on: sentences that say what it waits for.
+    `waitingFor` is set while its job waits: it describes for what.
     """
 
     workflow: WorkflowDocument
@@ -101,7 +100,7 @@ class InstanceDocument(_InstanceDocument, total=False):
 
 
 def instance_document(view: InstanceView) -> dict[str, Any]:
-    """Return an instance in detail. Stored documents are passed on as they are."""
+    """Return the document of an instance. Stored JSON is passed on unchanged."""
     detail = view.detail
     history = [job_document(row) for row in read_history(detail.history)]
     document: dict[str, Any] = {
@@ -118,7 +117,7 @@ def instance_document(view: InstanceView) -> dict[str, Any]:
         "components": msgspec.Raw(detail.components.encode()),
         "errorMessage": detail.error_message,
         "availableWorkflows": view.available_workflows,
-        "destroyAt": None if detail.destroy_at is None else to_ms(detail.destroy_at),
+        "destroyAt": optional_ms(detail.destroy_at),
         "userData": msgspec.Raw(detail.user_data.encode()),
         "createdAt": to_ms(detail.created_at),
     }
@@ -156,53 +155,47 @@ def _steps(row: JobRow) -> list[dict[str, Any]]:
     return steps
 
 
-_ID = "5f" * 12
-
-
 class InstanceQuery(Paging, frozen=True):
     """Paging and filters of instance lists (api-decisions, "Wire" 9)."""
 
     status: Annotated[str | None, msgspec.Meta(description="Only instances in this status.")] = None
-    name: Annotated[str | None, msgspec.Meta(description="Only instances of exactly this name.")] = None
+    name: Annotated[str | None, msgspec.Meta(description="Only instances with exactly this name.")] = None
 
 
 _LISTED = Returns("The instances, oldest first.", type=list[InstanceSummary])
 
 
 class ForceQuery(msgspec.Struct, frozen=True):
-    """The query of a deletion."""
+    """Whether to delete an active instance."""
 
     force: Annotated[
-        int, msgspec.Meta(ge=0, le=1, description="1 deletes an active instance too, after destroying it.")
+        int, msgspec.Meta(ge=0, le=1, description="1 also deletes an active instance, after destroying it.")
     ] = 0
 
 
 @routes.get("/environments/{envId}/instances", permission="Read", returns=_LISTED, statuses=(403,))
 async def list_environment_instances(request: Request[None, InstanceQuery]) -> Response:
-    """Lists the instances of an environment."""
+    """List the instances of an environment."""
     return await _list(request, "environments", request.path["envId"])
 
 
 @routes.get("/applications/{appId}/instances", permission="Read", returns=_LISTED, statuses=(403,))
 async def list_application_instances(request: Request[None, InstanceQuery]) -> Response:
-    """Lists the instances of an application."""
+    """List the instances of an application."""
     return await _list(request, "applications", request.path["appId"])
 
 
 @routes.get("/revisions/{revId}/instances", permission="Read", returns=_LISTED, statuses=(403,))
 async def list_revision_instances(request: Request[None, InstanceQuery]) -> Response:
-    """Lists the instances of a revision."""
+    """List the instances of a revision."""
     return await _list(request, "revisions", request.path["revId"])
 
 
 @routes.get(
-    "/instances/{id}",
-    permission="Read",
-    returns=Returns("The instance.", type=InstanceDocument),
-    statuses=(403,),
+    "/instances/{id}", permission="Read", returns=Returns("The instance.", type=InstanceDocument), statuses=(403,)
 )
 async def read_instance(request: Request[None, None]) -> Response:
-    """Reads an instance with its workflow history."""
+    """Show an instance with its workflow history."""
     return JSONResponse(instance_document(await instances.read_instance(request.ctx, request.path["id"])))
 
 
@@ -213,17 +206,13 @@ async def read_instance(request: Request[None, None]) -> Response:
     statuses=(403, 413),
 )
 async def put_user_data(request: Request[dict[str, Any], None]) -> None:
-    """Associates user data with the instance."""
+    """Replace the user data of an instance."""
     await instances.put_user_data(request.ctx, request.path["id"], request.body)
 
 
-@routes.delete(
-    "/instances/{id}",
-    permission="DeleteInstance",
-    statuses=(403, 409),
-)
+@routes.delete("/instances/{id}", permission="DeleteInstance", statuses=(403, 409))
 async def delete_instance(request: Request[None, ForceQuery]) -> None:
-    """Deletes a destroyed instance; with force also an active one, which is destroyed first."""
+    """Delete a destroyed instance. With force, destroy an active instance and then delete it."""
     await instances.delete_instance(request.ctx, request.path["id"], force=request.query.force == 1)
 
 
@@ -238,12 +227,4 @@ async def _list(request: Request[None, InstanceQuery], kind: str, of_id: str) ->
         after=query.after or "",
         limit=None if query.limit is None else query.limit + 1,
     )
-    if query.limit is not None:
-        shown = [msgspec.to_builtins(row) async for chunk in found for row in chunk]
-        return page(request, shown, query.limit)
-    return JSONStream(_encoded(found))
-
-
-async def _encoded(chunks: AsyncIterator[list[InstanceSummary]]) -> AsyncIterator[bytes]:
-    async for chunk in chunks:
-        yield rows(chunk)
+    return await list_of_chunks(request, found)

@@ -1,7 +1,6 @@
 """Jobs of an instance (api-decisions, "Beyond the reference")."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -15,16 +14,16 @@ from launchbay.usecases import jobs
 from launchbay.usecases.jobs import JobDetails
 from launchbay.web.api.instances import JobDocument, job_document
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Created, JSONStream, Paging, Response, page, rows
-from launchbay.web.routing import Returns, Routes
+from launchbay.web.responses import Created, Paging, Response, list_of_chunks, optional_ms
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Jobs")
 
 
 class StepDetail(msgspec.Struct, kw_only=True):
-    """A step. `path` is its place in the plan; times are milliseconds since the Unix epoch.
+    """A step. `path` is its place in the plan; times are in milliseconds since the Unix epoch.
 
-    `outputsOmitted` says that there are outputs, but too many to be shown.
+    `outputsOmitted` is true if the outputs are too large to show.
     """
 
     path: str
@@ -40,7 +39,7 @@ class StepDetail(msgspec.Struct, kw_only=True):
 
 
 class JobDetail(msgspec.Struct, kw_only=True):
-    """A job. `parameters` are a command's; `resumes` is the failed job that this one goes on with."""
+    """A job. `parameters` are those of a command; `resumes` is the failed job that this one continues."""
 
     id: str
     name: str
@@ -64,7 +63,7 @@ def job_item(row: JobRow, redactor: Redactor) -> dict[str, Any]:
 
 
 def job_detail(job: JobDetails) -> JobDetail:
-    """Return a job in detail: the planned steps in the manifest's order, each followed by those inside of it."""
+    """Return a job: the planned steps in the manifest's order, each followed by the steps inside it."""
     view, plan, redactor = job.view, job.plan, job.redactor
     return JobDetail(
         id=view.id,
@@ -72,8 +71,8 @@ def job_detail(job: JobDetails) -> JobDetail:
         status=view.status,
         ownerId=view.owner_id,
         createdAt=to_ms(view.created_at),
-        startedAt=None if view.started_at is None else to_ms(view.started_at),
-        finishedAt=None if view.finished_at is None else to_ms(view.finished_at),
+        startedAt=optional_ms(view.started_at),
+        finishedAt=optional_ms(view.finished_at),
         errorMessage=None if view.error_message is None else redactor.text(view.error_message),
         parameters=redactor.value(plan.arguments),
         resumes=plan.resumes[-1] if plan.resumes else None,
@@ -86,7 +85,7 @@ def _steps(job: JobDetails) -> list[StepDetail]:
     groups: dict[int, list[StepDetail]] = {number: [] for number in planned.values()}
     for view in job.view.recorded():
         if "/" not in view.path:
-            continue  # the failed launch of a whole component: the step that failed in it says the same
+            continue  # the failed launch of a component; the step that failed in it reports the same
         number = planned.get(view.path, _outermost(view.path, planned))
         groups.setdefault(number, []).append(_recorded(view, job.redactor))
     for path, name, status, percent in job.view.planned():
@@ -102,7 +101,7 @@ def _steps(job: JobDetails) -> list[StepDetail]:
 
 
 def _outermost(path: str, planned: dict[str, int]) -> int:
-    """Return the number of the planned step that a step runs inside of; what is inside of none comes last."""
+    """Return the number of the planned step that a step runs inside; other steps come last."""
     for position, character in enumerate(path):
         if character in "/>~" and path[:position] in planned:
             return planned[path[:position]]
@@ -125,11 +124,8 @@ def _recorded(view: StepView, redactor: Redactor) -> StepDetail:
     )
 
 
-_ID = "5f" * 12
-
-
 class ResumeBody(msgspec.Struct):
-    """What to change before a failed job goes on: arguments of its command, or parameters of the instance."""
+    """What to change before a job resumes: arguments of its command, or parameters of the instance."""
 
     parameters: dict[str, Any] | None = None
 
@@ -137,32 +133,31 @@ class ResumeBody(msgspec.Struct):
 @routes.get(
     "/instances/{id}/jobs",
     permission="Read",
-    returns=Returns("The jobs, the newest first, with their planned steps in brief.", type=list[JobDocument]),
+    returns=Returns("The jobs, newest first, with a summary of their planned steps.", type=list[JobDocument]),
     statuses=(403,),
     extension=True,
 )
 async def list_jobs(request: Request[None, Paging]) -> Response:
-    """Lists the jobs of the instance."""
+    """List the jobs of an instance."""
     query = request.query
     limit = None if query.limit is None else query.limit + 1
     found = jobs.list_jobs(request.ctx, request.path["id"], after=query.after, limit=limit)
-    if query.limit is not None:
-        shown = [job_item(row, redactor) async for chunk, redactor in found for row in chunk]
-        return page(request, shown, query.limit)
-    return JSONStream(_encoded(found))
+    return await list_of_chunks(
+        request, ([job_item(row, redactor) for row in chunk] async for chunk, redactor in found)
+    )
 
 
 @routes.get(
     "/instances/{id}/jobs/{jobId}",
     permission="Read",
-    returns=Returns("The job; the planned steps in order, each followed by those inside of it."),
+    returns=Returns("The job; its planned steps in order, each followed by the steps inside it."),
     statuses=(403,),
     extension=True,
 )
 async def read_job(request: Request[None, None]) -> JobDetail:
-    """Reads a job with all its steps: attempts, times, outputs, errors; secrets are covered."""
+    """Show a job with all its steps: attempts, times, outputs, errors. Secrets are masked."""
     job = await jobs.read_job(request.ctx, request.path["id"], request.path["jobId"])
-    # Covering the secrets of large outputs takes a while, and nobody else's request should wait for that.
+    # Masking secrets in large outputs takes a while; other requests must not wait for it.
     return await asyncio.to_thread(job_detail, job)
 
 
@@ -173,7 +168,7 @@ async def read_job(request: Request[None, None]) -> JobDetail:
     extension=True,
 )
 async def cancel_job(request: Request[None, None]) -> None:
-    """Cancels a job under way: its running steps are interrupted, and it ends as failed soon."""
+    """Cancel a running job. Interrupts its steps; the job ends as failed."""
     await jobs.cancel_job(request.ctx, request.path["id"], request.path["jobId"])
 
 
@@ -181,19 +176,14 @@ async def cancel_job(request: Request[None, None]) -> None:
     "/instances/{id}/jobs/{jobId}/resume",
     permission="RunInstanceWorkflow; EditInstance for destroy",
     body=JsonBody(media_optional=True, example={"parameters": {"input.size": "3"}}),
-    returns=Returns("The id of the new job.", {"id": _ID}),
+    returns=Returns("The ID of the new job.", {"id": EXAMPLE_ID}),
     statuses=(403, 409),
     extension=True,
     idempotency_key=True,
 )
 async def resume_job(request: Request[ResumeBody, None]) -> Created:
-    """Runs the newest job again from where it failed; the steps that are done stay done."""
+    """Resume the newest job from the step that failed. Completed steps don't run again."""
     resumed = await jobs.resume_job(
         request.ctx, request.path["id"], request.path["jobId"], request.body.parameters or {}
     )
     return Created(resumed)
-
-
-async def _encoded(chunks: AsyncIterator[tuple[list[JobRow], Redactor]]) -> AsyncIterator[bytes]:
-    async for chunk, redactor in chunks:
-        yield rows([job_item(row, redactor) for row in chunk])

@@ -8,11 +8,10 @@ from launchbay.clock import to_ms
 from launchbay.usecases import manifests
 from launchbay.web.requests import YAML, JsonBody, Request, YamlBody
 from launchbay.web.responses import Response, YAMLResponse
-from launchbay.web.routing import Returns, Routes
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Manifests")
 
-_ID = "5f" * 12
 _EXAMPLE = "launch:\n  steps: []\n"
 
 
@@ -32,14 +31,14 @@ class FindingShape(msgspec.Struct):
 
 
 class Findings(msgspec.Struct):
-    """What the checker has to say."""
+    """The findings of the manifest checker."""
 
     errors: list[FindingShape]
     warnings: list[FindingShape]
 
 
 class VersionItem(msgspec.Struct):
-    """A manifest version; `createdAt` is milliseconds since the Unix epoch, `authorId` the user who brought it."""
+    """A manifest version; `createdAt` is in milliseconds since the Unix epoch, `authorId` the user who stored it."""
 
     version: int
     createdAt: int
@@ -49,17 +48,17 @@ class VersionItem(msgspec.Struct):
 class VersionQuery(msgspec.Struct, frozen=True):
     """Which version to read."""
 
-    version: Annotated[int | None, msgspec.Meta(description="The version; the newest one if left out.")] = None
+    version: Annotated[int | None, msgspec.Meta(description="The version. Default: the newest.")] = None
 
 
 class SourceBody(msgspec.Struct):
-    """Where the manifest is loaded from: an http or https address that needs no credentials."""
+    """The URL of the manifest: http or https, without credentials."""
 
     url: str
 
 
 class RefreshedVersion(msgspec.Struct):
-    """The newest version, and whether the refresh made it."""
+    """The newest version, and whether the refresh created it."""
 
     version: int
     changed: bool
@@ -68,33 +67,29 @@ class RefreshedVersion(msgspec.Struct):
 @routes.put(
     "/applications/{appId}/manifest",
     permission="EditApplication",
-    body=YamlBody(example="launch:\n  steps: []\n"),
+    body=YamlBody(example=_EXAMPLE),
     returns=Returns("The new version's number.", {"version": 2}),
     statuses=(403,),
 )
 async def replace_manifest(request: Request[str, None]) -> ManifestVersion:
-    """Replaces the manifest; the new text becomes the newest version."""
+    """Upload a manifest as the newest version."""
     return ManifestVersion(await manifests.replace_manifest(request.ctx, request.path["appId"], request.body))
 
 
 @routes.post(
     "/manifests/validate",
-    permission="None: everybody may check a text of their own.",
-    body=YamlBody(example="launch:\n  steps: []\n"),
-    returns=Returns("What was found.", {"errors": [], "warnings": []}),
+    permission="None: every user",
+    body=YamlBody(example=_EXAMPLE),
+    returns=Returns("The findings.", {"errors": [], "warnings": []}),
     extension=True,
 )
 async def validate_manifest(request: Request[str, None]) -> Findings:
-    """Checks a manifest and returns its errors and warnings; stores nothing."""
+    """Check a manifest and return its errors and warnings. Stores nothing."""
     found = await manifests.validate_manifest(request.ctx, request.body)
-    shapes = [
-        (finding.severity, FindingShape(finding.message, finding.line, finding.column, finding.code))
-        for finding in found
-    ]
-    return Findings(
-        [shape for severity, shape in shapes if severity == "error"],
-        [shape for severity, shape in shapes if severity == "warning"],
-    )
+    shapes: dict[str, list[FindingShape]] = {"error": [], "warning": []}
+    for each in found:
+        shapes[each.severity].append(FindingShape(each.message, each.line, each.column, each.code))
+    return Findings(shapes["error"], shapes["warning"])
 
 
 @routes.get(
@@ -105,19 +100,21 @@ async def validate_manifest(request: Request[str, None]) -> Findings:
     extension=True,
 )
 async def read_manifest(request: Request[None, VersionQuery]) -> Response:
-    """Reads a manifest version as it was given."""
+    """Show a manifest version as uploaded."""
     return YAMLResponse(await manifests.read_manifest(request.ctx, request.path["appId"], request.query.version))
 
 
 @routes.get(
     "/applications/{appId}/manifests",
     permission="Read",
-    returns=Returns("The versions, the newest first.", [{"version": 1, "createdAt": 1767225600000, "authorId": _ID}]),
+    returns=Returns(
+        "The versions, newest first.", [{"version": 1, "createdAt": 1767225600000, "authorId": EXAMPLE_ID}]
+    ),
     statuses=(403,),
     extension=True,
 )
 async def list_manifests(request: Request[None, None]) -> list[VersionItem]:
-    """Lists the manifest versions of an application."""
+    """List the manifest versions of an application."""
     rows = await manifests.list_manifests(request.ctx, request.path["appId"])
     return [VersionItem(row.version, to_ms(row.created_at), row.author_id) for row in rows]
 
@@ -131,7 +128,7 @@ async def list_manifests(request: Request[None, None]) -> list[VersionItem]:
     extension=True,
 )
 async def set_manifest_source(request: Request[SourceBody, None]) -> ManifestVersion:
-    """Loads the manifest from a URL from now on; what is there becomes the newest version."""
+    """Set the URL to load the manifest from, and load it as the newest version."""
     return ManifestVersion(await manifests.set_manifest_source(request.ctx, request.path["appId"], request.body.url))
 
 
@@ -143,6 +140,6 @@ async def set_manifest_source(request: Request[SourceBody, None]) -> ManifestVer
     extension=True,
 )
 async def refresh_manifest(request: Request[None, None]) -> RefreshedVersion:
-    """Loads the manifest from its URL again; what has changed becomes the newest version."""
+    """Load the manifest from its URL again. Creates a version if it changed."""
     found = await manifests.refresh_manifest(request.ctx, request.path["appId"])
     return RefreshedVersion(found.version, found.changed)

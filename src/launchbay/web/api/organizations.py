@@ -1,6 +1,5 @@
-"""Organizations (reference §4)."""
+"""Organizations, their audit log and their pinned host keys (reference §4; api-decisions)."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import msgspec
@@ -10,63 +9,49 @@ from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store.audit import AuditRow
 from launchbay.store.machines import HostKeyRow
 from launchbay.usecases import organizations
-from launchbay.usecases.organizations import read_audit_entries
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import (
-    Created,
-    JSONResponse,
-    JSONStream,
-    NameBody,
-    Named,
-    Paging,
-    Response,
-    list_response,
-    next_link,
-    rows,
-)
-from launchbay.web.routing import Returns, Routes
+from launchbay.web.responses import Created, NameBody, Named, Paging, Response, list_of_chunks, list_response
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Organizations")
 audit_routes = Routes("Audit")
 host_keys_routes = Routes("Organizations")
 
-_ID = "5f" * 12
-
 
 @routes.get(
     "/organizations",
-    permission="None: everybody sees their own organizations.",
-    returns=Returns("The organizations, by name.", [{"id": _ID, "name": "Default"}], type=list[Named]),
+    permission="None: lists your own organizations",
+    returns=Returns("The organizations, by name.", [{"id": EXAMPLE_ID, "name": "Default"}], type=list[Named]),
 )
 async def list_organizations(request: Request[None, Paging]) -> Response:
-    """Lists the organizations that the caller belongs to."""
+    """List your organizations."""
     rows = await organizations.list_organizations(request.ctx)
     return list_response(request, [Named(row.id, row.name) for row in rows])
 
 
 @routes.post(
     "/organizations",
-    permission="ManageUsers for all users of some organization",
+    permission="ManageUsers for all users of at least one organization",
     body=JsonBody(example={"name": "Research"}),
-    returns=Returns("The id of the new organization.", {"id": _ID}),
+    returns=Returns("The ID of the new organization.", {"id": EXAMPLE_ID}),
     statuses=(403,),
     extension=True,
     idempotency_key=True,
 )
 async def create_organization(request: Request[NameBody, None]) -> Created:
-    """Creates an organization with all that comes with one; the caller becomes its administrator."""
+    """Create an organization with its default environment, services and roles. The caller becomes its administrator."""
     return Created(await organizations.create_organization(request.ctx, request.body.name))
 
 
 @routes.get(
     "/organizations/{orgId}",
-    permission="None: for those who belong to it.",
-    returns=Returns("The organization.", {"id": _ID, "name": "Default"}),
+    permission="None: every member",
+    returns=Returns("The organization.", {"id": EXAMPLE_ID, "name": "Default"}),
     statuses=(403,),
     extension=True,
 )
 async def read_organization(request: Request[None, None]) -> Named:
-    """Reads an organization."""
+    """Show an organization."""
     found = await organizations.read_organization(request.ctx, request.path["orgId"])
     return Named(found.id, found.name)
 
@@ -79,7 +64,7 @@ async def read_organization(request: Request[None, None]) -> Named:
     extension=True,
 )
 async def rename_organization(request: Request[NameBody, None]) -> None:
-    """Renames an organization."""
+    """Rename an organization."""
     await organizations.rename_organization(request.ctx, request.path["orgId"], request.body.name)
 
 
@@ -90,18 +75,20 @@ _LAST_NUMBER = 2**63 - 1
 class AuditQuery(Paging, frozen=True):
     """Paging and filters of the audit log."""
 
-    actor: Annotated[str | None, msgspec.Meta(description="Only by this user: an id or an e-mail address.")] = None
+    actor: Annotated[str | None, msgspec.Meta(description="Only changes by this user: an ID or an email address.")] = (
+        None
+    )
     object: Annotated[
         str | None,
         msgspec.Meta(
-            description="Only about this object: its id, or a path that stands for all below it too.",
+            description="Only changes of this object: an ID, or a path, which includes everything below it.",
             extra_json_schema={"pattern": "^([0-9a-f]{24}$|/)"},
         ),
     ] = None
 
 
 class AuditActor(msgspec.Struct):
-    """Who: the account, and how it proved itself."""
+    """The account, and how it signed in."""
 
     id: str
     email: str
@@ -109,7 +96,7 @@ class AuditActor(msgspec.Struct):
 
 
 class AuditEntry(msgspec.Struct):
-    """One change. `at` is milliseconds since the Unix epoch; secrets in `before` and `after` are fingerprints."""
+    """One change. `at` is in milliseconds since the Unix epoch; `before` and `after` show secrets as fingerprints."""
 
     id: str
     at: int
@@ -124,17 +111,17 @@ class AuditEntry(msgspec.Struct):
 class AuditEntryShape(AuditEntry):
     """An entry as the documentation describes it."""
 
-    before: dict[str, Any] | None  # type: ignore[assignment] # a text of JSON is sent as it is stored
-    after: dict[str, Any] | None  # type: ignore[assignment] # a text of JSON is sent as it is stored
+    before: dict[str, Any] | None  # type: ignore[assignment] # stored JSON is sent unchanged
+    after: dict[str, Any] | None  # type: ignore[assignment] # stored JSON is sent unchanged
 
 
 _EXAMPLE = {
     "id": f"{17:024x}",
     "at": 1_767_225_600_000,
-    "actor": {"id": "5f" * 12, "email": "ann@example.org", "method": "basic"},
+    "actor": {"id": EXAMPLE_ID, "email": "ann@example.org", "method": "basic"},
     "address": "192.0.2.7",
     "operation": "update_role",
-    "object": "/roles/" + "5f" * 12,
+    "object": "/roles/" + EXAMPLE_ID,
     "before": {"name": "Developer", "permissions": "- Read: [/*]\n"},
     "after": {"name": "Developer", "permissions": ""},
 }
@@ -148,9 +135,9 @@ _EXAMPLE = {
     extension=True,
 )
 async def list_audit_entries(request: Request[None, AuditQuery]) -> Response:
-    """Lists what was changed in an organization: by whom, when, from where, before and after."""
+    """List the changes made in an organization: by whom, when, from where, before and after."""
     query = request.query
-    found = read_audit_entries(
+    found = organizations.read_audit_entries(
         request.ctx,
         request.path["orgId"],
         after=min(int(query.after or "0", 16), _LAST_NUMBER),
@@ -158,16 +145,7 @@ async def list_audit_entries(request: Request[None, AuditQuery]) -> Response:
         about=query.object,
         limit=None if query.limit is None else query.limit + 1,
     )
-    if query.limit is None:
-        return JSONStream(_encoded(found))
-    entries = [_entry(row) async for chunk in found for row in chunk]
-    shown = entries[: query.limit]
-    return JSONResponse(shown, next_link(request, shown[-1].id) if len(entries) > len(shown) else ())
-
-
-async def _encoded(chunks: AsyncIterator[list[AuditRow]]) -> AsyncIterator[bytes]:
-    async for chunk in chunks:
-        yield rows([_entry(row) for row in chunk])
+    return await list_of_chunks(request, ([_entry(row) for row in chunk] async for chunk in found))
 
 
 def _entry(row: AuditRow) -> AuditEntry:
@@ -191,7 +169,7 @@ _PERMISSION = "EditEnvironment for all environments of the organization"
 
 
 class HostKey(msgspec.Struct):
-    """A pinned key. The id is the host's address with its port; times are milliseconds since the Unix epoch."""
+    """A pinned key. `id` is the host's address and port; times are in milliseconds since the Unix epoch."""
 
     id: str
     algorithm: str
@@ -207,19 +185,16 @@ class HostKey(msgspec.Struct):
     extension=True,
 )
 async def list_host_keys(request: Request[None, Paging]) -> Response:
-    """Lists the keys that the hosts of workflows showed at their first use."""
+    """List the pinned SSH host keys of an organization."""
     rows = await organizations.list_host_keys(request.ctx, request.path["orgId"])
     return list_response(request, [_host_key(row) for row in rows])
 
 
 @host_keys_routes.delete(
-    "/organizations/{orgId}/hostKeys/{host}",
-    permission=_PERMISSION,
-    statuses=(403,),
-    extension=True,
+    "/organizations/{orgId}/hostKeys/{host}", permission=_PERMISSION, statuses=(403,), extension=True
 )
 async def forget_host_key(request: Request[None, None]) -> None:
-    """Forgets the key of a host, such as 10.0.0.5:22: the key that it shows next is pinned."""
+    """Forget the pinned key of a host, such as 10.0.0.5:22. The next key it presents is pinned."""
     await organizations.forget_host_key(request.ctx, request.path["orgId"], request.path["host"])
 
 

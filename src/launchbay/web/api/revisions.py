@@ -9,22 +9,21 @@ from launchbay.usecases import revisions
 from launchbay.usecases.launch_request import RevisionRequest
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Created, Named, Paging, Response, list_response
-from launchbay.web.routing import Returns, Routes
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Revisions")
 
-_ID = "5f" * 12
-_EXAMPLE = {"name": "stable", "version": 2, "parameters": {"input.size": 2}, "environmentId": _ID}
+_EXAMPLE = {"name": "stable", "version": 2, "parameters": {"input.size": 2}, "environmentId": EXAMPLE_ID}
 
 
 class NewRevision(RevisionRequest, frozen=True, kw_only=True):
-    """A revision to be made: unlike a change of one, it needs a name."""
+    """A new revision. Unlike a change, it requires a name."""
 
     name: str
 
 
 class RevisionDocument(msgspec.Struct):
-    """A revision in full; `createdAt` is milliseconds since the Unix epoch."""
+    """A revision; `createdAt` is in milliseconds since the Unix epoch."""
 
     id: str
     name: str
@@ -39,11 +38,11 @@ class RevisionDocument(msgspec.Struct):
 @routes.get(
     "/applications/{appId}/revisions",
     permission="Read",
-    returns=Returns("The revisions, by name.", [{"id": _ID, "name": "stable"}], type=list[Named]),
+    returns=Returns("The revisions, by name.", [{"id": EXAMPLE_ID, "name": "stable"}], type=list[Named]),
     statuses=(403,),
 )
 async def list_revisions(request: Request[None, Paging]) -> Response:
-    """Lists the named revisions of an application."""
+    """List the named revisions of an application."""
     rows = await revisions.list_revisions(request.ctx, request.path["appId"])
     return list_response(request, [Named(row.id, row.name) for row in rows])
 
@@ -52,13 +51,13 @@ async def list_revisions(request: Request[None, Paging]) -> Response:
     "/applications/{appId}/revisions",
     permission="EditApplication; Read on the instance or environment named",
     body=JsonBody(required=True, example=_EXAMPLE),
-    returns=Returns("The id of the new revision.", {"id": _ID}),
+    returns=Returns("The ID of the new revision.", {"id": EXAMPLE_ID}),
     statuses=(403, 409),
     extension=True,
     idempotency_key=True,
 )
 async def create_revision(request: Request[NewRevision, None]) -> Created:
-    """Creates a revision from an instance, or from a manifest version with what goes with it."""
+    """Create a revision from an instance, or from a manifest version with parameters."""
     return Created(await revisions.create_revision(request.ctx, request.path["appId"], request.body))
 
 
@@ -70,7 +69,7 @@ async def create_revision(request: Request[NewRevision, None]) -> Created:
     extension=True,
 )
 async def read_revision(request: Request[None, None]) -> RevisionDocument:
-    """Reads a revision."""
+    """Show a revision."""
     found = await revisions.read_revision(request.ctx, request.path["revId"])
     return RevisionDocument(
         id=found.id,
@@ -92,16 +91,11 @@ async def read_revision(request: Request[None, None]) -> RevisionDocument:
     extension=True,
 )
 async def change_revision(request: Request[RevisionRequest, None]) -> None:
-    """Changes what the body names of a revision."""
+    """Change the fields of a revision that the body names."""
     await revisions.change_revision(request.ctx, request.path["revId"], request.body)
 
 
-@routes.delete(
-    "/revisions/{revId}",
-    permission="EditApplication on its application",
-    statuses=(403,),
-    extension=True,
-)
+@routes.delete("/revisions/{revId}", permission="EditApplication on its application", statuses=(403,), extension=True)
 async def delete_revision(request: Request[None, None]) -> None:
-    """Deletes a revision; instances launched from it stay."""
+    """Delete a revision. Instances launched from it stay."""
     await revisions.delete_revision(request.ctx, request.path["revId"])

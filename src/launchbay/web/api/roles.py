@@ -1,4 +1,4 @@
-"""Roles (reference §4, Roles). Who holds them is in handlers/members.py."""
+"""Roles, and explanations of permissions (reference §4, Roles). Users get their roles in users.py."""
 
 from typing import Annotated
 
@@ -9,14 +9,13 @@ from launchbay.store.users import Role
 from launchbay.usecases import permissions, roles
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import JSONResponse, Paging, Response, list_response
-from launchbay.web.routing import Returns, Routes
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Roles")
 permissions_routes = Routes("Roles")
 
-_ID = "5f" * 12
 _TEXT = "- CreateInstance: [/applications/*, /environments/*]\n- EditInstance: [/applications/*]\n"
-_ITEM = {"id": _ID, "name": "Developer", "canEdit": True, "canDelete": True}
+_ITEM = {"id": EXAMPLE_ID, "name": "Developer", "canEdit": True, "canDelete": True}
 
 
 class RoleItem(msgspec.Struct):
@@ -29,7 +28,7 @@ class RoleItem(msgspec.Struct):
 
 
 class RoleDetail(RoleItem):
-    """A role with its permissions, as its author wrote them."""
+    """A role with its permissions, unchanged as uploaded."""
 
     permissions: str
 
@@ -43,12 +42,12 @@ class RoleBody(msgspec.Struct):
 
 @routes.get(
     "/organizations/{orgId}/roles",
-    permission="Read on each role shown.",
+    permission="Read on each role returned",
     returns=Returns("The roles.", [_ITEM], type=list[RoleItem]),
     statuses=(403,),
 )
 async def list_roles(request: Request[None, Paging]) -> Response:
-    """Lists the roles of an organization."""
+    """List the roles of an organization."""
     rows = await roles.list_roles(request.ctx, request.path["orgId"])
     return list_response(request, [RoleItem(row.id, row.name, row.can_edit, row.can_delete) for row in rows])
 
@@ -62,7 +61,7 @@ async def list_roles(request: Request[None, Paging]) -> Response:
     idempotency_key=True,
 )
 async def create_role(request: Request[RoleBody, None]) -> Response:
-    """Creates a role."""
+    """Create a role."""
     body = request.body
     return _detail(await roles.create_role(request.ctx, request.path["orgId"], body.name, body.permissions))
 
@@ -74,7 +73,7 @@ async def create_role(request: Request[RoleBody, None]) -> Response:
     statuses=(403,),
 )
 async def read_role(request: Request[None, None]) -> Response:
-    """Reads a role with its permissions."""
+    """Show a role with its permissions."""
     return _detail(await roles.read_role(request.ctx, request.path["roleId"]))
 
 
@@ -85,18 +84,14 @@ async def read_role(request: Request[None, None]) -> Response:
     statuses=(403,),
 )
 async def update_role(request: Request[RoleBody, None]) -> None:
-    """Modifies a role; it counts for the next request of everybody who holds it."""
+    """Replace the name and permissions of a role. Applies from the next request of its holders."""
     body = request.body
     await roles.update_role(request.ctx, request.path["roleId"], body.name, body.permissions)
 
 
-@routes.delete(
-    "/roles/{roleId}",
-    permission="ManageRoles",
-    statuses=(403,),
-)
+@routes.delete("/roles/{roleId}", permission="ManageRoles", statuses=(403,))
 async def delete_role(request: Request[None, None]) -> None:
-    """Removes a role, also from everybody who holds it."""
+    """Delete a role and revoke it from all its holders."""
     await roles.delete_role(request.ctx, request.path["roleId"])
 
 
@@ -105,7 +100,7 @@ def _detail(role: Role) -> Response:
 
 
 _Id = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{24}$", max_length=24)]
-# These two are for the documentation; the use case reads both, and says more about what is wrong.
+# These two are for the documentation; the use case reads both, and reports errors in more detail.
 _NAMES = {"enum": [*Permission, *ALIASES]}
 _PATH = {
     "pattern": "^/(applications/[^/]+(/instances/[^/]+(/workflows/.+)?)?|(environments|services|roles|users)/[^/]+)$"
@@ -113,7 +108,7 @@ _PATH = {
 
 
 class ExplainQuery(msgspec.Struct, frozen=True):
-    """Who, what, on which object."""
+    """A user, a permission, and an object."""
 
     permission: Annotated[
         str, msgspec.Meta(description="The permission's name, such as CreateInstance.", extra_json_schema=_NAMES)
@@ -121,19 +116,21 @@ class ExplainQuery(msgspec.Struct, frozen=True):
     path: Annotated[
         str, msgspec.Meta(description="The object's path, such as /applications/{id}.", extra_json_schema=_PATH)
     ]
-    user: Annotated[_Id | None, msgspec.Meta(description="The user's id; the caller without it.")] = None
+    user: Annotated[_Id | None, msgspec.Meta(description="The user's ID. Default: the caller.")] = None
     touching: Annotated[
         str | None,
         msgspec.Meta(
-            description="Another object that is touched, such as a launch's /environments/{id}.",
+            description="A second object of the operation, such as the /environments/{id} of a launch.",
             extra_json_schema=_PATH,
         ),
     ] = None
-    organization: Annotated[_Id | None, msgspec.Meta(description="For a path of a user: in which organization.")] = None
+    organization: Annotated[
+        _Id | None, msgspec.Meta(description="The organization, if the path is that of a user.")
+    ] = None
 
 
 class Explained(msgspec.Struct):
-    """The decision, a sentence that says why, and the role, entry and pattern that allowed it."""
+    """The decision, its reason, and the role, entry and pattern that allowed it."""
 
     allowed: bool
     reason: str
@@ -144,7 +141,7 @@ class Explained(msgspec.Struct):
 
 @permissions_routes.get(
     "/permissions/explain",
-    permission="None for oneself, ManageRoles on the user for others",
+    permission="None for yourself; ManageRoles on the user for others",
     returns=Returns(
         "The decision.",
         {
@@ -159,7 +156,7 @@ class Explained(msgspec.Struct):
     extension=True,
 )
 async def explain_permission(request: Request[None, ExplainQuery]) -> Explained:
-    """Tells whether a user may do something, and which role, entry and pattern decide."""
+    """Explain whether a user may do something, and which role, entry and pattern decide."""
     query = request.query
     found = await permissions.explain(
         request.ctx,

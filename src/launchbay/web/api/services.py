@@ -10,11 +10,10 @@ from launchbay.usecases import services
 from launchbay.usecases.services import ServiceView
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Created, Named, Paging, Response, ServiceItem, list_response
-from launchbay.web.routing import Returns, Routes
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Services")
 
-_ID = "5f" * 12
 _POOL = "builtin:static_resource_pool"
 
 
@@ -26,7 +25,7 @@ class ServiceStatus(msgspec.Struct):
 
 
 class ServiceDocument(msgspec.Struct):
-    """A service instance in exactly the fields of the reference; secret parameters are masked."""
+    """A service with exactly the fields of the reference; secret parameters are masked."""
 
     id: str
     name: str
@@ -42,7 +41,7 @@ class ServiceDocument(msgspec.Struct):
 
 
 class NewService(msgspec.Struct):
-    """A service to be made; without a zone it goes into the organization's first one."""
+    """A new service. Default of `zoneId`: the organization's first zone."""
 
     name: str
     typeId: str
@@ -51,14 +50,14 @@ class NewService(msgspec.Struct):
 
 
 class ServiceChange(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be changed of a service; what is left out stays, and so do parameters that are not named."""
+    """Changes of a service. Omitted fields and parameters stay unchanged; null removes a parameter."""
 
     name: str | None = None
     parameters: dict[str, Any] | None = None
 
 
 class CommandBody(msgspec.Struct):
-    """The arguments of a command, and whether its intermediate results are wanted."""
+    """The arguments of a command, and whether to return its intermediate results."""
 
     arguments: dict[str, Any] | None = None
     includeIntermediate: bool = False
@@ -91,7 +90,7 @@ class CommandShape(msgspec.Struct):
 
 
 class ServiceTypeShape(msgspec.Struct):
-    """What services can be made of."""
+    """A type of services."""
 
     id: str
     name: str
@@ -102,13 +101,15 @@ class ServiceTypeShape(msgspec.Struct):
 
 @routes.get(
     "/organizations/{orgId}/services",
-    permission="Read on each service shown.",
-    returns=Returns("The services, by name.", [{"id": _ID, "name": "Hosts", "typeId": _POOL}], type=list[ServiceItem]),
+    permission="Read on each service returned",
+    returns=Returns(
+        "The services, by name.", [{"id": EXAMPLE_ID, "name": "Hosts", "typeId": _POOL}], type=list[ServiceItem]
+    ),
     statuses=(403,),
     extension=True,
 )
 async def list_services(request: Request[None, Paging]) -> Response:
-    """Lists the service instances of an organization."""
+    """List the services of an organization."""
     rows = await services.list_services(request.ctx, request.path["orgId"])
     return list_response(request, [ServiceItem(row.id, row.name, row.type_id) for row in rows])
 
@@ -123,13 +124,13 @@ async def list_services(request: Request[None, Paging]) -> Response:
             "parameters": {"configuration.resources": {"blue": {"ip": "10.0.0.1"}}},
         }
     ),
-    returns=Returns("The id of the new service.", {"id": _ID}),
+    returns=Returns("The ID of the new service.", {"id": EXAMPLE_ID}),
     statuses=(403,),
     extension=True,
     idempotency_key=True,
 )
 async def create_service(request: Request[NewService, None]) -> Created:
-    """Creates a service instance."""
+    """Create a service."""
     body = request.body
     return Created(
         await services.create_service(
@@ -145,38 +146,33 @@ async def create_service(request: Request[NewService, None]) -> Created:
 
 @routes.get(
     "/organizations/{orgId}/serviceTypes",
-    permission="None: everybody in the organization may know.",
-    returns=Returns("The types, by id."),
+    permission="None: every member",
+    returns=Returns("The types, by ID."),
     statuses=(403,),
     extension=True,
 )
 async def list_service_types(request: Request[None, None]) -> list[ServiceTypeShape]:
-    """Lists the types that services can be made of, with their parameters and commands."""
+    """List the service types with their parameters and commands."""
     types = await services.list_service_types(request.ctx, request.path["orgId"])
     return [_type_shape(kind) for kind in types]
 
 
 @routes.get(
     "/organizations/{orgId}/zones",
-    permission="None: everybody in the organization may know.",
-    returns=Returns("The zones, by name.", [{"id": _ID, "name": "Default"}], type=list[Named]),
+    permission="None: every member",
+    returns=Returns("The zones, by name.", [{"id": EXAMPLE_ID, "name": "Default"}], type=list[Named]),
     statuses=(403,),
     extension=True,
 )
 async def list_zones(request: Request[None, Paging]) -> Response:
-    """Lists the zones that services can be in."""
+    """List the zones of an organization."""
     rows = await services.list_zones(request.ctx, request.path["orgId"])
     return list_response(request, [Named(row.id, row.name) for row in rows])
 
 
-@routes.get(
-    "/services/{id}",
-    permission="Read",
-    returns=Returns("The service."),
-    statuses=(403,),
-)
+@routes.get("/services/{id}", permission="Read", returns=Returns("The service."), statuses=(403,))
 async def read_service(request: Request[None, None]) -> ServiceDocument:
-    """Reads a service instance; secret parameters are masked."""
+    """Show a service with secret parameters masked."""
     return _document(await services.read_service(request.ctx, request.path["id"]))
 
 
@@ -184,24 +180,19 @@ async def read_service(request: Request[None, None]) -> ServiceDocument:
     "/services/{id}",
     permission="EditService",
     body=JsonBody(required=True, example={"name": "Hosts"}),
-    returns=Returns("The service as it is now."),
+    returns=Returns("The updated service."),
     statuses=(403, 409),
     field_errors=True,
 )
 async def update_service(request: Request[ServiceChange, None]) -> ServiceDocument:
-    """Changes the name and the named parameters of a service instance."""
+    """Change the name and the named parameters of a service."""
     view = await services.update_service(request.ctx, request.path["id"], request.body.name, request.body.parameters)
     return _document(view)
 
 
-@routes.delete(
-    "/services/{id}",
-    permission="EditService",
-    statuses=(400, 403),
-    extension=True,
-)
+@routes.delete("/services/{id}", permission="EditService", statuses=(400, 403), extension=True)
 async def delete_service(request: Request[None, None]) -> None:
-    """Deletes a service instance; no environment offers it any longer."""
+    """Delete a service. Environments no longer offer it."""
     await services.delete_service(request.ctx, request.path["id"])
 
 
@@ -214,7 +205,7 @@ async def delete_service(request: Request[None, None]) -> None:
     field_errors=True,
 )
 async def run_service_command(request: Request[CommandBody, None]) -> list[Mapping[str, Any]]:
-    """Runs a command on a service instance and returns its results, the final one last."""
+    """Run a command on a service and return its results, the final one last."""
     return await services.run_command(
         request.ctx,
         request.path["id"],

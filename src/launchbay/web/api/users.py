@@ -7,13 +7,12 @@ from launchbay.usecases import roles, users
 from launchbay.usecases.users import UserAccountView, UserView
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Paging, Response, absolute_url, list_response
-from launchbay.web.routing import Returns, Routes
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Users")
 
-_ID = "5f" * 12
 _USER = {
-    "id": _ID,
+    "id": EXAMPLE_ID,
     "name": "Ann",
     "email": "ann@example.org",
     "roles": ["Guest"],
@@ -34,7 +33,7 @@ class UserItem(msgspec.Struct):
 
 
 class UserDetail(UserItem):
-    """A user in full. `invited` tells that the account still waits for its first password."""
+    """A user in detail. `invited` is true until the first password is set."""
 
     enabled: bool
     invited: bool
@@ -42,7 +41,7 @@ class UserDetail(UserItem):
 
 
 class NewUser(msgspec.Struct):
-    """Who is to be added: a new account, or the existing one of this e-mail address."""
+    """A user to add: a new account, or the existing account with this email address."""
 
     email: str
     name: str
@@ -51,7 +50,7 @@ class NewUser(msgspec.Struct):
 
 
 class AddedUser(msgspec.Struct, omit_defaults=True):
-    """The id of the user; for a new account without a password also the link that sets it, and when that ends."""
+    """The ID of the user; for a new account without a password also the invitation link and its expiry."""
 
     id: str
     invitation: str | None = None
@@ -59,31 +58,31 @@ class AddedUser(msgspec.Struct, omit_defaults=True):
 
 
 class UserChange(msgspec.Struct):
-    """Whether the account may be used."""
+    """Whether the account is enabled."""
 
     enabled: bool
 
 
 @routes.get(
     "/organizations/{orgId}/users",
-    permission="Read on each user shown.",
+    permission="Read on each user returned",
     returns=Returns("The users.", [_USER], type=list[UserItem]),
     statuses=(403,),
 )
 async def list_users(request: Request[None, Paging]) -> Response:
-    """Lists the users of an organization."""
+    """List the users of an organization."""
     views = await users.list_users(request.ctx, request.path["orgId"])
     return list_response(request, [UserItem(*_item(view)) for view in views])
 
 
 @routes.post(
     "/organizations/{orgId}/users",
-    permission="ManageUsers; ManageRoles too when roles are given",
+    permission="ManageUsers; ManageRoles too if roles are given",
     body=JsonBody(example={"email": "ann@example.org", "name": "Ann", "roles": ["Guest"]}),
     returns=Returns(
-        "The id of the user, and the invitation link of a new account without a password, shown this once.",
+        "The ID of the user, and the invitation link of a new account without a password, shown once.",
         {
-            "id": _ID,
+            "id": EXAMPLE_ID,
             "invitation": "https://launchbay.example/invitation/…",
             "invitationExpiresAt": 1_767_225_600_000,
         },
@@ -93,7 +92,7 @@ async def list_users(request: Request[None, Paging]) -> Response:
     idempotency_key=True,
 )
 async def create_user(request: Request[NewUser, None]) -> AddedUser:
-    """Adds a user to an organization: a new account, or the existing one of this e-mail address."""
+    """Add a user to an organization: a new account, or the existing account with this email address."""
     body = request.body
     added = await users.create_user(
         request.ctx,
@@ -117,7 +116,7 @@ async def create_user(request: Request[NewUser, None]) -> AddedUser:
     extension=True,
 )
 async def read_user(request: Request[None, None]) -> UserDetail:
-    """Reads a user of an organization."""
+    """Show a user of an organization."""
     view = await users.read_user(request.ctx, request.path["orgId"], request.path["userId"])
     row = view.row
     return UserDetail(*_item(view), row.enabled, row.is_invited, to_ms(row.created_at))
@@ -131,18 +130,15 @@ async def read_user(request: Request[None, None]) -> UserDetail:
     extension=True,
 )
 async def update_user(request: Request[UserChange, None]) -> None:
-    """Disables or enables a user's account."""
+    """Disable or enable a user's account."""
     await users.update_user(request.ctx, request.path["orgId"], request.path["userId"], enabled=request.body.enabled)
 
 
 @routes.delete(
-    "/organizations/{orgId}/users/{userId}",
-    permission="ManageUsers on the user",
-    statuses=(400, 403),
-    extension=True,
+    "/organizations/{orgId}/users/{userId}", permission="ManageUsers on the user", statuses=(400, 403), extension=True
 )
 async def remove_user(request: Request[None, None]) -> None:
-    """Removes a user from an organization; an account that belongs to no other one is deleted."""
+    """Remove a user from an organization. An account without any organization is deleted."""
     await users.remove_user(request.ctx, request.path["orgId"], request.path["userId"])
 
 
@@ -153,7 +149,7 @@ async def remove_user(request: Request[None, None]) -> None:
     statuses=(403,),
 )
 async def assign_roles(request: Request[list[str], None]) -> None:
-    """Assigns roles to a user."""
+    """Assign roles to a user."""
     await roles.assign_roles(request.ctx, request.path["orgId"], request.path["userId"], request.body)
 
 
@@ -164,7 +160,7 @@ async def assign_roles(request: Request[list[str], None]) -> None:
     statuses=(403,),
 )
 async def revoke_roles(request: Request[list[str], None]) -> None:
-    """Revokes roles from a user."""
+    """Revoke roles from a user."""
     await roles.revoke_roles(request.ctx, request.path["orgId"], request.path["userId"], request.body)
 
 

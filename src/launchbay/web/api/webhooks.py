@@ -1,27 +1,24 @@
 """Webhooks of an organization (api-decisions, "Beyond the reference")."""
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.store.webhooks import DeliveryRow, WebhookRow
 from launchbay.usecases import webhooks
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Paging, Response, list_response, page
-from launchbay.web.routing import Returns, Routes
+from launchbay.web.responses import Paging, Response, list_response, optional_ms, page
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Webhooks")
 
-_ID = "5f" * 12
 _PERMISSION = "ManageUsers for all users of the organization"
-_EVENTS = Annotated[list[str], msgspec.Meta(description="Of status, job, signal, approval and notification.")]
+_EVENTS = Annotated[list[str], msgspec.Meta(description="Any of status, job, signal, approval, notification.")]
 
 
 class WebhookBody(msgspec.Struct):
-    """A new webhook. Without a secret one is made."""
+    """A new webhook. Default of `secret`: generated."""
 
     url: str
     events: _EVENTS
@@ -29,7 +26,7 @@ class WebhookBody(msgspec.Struct):
 
 
 class WebhookChange(msgspec.Struct):
-    """What to change of a webhook; the rest stays."""
+    """Changes of a webhook. Omitted fields stay unchanged."""
 
     url: str | None = None
     events: _EVENTS | None = None
@@ -38,14 +35,14 @@ class WebhookChange(msgspec.Struct):
 
 
 class CreatedWebhook(msgspec.Struct, omit_defaults=True):
-    """A new webhook's id, and its secret where none was given: it is shown this once."""
+    """The ID of a new webhook, and its secret if generated, shown once."""
 
     id: str
     secret: str | None = None
 
 
 class Webhook(msgspec.Struct):
-    """A webhook. Of the URL no more is shown than its host; times are milliseconds since the Unix epoch."""
+    """A webhook. `url` shows only the host; times are in milliseconds since the Unix epoch."""
 
     id: str
     url: str
@@ -57,7 +54,7 @@ class Webhook(msgspec.Struct):
 
 
 class Delivery(msgspec.Struct):
-    """A delivery; `nextAt` is there while it is pending, `lastStatus` when the receiver has answered."""
+    """A delivery; `nextAt` is set while it is pending, `lastStatus` after the receiver responded."""
 
     id: str
     event: str
@@ -73,12 +70,12 @@ class Delivery(msgspec.Struct):
 @routes.get(
     "/organizations/{orgId}/webhooks",
     permission=_PERMISSION,
-    returns=Returns("The webhooks, the oldest first.", type=list[Webhook]),
+    returns=Returns("The webhooks, oldest first.", type=list[Webhook]),
     statuses=(403,),
     extension=True,
 )
 async def list_webhooks(request: Request[None, Paging]) -> Response:
-    """Lists the webhooks of the organization."""
+    """List the webhooks of an organization."""
     rows = await webhooks.list_webhooks(request.ctx, request.path["orgId"])
     return list_response(request, [_webhook(row) for row in rows])
 
@@ -87,13 +84,13 @@ async def list_webhooks(request: Request[None, Paging]) -> Response:
     "/organizations/{orgId}/webhooks",
     permission=_PERMISSION,
     body=JsonBody(example={"url": "https://build.example.org/hooks", "events": ["status", "job"]}),
-    returns=Returns("The id, and the secret where none was given.", {"id": _ID, "secret": "2k…"}),
+    returns=Returns("The ID, and the secret if generated.", {"id": EXAMPLE_ID, "secret": "2k…"}),
     statuses=(403,),
     extension=True,
     idempotency_key=True,
 )
 async def create_webhook(request: Request[WebhookBody, None]) -> CreatedWebhook:
-    """Creates a webhook: a URL that is told, signed, what happens to the organization's instances."""
+    """Create a webhook: a URL that receives signed events of the organization's instances."""
     body = request.body
     webhook_id, secret = await webhooks.create_webhook(
         request.ctx, request.path["orgId"], body.url, body.events, body.secret
@@ -109,7 +106,7 @@ async def create_webhook(request: Request[WebhookBody, None]) -> CreatedWebhook:
     extension=True,
 )
 async def update_webhook(request: Request[WebhookChange, None]) -> None:
-    """Changes what is given of the webhook, or switches it off or on."""
+    """Change a webhook, or disable or enable it."""
     body = request.body
     await webhooks.update_webhook(
         request.ctx,
@@ -121,30 +118,24 @@ async def update_webhook(request: Request[WebhookChange, None]) -> None:
     )
 
 
-@routes.delete(
-    "/webhooks/{webhookId}",
-    permission=_PERMISSION,
-    statuses=(403,),
-    extension=True,
-)
+@routes.delete("/webhooks/{webhookId}", permission=_PERMISSION, statuses=(403,), extension=True)
 async def delete_webhook(request: Request[None, None]) -> None:
-    """Deletes the webhook with its deliveries."""
+    """Delete a webhook with its deliveries."""
     await webhooks.delete_webhook(request.ctx, request.path["webhookId"])
 
 
 @routes.get(
     "/webhooks/{webhookId}/deliveries",
     permission=_PERMISSION,
-    returns=Returns("The deliveries of the last days, the newest first.", type=list[Delivery]),
+    returns=Returns("The deliveries of the last days, newest first.", type=list[Delivery]),
     statuses=(403,),
     extension=True,
 )
 async def list_deliveries(request: Request[None, Paging]) -> Response:
-    """Lists what was sent to the webhook and what is on its way."""
-    query = request.query
-    limit = LIST_LIMIT_MAX if query.limit is None else query.limit
-    rows = await webhooks.list_deliveries(request.ctx, request.path["webhookId"], after=query.after, count=limit + 1)
-    return page(request, [msgspec.to_builtins(_delivery(row)) for row in rows], limit)
+    """List the deliveries of a webhook, sent and pending."""
+    limit, after = request.query.limit_or_max(), request.query.after
+    rows = await webhooks.list_deliveries(request.ctx, request.path["webhookId"], after=after, count=limit + 1)
+    return page(request, [_delivery(row) for row in rows], limit)
 
 
 def _webhook(row: WebhookRow) -> Webhook:
@@ -154,7 +145,7 @@ def _webhook(row: WebhookRow) -> Webhook:
         row.events,
         row.enabled,
         row.disabled_reason,
-        _ms(row.failing_since),
+        optional_ms(row.failing_since),
         to_ms(row.created_at),
     )
 
@@ -166,12 +157,8 @@ def _delivery(row: DeliveryRow) -> Delivery:
         row.status,  # type: ignore[arg-type] # the table has these three
         row.attempts,
         to_ms(row.created_at),
-        _ms(row.next_at),
-        _ms(row.finished_at),
+        optional_ms(row.next_at),
+        optional_ms(row.finished_at),
         row.last_status,
         row.last_error,
     )
-
-
-def _ms(moment: datetime | None) -> int | None:
-    return None if moment is None else to_ms(moment)

@@ -8,15 +8,13 @@ from launchbay.clock import to_ms
 from launchbay.usecases import workflows
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Created, EmptyResponse, JSONResponse, Response
-from launchbay.web.routing import Returns, Routes
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Workflows")
 
-_ID = "5f" * 12
-
 
 class ScheduleBody(msgspec.Struct):
-    """When to run a workflow, and with what. `interval` is milliseconds, as a number or as digits."""
+    """When to run a workflow, and its parameters. `interval` is milliseconds, as a number or a string of digits."""
 
     interval: Annotated[
         Any,
@@ -26,13 +24,13 @@ class ScheduleBody(msgspec.Struct):
 
 
 class Scheduled(msgspec.Struct):
-    """The id of a schedule, unless there is none any longer."""
+    """The ID of the schedule, omitted if it no longer exists."""
 
     id: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class ScheduleEntry(msgspec.Struct):
-    """A pending schedule; `timestamp` is milliseconds since the Unix epoch."""
+    """A pending schedule; `timestamp` is in milliseconds since the Unix epoch."""
 
     id: str
     name: str
@@ -49,12 +47,12 @@ class Schedules(msgspec.Struct):
     "/instances/{id}/{workflow}",
     permission="RunInstanceWorkflow; EditInstance for destroy",
     body=JsonBody(required=False, media_optional=True, example={"input.size": "3"}),
-    returns=Returns("The id of the instance.", {"id": _ID}),
+    returns=Returns("The ID of the instance.", {"id": EXAMPLE_ID}),
     statuses=(403, 409),
     idempotency_key=True,
 )
 async def run_workflow(request: Request[dict[str, Any], None]) -> Created:
-    """Runs a workflow on the instance."""
+    """Run a workflow on an instance."""
     ran_on = await workflows.run_workflow(request.ctx, request.path["id"], request.path["workflow"], request.body)
     return Created(ran_on)
 
@@ -64,13 +62,13 @@ async def run_workflow(request: Request[dict[str, Any], None]) -> Created:
     permission="ScheduleInstanceWorkflow; EditInstance for destroy",
     body=JsonBody(example={"interval": "60000", "parameters": {}}),
     returns=Returns(
-        "The id of the schedule; the empty object when the workflow was started.", {"id": _ID}, type=Scheduled
+        "The ID of the schedule; an empty object if the workflow was started.", {"id": EXAMPLE_ID}, type=Scheduled
     ),
     statuses=(403, 409),
     idempotency_key=True,
 )
 async def schedule_workflow(request: Request[ScheduleBody, None]) -> Response:
-    """Schedules a workflow; interval 0 runs it at once."""
+    """Schedule a workflow. Interval 0 runs it immediately."""
     return _scheduled(
         await workflows.schedule_workflow(
             request.ctx,
@@ -86,11 +84,11 @@ async def schedule_workflow(request: Request[ScheduleBody, None]) -> Response:
     "/instances/{id}/{workflow}/reschedule",
     permission="ScheduleInstanceWorkflow; EditInstance for destroy",
     body=JsonBody(example={"interval": "0"}),
-    returns=Returns("The id of the schedule; the empty object when it was cancelled.", {"id": _ID}, type=Scheduled),
+    returns=Returns("The ID of the schedule; an empty object if it was cancelled.", {"id": EXAMPLE_ID}, type=Scheduled),
     statuses=(403,),
 )
 async def reschedule_workflow(request: Request[ScheduleBody, None]) -> Response:
-    """Moves a schedule, named by its id or workflow; interval 0 cancels it."""
+    """Reschedule a workflow, named by schedule ID or workflow name. Interval 0 cancels the schedule."""
     return _scheduled(
         await workflows.reschedule_workflow(
             request.ctx,
@@ -106,17 +104,17 @@ async def reschedule_workflow(request: Request[ScheduleBody, None]) -> Response:
     "/instances/{id}/schedules",
     permission="Read",
     returns=Returns(
-        "The schedules, the next one first.",
-        {"schedules": [{"id": _ID, "name": "destroy", "timestamp": 1_767_225_600_000}]},
+        "The schedules, next one first.",
+        {"schedules": [{"id": EXAMPLE_ID, "name": "destroy", "timestamp": 1_767_225_600_000}]},
     ),
     statuses=(403,),
 )
 async def list_schedules(request: Request[None, None]) -> Schedules:
-    """Lists the pending schedules of the instance."""
+    """List the pending schedules of an instance."""
     rows = await workflows.list_schedules(request.ctx, request.path["id"])
     return Schedules([ScheduleEntry(row.id, row.workflow, to_ms(row.due_at)) for row in rows])
 
 
 def _scheduled(schedule_id: str | None) -> Response:
-    """Answer without an id when the workflow was started at once, or the schedule cancelled (reference §4)."""
+    """Return an empty object if the workflow was started or the schedule cancelled (reference §4)."""
     return EmptyResponse() if schedule_id is None else JSONResponse(Scheduled(schedule_id))
