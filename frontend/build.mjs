@@ -1,11 +1,11 @@
-// Bundles what pages load into the folder that is named, and lists whose work is in it: node build.mjs OUTPUT.
+// Bundles the console's scripts into a folder, with the licenses of their packages: node build.mjs OUTPUT.
 import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 
 const [output] = process.argv.slice(2);
 if (!output) {
-  console.error("Name the folder to build into.");
+  console.error("Usage: node build.mjs OUTPUT");
   process.exit(2);
 }
 const { metafile } = await build({
@@ -21,7 +21,7 @@ const { metafile } = await build({
   metafile: true,
 });
 
-// Licences ask that their texts go with copies of the work.
+// The licenses require that copies include their texts.
 const used = new Set();
 for (const { inputs } of Object.values(metafile.outputs)) {
   for (const [path, { bytesInOutput }] of Object.entries(inputs)) {

@@ -1,10 +1,10 @@
-// What the manifest editor offers: component types, actions, pins and their types, and the language's own words.
+// Completions of the manifest editor: component types, actions, components, pins, pin types, and keys.
 
 function indentOf(line) {
   return line.search(/\S|$/);
 }
 
-// The components of a text with their pins, read by indentation: a text that is being written is rarely whole YAML.
+// Returns the components of a text with their pins, by indentation: while you type, the text is rarely valid YAML.
 export function componentsOf(text) {
   const found = new Map();
   const open = [];
@@ -15,13 +15,13 @@ export function componentsOf(text) {
     while (open.length && open.at(-1).indent >= indent) open.pop();
     const path = open.map((each) => each.name);
     const depth = path.lastIndexOf("components");
-    const face = path.lastIndexOf("interfaces");
+    const interfaceDepth = path.lastIndexOf("interfaces");
     if (depth >= 0 && depth === path.length - 1) {
       found.set(entry[1], found.get(entry[1]) || []);
-    } else if (depth >= 0 && face === depth + 2) {
+    } else if (depth >= 0 && interfaceDepth === depth + 2) {
       const pins = found.get(path[depth + 1]);
-      if (pins && face === path.length - 2) pins.push(`${path[face + 1]}.${entry[1]}`);
-      if (pins && face === path.length - 1) {
+      if (pins && interfaceDepth === path.length - 2) pins.push(`${path[interfaceDepth + 1]}.${entry[1]}`);
+      if (pins && interfaceDepth === path.length - 1) {
         for (const [, pin] of entry[2].matchAll(/[{,]\s*["']?([\w.*-]+)["']?\s*:/g)) pins.push(`${entry[1]}.${pin}`);
       }
     }
@@ -34,7 +34,7 @@ function options(names, type, detail) {
   return names.map((label) => ({ label, type, detail }));
 }
 
-export function completing(words) {
+export function completionSource(completions) {
   return (context) => {
     const line = context.state.doc.lineAt(context.pos);
     const before = line.text.slice(0, context.pos - line.from);
@@ -42,10 +42,10 @@ export function completing(words) {
     const from = context.pos - word.length;
     const text = context.state.doc.toString();
     const offer = (list) => ({ from, options: list, validFor: /^[\w.*#-]*$/ });
-    if (/(^|[\s{,])type\s*:\s*["']?[\w.]*$/.test(before)) return offer(options(words.types, "class", "component type"));
+    if (/(^|[\s{,])type\s*:\s*["']?[\w.]*$/.test(before)) return offer(options(completions.types, "class", "component type"));
     if (/(^|[\s{,])action\s*:\s*["']?[\w.-]*$/.test(before)) {
       const macros = [...text.matchAll(/^\s+["']?(\.[\w-]+)["']?\s*:/gm)].map((each) => each[1]);
-      return offer([...options(words.actions, "function", "action"), ...options([...new Set(macros)], "method", "macro")]);
+      return offer([...options(completions.actions, "function", "action"), ...options([...new Set(macros)], "method", "macro")]);
     }
     if (/bind\([^)]*$/.test(before) || /(^|[\s[,])-\s*\[[^\]]*$/.test(before)) {
       const list = [];
@@ -56,10 +56,10 @@ export function completing(words) {
       return offer(list);
     }
     if (/:\s+["']?[\w-]*$/.test(before) && /interfaces/.test(text)) {
-      if (word || context.explicit) return offer(options(words.pinTypes, "type", "pin type"));
+      if (word || context.explicit) return offer(options(completions.pinTypes, "type", "pin type"));
       return null;
     }
-    if (/^\s*(?:- )?[\w.-]*$/.test(before) && (word || context.explicit)) return offer(options(words.keys, "keyword", ""));
+    if (/^\s*(?:- )?[\w.-]*$/.test(before) && (word || context.explicit)) return offer(options(completions.keys, "keyword", ""));
     return null;
   };
 }

@@ -1,11 +1,11 @@
-// What every page loads: htmx with server-sent events and morphing, and a few comforts. Pages work without it.
+// Loaded by every page: htmx with server-sent events and morphing, and small conveniences. Pages work without it.
 import "./htmx_global.js";
 import "htmx-ext-sse";
 import { Idiomorph } from "idiomorph/dist/idiomorph.esm.js";
 
 const htmx = window.htmx;
 
-// Morphing leaves the focus and what is open where they are when a live part is renewed.
+// Morphing keeps the focus and open details when the live part of a page is updated.
 htmx.defineExtension("morph", {
   isInlineSwap: (style) => style === "morph" || style === "morph:innerHTML",
   handleSwap: (style, target, fragment) => {
@@ -19,12 +19,12 @@ htmx.defineExtension("morph", {
   },
 });
 
-// On a narrow screen the navigation scrolls; where one is must be seen.
+// On a narrow screen the navigation scrolls; the current entry must be visible.
 const navigation = document.querySelector(".main-nav");
 const current = navigation?.querySelector("[aria-current]");
 if (current) navigation.scrollLeft = current.offsetLeft - navigation.offsetLeft - 24;
 
-// A menu closes with Escape and with a click beside it.
+// Escape and a click outside close a menu.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   for (const menu of document.querySelectorAll("details.menu[open]")) {
@@ -38,7 +38,7 @@ document.addEventListener("click", (event) => {
   }
 });
 
-// A log that was read to its end stays at its end.
+// A log that is scrolled to its end stays there.
 document.addEventListener("htmx:sseBeforeMessage", () => {
   for (const log of document.querySelectorAll(".log")) {
     log.dataset.atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40 ? "yes" : "no";
@@ -46,7 +46,7 @@ document.addEventListener("htmx:sseBeforeMessage", () => {
 });
 document.addEventListener("htmx:sseMessage", () => {
   for (const log of document.querySelectorAll(".log")) {
-    // After a lost connection the stream begins where the page did: lines that are there already go.
+    // After a reconnect the stream starts where the page did; remove repeated lines.
     const seen = new Set();
     for (const line of [...log.children]) {
       if (line.id && seen.has(line.id)) line.remove();
@@ -57,7 +57,7 @@ document.addEventListener("htmx:sseMessage", () => {
   }
 });
 
-// A form that was sent is not sent again by a second click.
+// A second click doesn't submit a form again.
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (event.defaultPrevented || form.method !== "post" || form.hasAttribute("hx-post")) return;

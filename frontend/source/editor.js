@@ -1,4 +1,4 @@
-// The YAML editor: a text area stays the form's field, and is hidden behind CodeMirror where scripts run.
+// The YAML editor: CodeMirror in front of a hidden text area, which remains the form's field.
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
@@ -8,9 +8,9 @@ import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
 import { EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { completing } from "./completion.js";
+import { completionSource } from "./completion.js";
 
-const QUIET_MS = 350;
+const IDLE_MS = 350;
 
 const colours = HighlightStyle.define([
   { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--syntax-key)" },
@@ -48,17 +48,17 @@ function diagnostic(doc, finding, severity) {
   return { from, to: Math.max(from, from + (word ? word[0].length : 0)), severity, message: finding.message, source: finding.code };
 }
 
-async function checked(address, text, token) {
-  const answer = await fetch(address, {
+async function fetchFindings(address, text, token) {
+  const response = await fetch(address, {
     method: "POST",
     headers: { "Content-Type": "application/x-www-form-urlencoded", "X-Form-Token": token, Accept: "application/json" },
     body: new URLSearchParams({ text }),
   });
-  if (!answer.ok) throw new Error(`The check was answered with ${answer.status}.`);
-  return answer.json();
+  if (!response.ok) throw new Error(`The check failed with status ${response.status}.`);
+  return response.json();
 }
 
-function listed(host, view, { errors, warnings }) {
+function listFindings(host, view, { errors, warnings }) {
   const list = document.getElementById(host.dataset.findings);
   if (!list) return;
   const entries = [...errors.map((each) => ["error", each]), ...warnings.map((each) => ["warning", each])];
@@ -68,7 +68,7 @@ function listed(host, view, { errors, warnings }) {
       const button = document.createElement("button");
       item.className = severity;
       button.type = "button";
-      button.textContent = `line ${finding.line}`;
+      button.textContent = `Line ${finding.line}`;
       button.addEventListener("click", () => {
         const line = view.state.doc.line(Math.min(finding.line, view.state.doc.lines));
         view.dispatch({ selection: { anchor: line.from + finding.column - 1 > line.to ? line.to : line.from + finding.column - 1 }, scrollIntoView: true });
@@ -78,10 +78,10 @@ function listed(host, view, { errors, warnings }) {
       return item;
     }),
   );
-  const words = document.getElementById(`${host.dataset.findings}-count`);
-  if (words) {
-    const said = errors.length || warnings.length ? `Errors: ${errors.length}, warnings: ${warnings.length}` : "No errors, no warnings";
-    if (words.textContent !== said) words.textContent = said;
+  const count = document.getElementById(`${host.dataset.findings}-count`);
+  if (count) {
+    const text = errors.length || warnings.length ? `Errors: ${errors.length}, warnings: ${warnings.length}` : "No errors, no warnings";
+    if (count.textContent !== text) count.textContent = text;
   }
 }
 
@@ -90,7 +90,7 @@ function mount(host) {
   const token = host.dataset.token;
   const root = document.createElement("div");
   host.append(root);
-  // In a shadow root the editor's styles are adopted, which the content security policy leaves alone.
+  // In a shadow root CodeMirror uses adopted style sheets, which the content security policy allows.
   const shadow = root.attachShadow({ mode: "open" });
   const check = host.dataset.check
     ? [
@@ -100,18 +100,18 @@ function mount(host) {
             const doc = view.state.doc;
             let found;
             try {
-              found = await checked(host.dataset.check, doc.toString(), token);
+              found = await fetchFindings(host.dataset.check, doc.toString(), token);
             } catch {
               return []; // the server checks again when the text is saved
             }
-            listed(host, view, found);
+            listFindings(host, view, found);
             return [...found.errors.map((each) => diagnostic(doc, each, "error")), ...found.warnings.map((each) => diagnostic(doc, each, "warning"))];
           },
-          { delay: QUIET_MS },
+          { delay: IDLE_MS },
         ),
       ]
     : [];
-  const words = host.dataset.words ? JSON.parse(host.dataset.words) : null;
+  const completions = host.dataset.completions ? JSON.parse(host.dataset.completions) : null;
   const view = new EditorView({
     parent: shadow,
     root: shadow,
@@ -130,7 +130,7 @@ function mount(host) {
         yaml(),
         syntaxHighlighting(colours),
         look,
-        words ? autocompletion({ override: [completing(words)] }) : [],
+        completions ? autocompletion({ override: [completionSource(completions)] }) : [],
         check,
         EditorState.readOnly.of(area.readOnly),
         EditorView.contentAttributes.of({ "aria-label": host.dataset.label || "YAML text", spellcheck: "false", tabindex: "0" }),

@@ -1,9 +1,9 @@
-// The graph of components, and of an instance with its submodules. The same is on the page as text beside it.
+// The graph of components, and of an instance with its submodules. The page also describes it as text.
 import cytoscape from "cytoscape";
 import dagre from "cytoscape-dagre";
 
 cytoscape.use(dagre);
-cytoscape.warnings(false); // the width of a label is not exact, and exact enough
+cytoscape.warnings(false); // it warns about label widths, which are exact enough
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -36,7 +36,7 @@ function styles() {
         "text-background-color": colour("--page"), "text-background-opacity": .85, "text-background-padding": "2px", "text-wrap": "wrap", "text-max-width": 130,
       },
     },
-    { selector: "edge[kind = 'face']", style: { "line-style": "dashed" } },
+    { selector: "edge[kind = 'public']", style: { "line-style": "dashed" } },
   ];
 }
 
@@ -58,19 +58,19 @@ function draw(host) {
   });
   const repaint = () => graph.style(styles());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
-  // A live part of the page tells the statuses anew.
-  const take = () => {
-    const told = document.getElementById("statuses");
-    if (!told) return;
-    for (const [id, status] of Object.entries(JSON.parse(told.dataset.statuses))) {
+  // The live part of the page brings new statuses.
+  const updateStatuses = () => {
+    const live = document.getElementById("statuses");
+    if (!live) return;
+    for (const [id, status] of Object.entries(JSON.parse(live.dataset.statuses))) {
       const node = graph.getElementById(id);
       if (node.length && node.data("status") !== status) node.data("status", status);
     }
-    host.dataset.statuses = told.dataset.statuses;
+    host.dataset.statuses = live.dataset.statuses;
   };
-  document.addEventListener("htmx:sseMessage", take);
-  document.addEventListener("htmx:afterSettle", take);
-  take();
+  document.addEventListener("htmx:sseMessage", updateStatuses);
+  document.addEventListener("htmx:afterSettle", updateStatuses);
+  updateStatuses();
   host.dataset.ready = "yes";
 }
 

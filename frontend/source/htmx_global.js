@@ -1,4 +1,4 @@
-// The extensions below look for htmx in the window.
+// The extensions expect htmx as a global.
 import htmx from "htmx.org/dist/htmx.esm.js";
 
 window.htmx = htmx;

@@ -49,7 +49,7 @@ def test_warnings_are_shown_and_do_not_keep_from_saving(page: Page, site: Site) 
     ready(page)
     paste(page, "launch:\n  steps:\n    - a: {action: wait, parameters: {delay: '{$.nothing}'}}\n")
     expect(page.locator("#findings li.warning")).to_contain_text("nothing")
-    page.get_by_role("button", name="Keep as version 2").click()
+    page.get_by_role("button", name="Save as version 2").click()
     expect(page.get_by_role("status")).to_contain_text("Version 2")
 
 
@@ -63,10 +63,10 @@ def test_the_manifest_can_be_written_without_scripts(page: Page, site: Site) -> 
         written = plain.new_page()
         written.goto(f"/console/applications/{application}/manifest")
         written.get_by_label("Manifest text").fill("launch: {steps: [{a: {action: weit}}]}")
-        written.get_by_role("button", name="Keep as version 2").click()
-        expect(written.locator("#findings li.error")).to_contain_text("line 1")
+        written.get_by_role("button", name="Save as version 2").click()
+        expect(written.locator("#findings li.error")).to_contain_text("Line 1")
         written.get_by_label("Manifest text").fill("launch: {steps: [{a: {action: wait, parameters: {delay: 0}}}]}")
-        written.get_by_role("button", name="Keep as version 2").click()
+        written.get_by_role("button", name="Save as version 2").click()
         expect(written.get_by_role("status")).to_contain_text("Version 2")
     finally:
         plain.close()
@@ -78,8 +78,8 @@ def test_the_page_of_an_application_shows_its_components_as_graph_and_in_words(p
     page.goto(f"/console/applications/{application}")
     expect(page.locator("[data-graph]")).to_have_attribute("data-ready", "yes")
     assert page.locator("[data-graph] canvas").count() >= 1
-    page.locator("summary", has_text="Components in words").click()
-    words = page.get_by_role("region", name="Components in words")
+    page.locator("summary", has_text="Components as text").click()
+    words = page.get_by_role("region", name="Components as text")
     expect(words).to_contain_text("workflow.Instance")
     expect(words).to_contain_text("settings: configuration(object)")
 
@@ -91,10 +91,10 @@ def test_a_revision_is_kept_and_launched(page: Page, site: Site) -> None:
     revisions = page.locator("#revisions")
     revisions.get_by_label("Name").fill("spring")
     revisions.get_by_label("Parameters").fill("{broken")
-    revisions.get_by_role("button", name="Keep revision").click()
+    revisions.get_by_role("button", name="Save revision").click()
     expect(page.get_by_role("alert")).to_contain_text("JSON object")
     page.locator("#revisions").get_by_label("Parameters").fill('{"input.times": 4, "input.who": "bay"}')
-    page.locator("#revisions").get_by_role("button", name="Keep revision").click()
+    page.locator("#revisions").get_by_role("button", name="Save revision").click()
     page.get_by_role("link", name="Launch spring").click()
     expect(page.get_by_label("input.times")).to_have_value("4")
     page.get_by_role("button", name="Launch").click()
@@ -108,7 +108,7 @@ def test_an_application_in_use_is_not_deleted_and_says_why(page: Page, site: Sit
     application = site.application(GREETER, name)
     site.settled(site.launch(application, parameters={"input.times": 1}))
     page.goto(f"/console/applications/{application}/delete")
-    page.get_by_role("button", name="Delete the application").click()
+    page.get_by_role("button", name=f"Delete {name}").click()
     expect(page.get_by_role("alert")).to_contain_text("instances that are not destroyed")
 
 
@@ -144,5 +144,5 @@ application:
     graph = page.locator("#component-graph")
     expect(graph).to_have_attribute("data-ready", "yes")
     expect(graph).to_have_attribute("data-statuses", re.compile('"slow": "Executing"'))
-    page.get_by_role("button", name="Cancel the job").click()
+    page.get_by_role("button", name="Cancel job").click()
     expect(graph).to_have_attribute("data-statuses", re.compile('"slow": "Failed"'))

@@ -23,7 +23,7 @@ def test_a_step_is_approved_on_the_page_of_its_instance_while_one_looks_on(page:
     expect(waiting).to_contain_text("Deploy 1.4 to production?", timeout=40_000)
     waiting.get_by_label("Comment").fill("Seen in staging.")
     waiting.get_by_role("button", name="Approve").click()
-    expect(page.get_by_role("status").filter(has_text="You have approved it")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Approved.")).to_be_visible()
     expect(page.locator("#live-job")).to_contain_text("Succeeded", timeout=40_000)
     expect(page.locator("#approvals .approval")).to_have_count(0)
 
@@ -40,5 +40,5 @@ def test_a_step_is_rejected_in_the_list_of_the_organization(page: Page, site: Si
         page.goto(listed)
     card.get_by_label("Comment").fill("Not on a Friday.")
     card.get_by_role("button", name="Reject").click()
-    expect(page.get_by_role("status").filter(has_text="the step fails")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="The step fails")).to_be_visible()
     assert "Not on a Friday." in site.settled(instance)["workflowHistory"][0]["errorMessage"]

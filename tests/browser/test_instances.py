@@ -27,10 +27,10 @@ def test_a_failed_job_tells_why_and_is_resumed_from_its_failed_step(page: Page, 
     expect(job.locator(".field-error")).to_contain_text("JSON, YAML or CSV")
     job.get_by_role("link", name="actions.stumble").click()
     expect(page.get_by_role("list", name="Log")).to_contain_text("fall")
-    page.get_by_role("button", name="Resume from the failed step").click()
+    page.get_by_role("button", name="Resume from failed step").click()
     expect(page.locator("#live-history tbody tr")).to_have_count(3)
     page.locator("#live-history a").first.click()
-    expect(page.get_by_text("Goes on with")).to_be_visible()
+    expect(page.get_by_text("Resumes")).to_be_visible()
 
 
 def test_a_running_job_is_cancelled(page: Page, site: Site) -> None:
@@ -40,7 +40,7 @@ def test_a_running_job_is_cancelled(page: Page, site: Site) -> None:
     site.ask("POST", f"instances/{instance}/linger", {})
     page.goto(f"/console/instances/{instance}")
     expect(page.locator("#live-job")).to_contain_text("Executing")
-    page.get_by_role("button", name="Cancel the job").click()
+    page.get_by_role("button", name="Cancel job").click()
     expect(page.locator("#live-job")).to_contain_text("Cancelled by", timeout=40_000)
 
 
@@ -102,10 +102,10 @@ def test_the_list_is_filtered_and_paged(page: Page, site: Site) -> None:
 def test_deleting_by_force_is_asked_for_twice(page: Page, site: Site) -> None:
     instance = running(site)
     page.goto(f"/console/instances/{instance}/end")
-    page.get_by_role("button", name="Delete the records").click()
+    page.get_by_role("button", name="Delete records").click()
     expect(page.get_by_role("alert")).to_be_visible()
-    page.get_by_label("Delete it although it is Running").check()
-    page.get_by_role("button", name="Delete the records").click()
+    page.get_by_label("Delete although its status is Running").check()
+    page.get_by_role("button", name="Delete records").click()
     page.wait_for_url("**/instances")
     deadline = time.monotonic() + 40
     while site.api.get(f"instances/{instance}").status_code == 200:

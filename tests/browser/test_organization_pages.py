@@ -17,29 +17,29 @@ def test_an_environment_is_filled(page: Page, site: Site) -> None:
     environment = page.url.rpartition("/")[2]
     ready(page)
     paste(page, "policies: [broken")
-    page.get_by_role("button", name="Keep policies").click()
+    page.get_by_role("button", name="Save policies").click()
     expect(page.get_by_role("alert")).to_contain_text(re.compile("line", re.IGNORECASE))
     ready(page)
     paste(page, "policies:\n  wait.delay: 0\n")
-    page.get_by_role("button", name="Keep policies").click()
-    expect(page.get_by_role("status")).to_contain_text("policies are kept")
+    page.get_by_role("button", name="Save policies").click()
+    expect(page.get_by_role("status")).to_contain_text("Policies saved")
     page.get_by_label("Markers", exact=True).fill("gpu\nfast disk\n")
-    page.get_by_role("button", name="Keep markers").click()
-    expect(page.get_by_role("status")).to_contain_text("markers are kept")
+    page.get_by_role("button", name="Save markers").click()
+    expect(page.get_by_role("status")).to_contain_text("Markers saved")
     page.get_by_label("Name of property 1").fill("hosts")
     page.get_by_label("Type of property 1").fill("list<string>")
     page.get_by_label("Value of property 1").fill('["a", "b"]')
     page.get_by_label("Name of property 2").fill("password")
     page.get_by_label("Value of property 2").fill("hidden")
-    page.get_by_role("button", name="Keep properties").click()
+    page.get_by_role("button", name="Save properties").click()
     expect(page.get_by_label("Name of property 4")).to_be_visible()
     expect(page.locator("main")).not_to_contain_text("hidden")
     # What is not shown stays as it is when the rest is kept again.
-    page.get_by_role("button", name="Keep properties").click()
-    expect(page.get_by_role("status")).to_contain_text("properties are kept")
+    page.get_by_role("button", name="Save properties").click()
+    expect(page.get_by_role("status")).to_contain_text("Properties saved")
     page.get_by_label("Default credentials service").check()
-    page.get_by_role("button", name="Keep services").click()
-    expect(page.get_by_role("status")).to_contain_text("services are kept")
+    page.get_by_role("button", name="Save services").click()
+    expect(page.get_by_role("status")).to_contain_text("Services saved")
     assert [row["name"] for row in site.ask("GET", f"environments/{environment}/markers")["markers"]] == [
         "gpu",
         "fast disk",
@@ -61,7 +61,7 @@ def test_a_service_is_made_changed_and_commanded(page: Page, site: Site) -> None
     resources.fill('{"one": {"ip": "192.0.2.1"}}')
     page.get_by_role("button", name=re.compile("^Create ")).click()
     page.wait_for_url("**/console/services/*")
-    expect(page.get_by_role("status")).to_contain_text("The service is there")
+    expect(page.get_by_role("status")).to_contain_text("Service created")
     expect(resources).to_have_value(re.compile("192.0.2.1"))
 
 
@@ -76,14 +76,14 @@ def test_a_role_is_edited_and_its_effect_explained(page: Page, site: Site) -> No
     ready(page)
     page.get_by_label("Name").fill(name)
     page.get_by_role("button", name="Create role").click()
-    expect(page.get_by_role("status").first).to_contain_text("The role is there")
+    expect(page.get_by_role("status").first).to_contain_text("Role created")
     site.ask("PUT", f"organizations/{site.organization}/users/{user}/roles", [name])
     application = site.application()
 
     def ask() -> None:
         page.get_by_label("User").select_option(user)
         page.get_by_label("Permission", exact=True).select_option("EditApplication")
-        page.get_by_label("For", exact=True).fill(f"/applications/{application}")
+        page.get_by_label("Path", exact=True).fill(f"/applications/{application}")
         page.get_by_role("button", name="Explain").click()
 
     ask()
@@ -91,12 +91,12 @@ def test_a_role_is_edited_and_its_effect_explained(page: Page, site: Site) -> No
     expect(explanation).to_contain_text("Not allowed.")
     ready(page)
     paste(page, "- Read: [/*]\n- EditAplication: [/applications/*]\n")
-    page.get_by_role("button", name="Keep role").click()
+    page.get_by_role("button", name="Save role").click()
     expect(page.get_by_role("alert")).to_contain_text("EditAplication")
     ready(page)
     paste(page, "- Read: [/*]\n- EditApplication: [/applications/*]\n")
-    page.get_by_role("button", name="Keep role").click()
-    expect(page.get_by_role("status").first).to_contain_text("The role is kept")
+    page.get_by_role("button", name="Save role").click()
+    expect(page.get_by_role("status").first).to_contain_text("Role saved")
     ask()
     expect(explanation).to_contain_text("Allowed.")
     expect(explanation).to_contain_text(name)
@@ -106,7 +106,7 @@ def test_a_role_is_edited_and_its_effect_explained(page: Page, site: Site) -> No
 def test_an_invited_user_signs_in_and_sees_what_their_role_lets_them(page: Page, stranger: Page, site: Site) -> None:
     email = f"{fresh_name('grace').replace(' ', '')}@example.org"
     page.goto(f"/console/organizations/{site.organization}/users")
-    page.get_by_label("E-mail address").fill(email)
+    page.get_by_label("Email address").fill(email)
     page.get_by_label("Name", exact=True).fill("Grace")
     page.get_by_label("Guest").check()
     page.get_by_role("button", name="Add user").click()
@@ -121,8 +121,8 @@ def test_an_invited_user_signs_in_and_sees_what_their_role_lets_them(page: Page,
     expect(stranger.get_by_role("button", name="Create application")).to_have_count(0)
     page.get_by_role("link", name="Grace").first.click()
     page.get_by_label("Guest").uncheck()
-    page.get_by_role("button", name="Keep roles").click()
-    expect(page.get_by_role("status")).to_contain_text("roles are kept")
+    page.get_by_role("button", name="Save roles").click()
+    expect(page.get_by_role("status")).to_contain_text("Roles saved")
     expect(page.get_by_label("Guest")).not_to_be_checked()
 
 
@@ -141,34 +141,34 @@ def test_a_refresh_token_is_made_on_its_page_listed_and_revoked(stranger: Page, 
     row = stranger.locator("tr", has_text=label)
     expect(row).not_to_contain_text(token)
     row.get_by_role("button", name="Revoke").click()
-    expect(stranger.get_by_role("status")).to_contain_text("revoked")
+    expect(stranger.get_by_role("status")).to_contain_text("Token revoked")
     assert httpx.post(exchange, json={"refreshToken": token}, trust_env=False).status_code == 401
 
 
 def test_a_webhook_is_made_and_its_deliveries_are_logged(page: Page, site: Site) -> None:
     page.goto(f"/console/organizations/{site.organization}/webhooks")
-    page.get_by_label("Address").fill("http://127.0.0.1:9/hook?token=hidden")
+    page.get_by_label("URL").fill("http://127.0.0.1:9/hook?token=hidden")
     page.get_by_role("button", name="Create webhook").click()
     expect(page.locator(".secret")).to_be_visible()
     site.settled(site.launch(site.application("launch: {steps: []}\n")))
     page.locator("table a").last.click()
-    expect(page.get_by_label("On", exact=True)).to_be_checked()
+    expect(page.get_by_label("Enabled", exact=True)).to_be_checked()
     rows = page.locator("tbody tr")
     deadline = time.monotonic() + 40
     while rows.count() == 0:
         assert time.monotonic() < deadline
         page.reload()
     expect(page.locator("main")).not_to_contain_text("token=hidden")
-    page.get_by_label("On", exact=True).uncheck()
-    page.get_by_role("button", name="Keep").click()
-    expect(page.get_by_label("On", exact=True)).not_to_be_checked()
+    page.get_by_label("Enabled", exact=True).uncheck()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_label("Enabled", exact=True)).not_to_be_checked()
 
 
 def test_the_audit_log_is_filtered_and_shows_the_change(page: Page, site: Site) -> None:
     name = fresh_name("Audited")
     application = site.application(name=name)
     page.goto(f"/console/organizations/{site.organization}/audit")
-    page.get_by_label("About").fill(application)
+    page.get_by_label("Object").fill(application)
     page.get_by_role("button", name="Filter").click()
     row = page.locator("tbody tr")
     expect(row).to_have_count(1)
@@ -186,11 +186,11 @@ def test_a_password_is_changed_with_the_current_one(stranger: Page, site: Site) 
     change(stranger, "wrong")
     expect(stranger.get_by_role("alert")).to_contain_text("not the current password")
     change(stranger, "the first one")
-    expect(stranger.get_by_role("status")).to_contain_text("password is changed")
+    expect(stranger.get_by_role("status")).to_contain_text("Password changed")
 
 
 def change(page: Page, current: str) -> None:
     page.get_by_label("Current password").fill(current)
-    page.get_by_label("New password").fill("a second")
-    page.get_by_label("The new one once more").fill("a second")
+    page.get_by_label("New password", exact=True).fill("a second")
+    page.get_by_label("Repeat new password").fill("a second")
     page.get_by_role("button", name="Change password").click()

@@ -13,7 +13,7 @@ def test_who_is_not_signed_in_comes_back_to_the_page_that_was_asked_for(stranger
     wanted = f"/console/organizations/{site.organization}"
     stranger.goto(wanted)
     expect(stranger).to_have_url(re.compile("/console/signIn"))
-    stranger.get_by_label("E-mail address").fill(EMAIL)
+    stranger.get_by_label("Email address").fill(EMAIL)
     stranger.get_by_label("Password").fill(PASSWORD)
     stranger.get_by_role("button", name="Sign in", exact=True).click()
     expect(stranger).to_have_url(f"{site.url}{wanted}")
@@ -21,11 +21,11 @@ def test_who_is_not_signed_in_comes_back_to_the_page_that_was_asked_for(stranger
 
 def test_a_wrong_password_is_said_and_the_address_is_kept(stranger: Page) -> None:
     stranger.goto("/console/signIn")
-    stranger.get_by_label("E-mail address").fill("nobody@example.org")
+    stranger.get_by_label("Email address").fill("nobody@example.org")
     stranger.get_by_label("Password").fill("wrong")
     stranger.get_by_role("button", name="Sign in", exact=True).click()
     expect(stranger.get_by_role("alert")).to_contain_text("e-mail address or the password is wrong")
-    expect(stranger.get_by_label("E-mail address")).to_have_value("nobody@example.org")
+    expect(stranger.get_by_label("Email address")).to_have_value("nobody@example.org")
     expect(stranger.get_by_label("Password")).to_have_value("")
 
 
@@ -50,7 +50,7 @@ def test_a_chosen_appearance_stays(page: Page) -> None:
 def test_the_first_key_leads_past_the_navigation(page: Page) -> None:
     page.goto("/console/organizations")
     page.keyboard.press("Tab")
-    skip = page.get_by_role("link", name="Skip to the content")
+    skip = page.get_by_role("link", name="Skip to content")
     expect(skip).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#content")).to_be_focused()
@@ -103,7 +103,7 @@ def test_a_new_organization_is_the_callers(page: Page) -> None:
     page.get_by_label("Name").fill("Harbour works")
     page.get_by_role("button", name="Create organization").click()
     expect(page.get_by_role("heading", name="Harbour works")).to_be_visible()
-    expect(page.get_by_role("status")).to_contain_text("The organization is there")
+    expect(page.get_by_role("status")).to_contain_text("Organization created")
 
 
 def test_the_frame_fits_a_phone(browser: Browser, page: Page, site: Site) -> None:

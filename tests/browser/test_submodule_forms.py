@@ -22,7 +22,7 @@ def test_the_fields_of_submodules_follow_the_version_that_is_chosen(page: Page, 
     expect(inner.get_by_label("The wood")).to_have_value("pine")
     expect(page.locator(".field-error")).to_have_count(0)
     page.get_by_role("button", name="Launch", exact=True).click()
-    expect(inner.locator(".field-error")).to_contain_text("no default")
+    expect(inner.locator(".field-error")).to_contain_text("Missing required parameter")
     inner.get_by_label("input.label").fill("Tea")
     page.get_by_role("button", name="Launch", exact=True).click()
     page.wait_for_url("**/console/instances/*")

@@ -141,7 +141,7 @@ async def test_the_start_of_the_server_leads_to_the_console(visitor: httpx.Async
 async def test_odd_forms_are_refused_in_good_form(visitor: httpx.AsyncClient, body: bytes) -> None:
     answer = await visitor.post("/console/organizations", content=body, headers=FORM)
     assert answer.status_code in {400, 413}
-    assert "Request id" in answer.text
+    assert "Request ID" in answer.text
 
 
 async def test_every_page_has_the_policy_and_is_kept_nowhere(visitor: httpx.AsyncClient) -> None:
@@ -202,7 +202,7 @@ async def test_a_new_password_ends_every_other_session(api: Api) -> None:
         changed = {"currentPassword": PERSON_PASSWORD, "newPassword": "another one", "repeatedPassword": "another one"}
         answer = await here.post("/console/account/password", data={"formToken": token, **changed})
         assert answer.status_code == 303, answer.text
-        assert "The password is changed" in (await here.get("/console/account")).text
+        assert "Password changed" in (await here.get("/console/account")).text
         assert (await elsewhere.get("/console/account")).status_code == 303
 
 

@@ -78,7 +78,7 @@ def test_a_secret_that_was_given_is_kept_where_its_field_is_left_empty() -> None
 
 def test_a_required_field_without_a_value_and_one_that_does_not_fit_say_so() -> None:
     sent = by_name(fill_fields(launch_fields(compiled(MANIFEST)), form(input__size="three"), "p:"))
-    assert "no default" in sent["input.title"].error
+    assert "Missing required parameter" in sent["input.title"].error
     assert "Expected" in sent["input.size"].error
     assert "three" not in sent["input.size"].error
 
@@ -185,7 +185,7 @@ async def test_each_level_has_its_own_fields_with_types_suggestions_and_defaults
     assert "is given with <code>input.shelves</code>" in page
     assert "is given with <code>input.size</code>" not in page
     assert '<option value="pine">Pine</option>' in page
-    assert "default <code>oak</code>" in page
+    assert "Default: <code>oak</code>" in page
 
 
 async def test_what_is_given_goes_to_the_submodule_that_it_was_given_to(

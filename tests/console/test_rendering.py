@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.console.rendering import display_value, format_duration, format_remaining, web_address
-from launchbay.console.request import Flash, flash_cookie, read_flash, safe_path
+from launchbay.console.request import flash_cookie, read_flash, safe_path
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -89,10 +89,10 @@ def test_foreign_addresses_do_not_follow_a_sign_in(path: str) -> None:
     assert safe_path(path) == "/console"
 
 
-def test_a_notice_is_for_its_session_alone() -> None:
-    cookie = flash_cookie("one", Flash("Done."), secure=True)
+def test_a_flash_message_is_only_for_its_session() -> None:
+    cookie = flash_cookie("one", "Done.", secure=True)
     value = cookie.partition("=")[2].partition(";")[0]
-    assert read_flash("one", value) == Flash("Done.")
+    assert read_flash("one", value) == "Done."
     assert read_flash("two", value) is None
     assert read_flash("one", value[:-1] + "x") is None
     assert "Secure" in cookie

@@ -147,7 +147,7 @@ FLAGS = [
 def sign_in(page: Page, email: str = EMAIL, password: str = PASSWORD) -> None:
     """Sign in as somebody does who comes for the first time."""
     page.goto("/")
-    page.get_by_label("E-mail address").fill(email)
+    page.get_by_label("Email address").fill(email)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in", exact=True).click()
     page.wait_for_url(lambda url: "/console" in url and "/signIn" not in url)

@@ -79,7 +79,7 @@ def _take(browser: Browser, site: Site, shown: Shown, address: str) -> None:
 
 def _difference(page: Page) -> None:
     page.get_by_label("Visitors at once").fill("50")
-    page.get_by_role("button", name="Show the difference").click()
+    page.get_by_role("button", name="Show difference").click()
     page.locator("#preview table").wait_for()
     page.evaluate("document.activeElement.blur()")
 

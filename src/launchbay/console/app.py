@@ -1,4 +1,4 @@
-"""The ASGI application of the console: sessions, forms, errors as pages. It stands inside the API's middleware."""
+"""The ASGI application of the console: sessions, form tokens, errors as pages. It runs inside the API's middleware."""
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -16,6 +16,7 @@ from launchbay.console.pages import (
     account,
     applications,
     approvals,
+    audit,
     configuration,
     environments,
     instances,
@@ -24,6 +25,7 @@ from launchbay.console.pages import (
     organizations,
     roles,
     services,
+    sign_in,
     users,
     webhooks,
 )
@@ -32,35 +34,35 @@ from launchbay.console.request import HOME, SIGN_IN, ConsoleDeps, PageRequest, P
 from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated, NotFound
 from launchbay.usecases.sign_in import authenticate_session
 
-_PAGE_MODULES: tuple[tuple[PageRoute, ...], ...] = (
-    account.SIGN_IN_ROUTES,
-    organizations.ROUTES,
-    applications.ROUTES,
-    manifests.ROUTES,
-    launch.ROUTES,
-    instances.ROUTES,
-    instances.INSTANCE_ACTION_ROUTES,
-    instances.JOB_ROUTES,
-    instances.LIVE_ROUTES,
-    configuration.ROUTES,
-    approvals.ROUTES,
-    environments.ROUTES,
-    services.ROUTES,
-    roles.ROUTES,
-    users.ROUTES,
-    account.ROUTES,
-    organizations.AUDIT_ROUTES,
-    webhooks.ROUTES,
+ROUTES: tuple[PageRoute, ...] = tuple(
+    route
+    for module in (
+        sign_in,
+        organizations,
+        applications,
+        manifests,
+        launch,
+        instances,
+        configuration,
+        approvals,
+        environments,
+        services,
+        roles,
+        users,
+        account,
+        audit,
+        webhooks,
+    )
+    for route in module.routes
 )
-ROUTES: tuple[PageRoute, ...] = tuple(page for family in _PAGE_MODULES for page in family)
 
 FORM_TOKEN = "formToken"  # noqa: S105 - the name of a field
 FORM_TOKEN_HEADER = "x-form-token"  # noqa: S105 - the name of a header
-_INTERNAL = "Something went wrong inside the service. Try again; if it stays, give the request id to the administrator."
+_INTERNAL = "Internal error. Retry; if it persists, send the request ID to your administrator."
 
 
 def create_console(deps: ConsoleDeps) -> ASGIApp:
-    """Return the console; it answers `/` and everything below `/console`."""
+    """Return the application that serves `/` and everything below `/console`."""
     routes = [Route(page.path, _endpoint(page, deps), methods=[page.method]) for page in ROUTES]
     routes += [
         Route("/", _to_home, methods=["GET"]),
@@ -70,7 +72,7 @@ def create_console(deps: ConsoleDeps) -> ASGIApp:
 
 
 def is_of_console(path: str) -> bool:
-    """Tell whether the console answers this path."""
+    """Return whether the console serves this path."""
     return path in {"/", HOME} or path.startswith(f"{HOME}/")
 
 
@@ -79,90 +81,87 @@ async def _to_home(_: Request) -> Response:
 
 
 async def _asset(request: Request) -> Response:
-    return rendering.asset(request.path_params["name"]) or Response("There is no such file.", 404)
+    return rendering.asset(request.path_params["name"]) or Response("File not found.", 404)
 
 
 def _not_found(deps: ConsoleDeps) -> ASGIApp:
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        visit = PageRequest(http=request, deps=deps, signed_in=None, session="")
-        missing = NotFound("There is no such page.", "Begin at the start page.")
-        await (await _refusal(visit, missing))(scope, receive, send)
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+        request = PageRequest(http=Request(scope, receive), deps=deps)
+        missing = NotFound("Page not found.", "Go to the start page.")
+        await (await _error_page(request, missing))(scope, receive, send)
 
-    return answer
+    return handle
 
 
 def _endpoint(route: PageRoute, deps: ConsoleDeps) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        visit = PageRequest(http=request, deps=deps, signed_in=None, session="")
+    async def handle(http: Request) -> Response:
+        request = PageRequest(http=http, deps=deps)
         try:
-            visit = await _authorize(route, request, deps)
-            return await route.handler(visit)
+            request = await _authorize(route, http, deps)
+            return await route.handler(request)
         except NotAuthenticated as error:
-            return _to_sign_in(visit, error)
+            return _to_sign_in(request, error)
         except Exception as error:  # noqa: BLE001 - the last place where an exception can become a page
-            return await _refusal(visit, error)
+            return await _error_page(request, error)
 
-    return answer
+    return handle
 
 
-async def _authorize(route: PageRoute, request: Request, deps: ConsoleDeps) -> PageRequest:
-    """Return the visit of who may have this page. Raises NotAuthenticated, NotAllowed, TooManyRequests."""
-    address = request.client.host if request.client else ""
+async def _authorize(route: PageRoute, http: Request, deps: ConsoleDeps) -> PageRequest:
+    """Check rate limits, origin, session and form token. Raises NotAuthenticated, NotAllowed, TooManyRequests."""
+    address = http.client.host if http.client else ""
     if deps.limits is not None:
         deps.limits.count_address(address)
-    session = sent_cookie(request.headers.get("cookie", ""))
     form = Form()
     if route.method == "POST":
-        require_same_origin_form(request.headers, deps.base_url)
-        form = await read_form(request)
+        require_same_origin_form(http.headers, deps.base_url)
+        form = await read_form(http)
     if route.public:
-        return PageRequest(http=request, deps=deps, signed_in=None, session="", form=form)
+        return PageRequest(http=http, deps=deps, form=form)
+    session = sent_cookie(http.headers.get("cookie", ""))
     if not session:
         raise NotAuthenticated("Sign in first.")
     actor = await authenticate_session(deps.app, session, address)
-    request.scope["state"]["user_id"] = actor.user_id
+    http.scope["state"]["user_id"] = actor.user_id
     if deps.limits is not None:
         deps.limits.count_user(actor.user_id)
-    if route.method == "POST":
-        sent = request.headers.get(FORM_TOKEN_HEADER) or form.raw(FORM_TOKEN)
-        if not is_form_token(session, sent):
-            raise NotAllowed(
-                "This form belongs to another session, or has none.", "Open its page again.", code="CrossOrigin"
-            )
-    return PageRequest(http=request, deps=deps, signed_in=actor, session=session, form=form)
+    if route.method == "POST" and not is_form_token(
+        session, http.headers.get(FORM_TOKEN_HEADER) or form.raw(FORM_TOKEN)
+    ):
+        raise NotAllowed("The form belongs to another session.", "Reload its page and retry.", code="CrossOrigin")
+    return PageRequest(http=http, deps=deps, signed_in=actor, session=session, form=form)
 
 
-def _to_sign_in(page_request: PageRequest, error: NotAuthenticated) -> Response:
-    """Lead to the sign-in page, and back to where one wanted to go; what has ended is forgotten."""
-    request = page_request.http
-    wanted = request.url.path if request.method == "GET" else HOME
-    if request.url.query and request.method == "GET":
-        wanted += f"?{request.url.query}"
+def _to_sign_in(request: PageRequest, error: NotAuthenticated) -> Response:
+    """Redirect to the sign-in page, which leads back to this page. Clears the cookie of an ended session."""
+    http = request.http
+    wanted = http.url.path if http.method == "GET" else HOME
+    if http.url.query and http.method == "GET":
+        wanted += f"?{http.url.query}"
     target = SIGN_IN if wanted == HOME else f"{SIGN_IN}?next={quote(wanted, safe='/')}"
-    if request.headers.get("hx-request") == "true":
+    if http.headers.get("hx-request") == "true":
         response = Response(status_code=204, headers={"HX-Redirect": target})
-    elif request.headers.get("accept", "").startswith(("application/json", "text/event-stream")):
+    elif http.headers.get("accept", "").startswith(("application/json", "text/event-stream")):
         response = Response(str(error), 401)
     else:
         response = RedirectResponse(target, 303, HEADERS)
-    if sent_cookie(request.headers.get("cookie", "")):
-        response.headers.append("Set-Cookie", session_cookie("", 0, secure=page_request.is_secure))
+    if sent_cookie(http.headers.get("cookie", "")):
+        response.headers.append("Set-Cookie", session_cookie("", 0, secure=request.is_secure))
     return response
 
 
-async def _refusal(request: PageRequest, error: Exception) -> Response:
-    """Return the page that says what was refused, or that something broke, with the request's id."""
-    outside = request.deps
-    status = outside.status_of(error)
+async def _error_page(request: PageRequest, error: Exception) -> Response:
+    """Return the page of an error, with the request ID. Logs what isn't the user's fault."""
+    deps = request.deps
+    status = deps.status_of(error)
     request_id = request.http.scope["state"]["request_id"]
     if not isinstance(error, LaunchbayError) or status == 500:
-        outside.log_failure("page.failed", error, request_id)
+        deps.log_failure("page.failed", error, request_id)
         error = LaunchbayError(_INTERNAL)
-    # Without the organizations of the caller: whatever failed may fail for them too.
-    nobody = PageRequest(http=request.http, deps=outside, signed_in=None, session=request.session)
-    return await nobody.page(
-        "refusal.html",
+    # Rendered as signed out, without the user's organizations: reading them could fail for the same reason.
+    signed_out = PageRequest(http=request.http, deps=deps, session=request.session)
+    return await signed_out.page(
+        "error.html",
         problem=error,
         status=status,
         phrase=HTTPStatus(status).phrase,

@@ -1,27 +1,32 @@
-"""Fields for parameters: made from what a manifest declares, and read back into values (manifest-language §3)."""
+"""Form fields for parameters: created from a manifest, and read back into values (manifest-language §3)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from launchbay.console.forms import Form
+from launchbay.console.forms import Form, parse_number
 from launchbay.console.rendering import compact, pretty
 from launchbay.console.request import PageRequest
+from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.manifest.graph import ApplicationPin, CompiledManifest, WorkflowParameter
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.types import BOOL, DOUBLE, INT, STRING, Type
 from launchbay.model.values import CoercionError, coerce_text
 from launchbay.store.applications import Application
 from launchbay.usecases.launch_request import SubmoduleRequest
+from launchbay.usecases.preview import Preview
 from launchbay.usecases.submodule_shapes import ModulePath, SubmoduleChoices, SubmoduleShape, submodule_shapes
 
 Control = Literal["text", "number", "choice", "block"]
-_REQUIRED = "This parameter has no default; give a value."
+PARAMETER = "parameter:"  # prefix of the names of the root module's fields
+RENEW_FIELDS = "fields"  # shows the fields of another choice, without errors for missing values
+FIX_FIELDS = "Fix the highlighted fields."
+_REQUIRED = "Missing required parameter."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One parameter on a form. `value` is what stands in it; an empty one means the default, where there is one."""
+    """One parameter on a form. An empty `value` means the default."""
 
     name: str
     label: str
@@ -32,18 +37,18 @@ class Field:
     description: str = ""
     suggestions: Mapping[str, Any] = field(default_factory=dict)
     value: str = ""
-    is_kept: bool = False  # a secret that is there already, and stays where the field is left empty
+    is_kept: bool = False  # a stored secret, which an empty field leaves unchanged
     error: str = ""
-    is_sealed: bool = False  # declared to be a secret, whatever its name
+    is_sealed: bool = False  # declared as a secret, regardless of its name
 
     @property
     def type(self) -> str:
-        """The declared type in words."""
+        """The declared type as text."""
         return "any type" if self.declared is None else str(self.declared)
 
     @property
     def control(self) -> Control:
-        """What kind of control fits."""
+        """The kind of control for the type."""
         if self.declared == BOOL:
             return "choice"
         if self.declared in {INT, DOUBLE}:
@@ -52,35 +57,35 @@ class Field:
 
     @property
     def is_secret(self) -> bool:
-        """Whether the value is nobody's business: declared so, or by its name."""
+        """Whether the value is a secret, by declaration or by name."""
         return self.is_sealed or is_secret_name(self.name)
 
     @property
     def default_text(self) -> str:
-        """The default as it is shown; a secret one is not."""
+        """The default as shown, empty for a secret."""
         return "" if self.default is None or self.is_secret else compact(self.default)
 
     @property
     def placeholder(self) -> str:
-        """What stands in the empty field."""
-        return "unchanged" if self.is_kept else self.default_text
+        """The placeholder of the empty field."""
+        return "Unchanged" if self.is_kept else self.default_text
 
     @property
     def options(self) -> list[tuple[str, str]]:
-        """Suggested values with their labels; of a choice, all there are."""
+        """The suggested values with their labels; for a choice, all values."""
         if self.declared == BOOL:
             return [("true", "true"), ("false", "false")]
         return [(compact(value), label) for label, value in self.suggestions.items()]
 
 
 def launch_fields(manifest: CompiledManifest, given: Mapping[str, Any] | None = None) -> list[Field]:
-    """Return the fields for the parameters of a launch or reconfiguration, with what was given so far."""
+    """Return the fields for the parameters of a launch or reconfiguration, filled with the given values."""
     given = given or {}
     return [_of_pin(manifest, name, pin, given) for name, pin in manifest.parameters.items()]
 
 
 def workflow_fields(manifest: CompiledManifest, workflow: str) -> list[Field]:
-    """Return the fields for the arguments of a command; launch and destroy take none."""
+    """Return the fields for the arguments of a command; launch and destroy have none."""
     pin = manifest.commands.get(workflow)
     if pin is None:
         return []
@@ -96,12 +101,12 @@ def workflow_fields(manifest: CompiledManifest, workflow: str) -> list[Field]:
 
 
 def fill_fields(fields: Iterable[Field], form: Form, prefix: str) -> list[Field]:
-    """Return the fields with what a form brought, each with what is wrong with it."""
+    """Return the fields with the values of a form, and with an error for each invalid value."""
     return [_filled(each, form.raw(prefix + each.name)) for each in fields]
 
 
 def values(fields: Iterable[Field], kept: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the values by name, without those that are left to their defaults. Fields with errors are left out."""
+    """Return the values by name, without defaults and without fields that have errors."""
     found: dict[str, Any] = {}
     for each in fields:
         if each.error:
@@ -114,21 +119,21 @@ def values(fields: Iterable[Field], kept: Mapping[str, Any] | None = None) -> di
 
 
 def string_values(fields: Iterable[Field]) -> dict[str, str]:
-    """Return the values as workflows take them: as texts (reference §4, run)."""
+    """Return the values as workflows accept them: as strings (reference §4, run)."""
     return {each.name: each.value for each in fields if each.value != "" and not each.error}
 
 
-def with_errors(fields: Sequence[Field], sentences: Iterable[str]) -> tuple[list[Field], list[str]]:
-    """Put each sentence that names a parameter to its field; return the fields, and the sentences that name none."""
+def with_errors(fields: Sequence[Field], messages: Iterable[str]) -> tuple[list[Field], list[str]]:
+    """Add each message that names a parameter to its field. Return the fields and the other messages."""
     by_name = {each.name: each for each in fields}
     rest: list[str] = []
-    for sentence in sentences:
-        named = next((name for name in by_name if f"'{name}'" in sentence or sentence.startswith(f"{name}:")), None)
+    for message in messages:
+        named = next((name for name in by_name if f"'{name}'" in message or message.startswith(f"{name}:")), None)
         if named is None:
-            rest.append(sentence)
+            rest.append(message)
         else:
             known = by_name[named].error
-            by_name[named] = replace(by_name[named], error=f"{known} {sentence}".strip())
+            by_name[named] = replace(by_name[named], error=f"{known} {message}".strip())
     return list(by_name.values()), rest
 
 
@@ -144,7 +149,7 @@ def _of_pin(manifest: CompiledManifest, name: str, pin: ApplicationPin, given: M
         has_default=known is not None,
         default=None if known is None else known.default,
         suggestions=pin.suggestions or {},
-        value="" if secret_kept or name not in given else _text(given[name]),
+        value="" if secret_kept or name not in given else field_text(given[name]),
         is_kept=secret_kept,
     )
 
@@ -176,84 +181,76 @@ def _filled(each: Field, text: str) -> Field:
     return replace(each, value=value, error=error)
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else pretty(value) if isinstance(value, dict | list) else compact(value)
-
-
-PREFIX = "submodule:"
+def field_text(value: Any) -> str:
+    """Return a value as the text of its field: lists and objects as JSON on several lines."""
+    return pretty(value) if isinstance(value, dict | list) else compact(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmoduleGroup:
-    """One submodule on a form. `kept` are the secrets that stay where their fields are left empty."""
+    """One submodule on a form. `kept` are the stored secrets, which empty fields leave unchanged."""
 
     shape: SubmoduleShape
     fields: list[Field] = field(default_factory=list)
     kept: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
-    inside: "list[SubmoduleGroup]" = field(default_factory=list)
+    children: "list[SubmoduleGroup]" = field(default_factory=list)
 
     @property
     def id(self) -> str:
-        """What the names of its controls begin with."""
+        """The prefix of the names of its controls."""
         return prefix(self.shape.path)
 
     @property
     def path(self) -> str:
-        """Its way, as messages name it."""
+        """Its path, as in messages."""
         return ".".join(self.shape.path)
 
     @property
     def is_open(self) -> bool:
-        """Whether it is to be seen at once: something is asked of it, wrong with it, or required by it."""
-        asked = self.shape.choice
-        own = asked.revision_id or asked.manifest_version or asked.parameters or self.error
-        return bool(own) or any(each.required or each.error for each in self.fields) or self._is_open_inside()
-
-    def _is_open_inside(self) -> bool:
-        return any(each.is_open for each in self.inside)
+        """Whether it is shown open: it has a choice, an error, or a required field."""
+        choice = self.shape.choice
+        return (
+            bool(choice.revision_id or choice.manifest_version or choice.parameters or self.error)
+            or any(each.required or each.error for each in self.fields)
+            or any(each.is_open for each in self.children)
+        )
 
 
 def prefix(path: ModulePath) -> str:
-    """Return what the names of the controls of a submodule begin with; no component has a slash in its name."""
-    return f"{PREFIX}{'/'.join(path)}:"
+    """Return the prefix of the names of a submodule's controls; component names contain no slash."""
+    return f"submodule:{'/'.join(path)}:"
 
 
 def choices_from_request(request: Mapping[str, Any]) -> SubmoduleChoices:
-    """Return what the `submodules` of a request ask, by the way of each; those of a revision may have short names."""
+    """Return the choices in the `submodules` of a request, by path. A revision may have short names."""
 
     def find(module_path: ModulePath) -> SubmoduleRequest:
-        inside: Mapping[str, Any] = {"submodules": request}
+        found: Mapping[str, Any] = {"submodules": request}
         for path in module_path:
-            known = inside.get("submodules") or {}
-            inside = known.get(path, known.get(path.rpartition(".")[2])) or {}
-        return SubmoduleRequest(
-            inside.get("revisionId"), inside.get("manifestVersion"), inside.get("parameters") or {}, {}
-        )
+            known = found.get("submodules") or {}
+            found = known.get(path, known.get(path.rpartition(".")[2])) or {}
+        parameters = found.get("parameters") or {}
+        return SubmoduleRequest(found.get("revisionId"), found.get("manifestVersion"), parameters, {})
 
     return find
 
 
 def choices_from_form(form: Form) -> SubmoduleChoices:
-    """Return what a form asks; versions and values are texts in it, and are checked when they are used."""
+    """Return the choices in a form. Versions and values are strings, and checked when used."""
 
     def find(module_path: ModulePath) -> SubmoduleRequest:
         start = prefix(module_path)
-        version = form.text(f"{start}version")
         given = {name: text for name, text in form.with_prefix(f"{start}parameter:").items() if text.strip()}
-        return SubmoduleRequest(
-            form.text(f"{start}revision") or None,
-            int(version) if version.isascii() and version.isdecimal() and len(version) < 10 else None,
-            given,
-            {},
-        )
+        version = parse_number(form.text(f"{start}version"))
+        return SubmoduleRequest(form.text(f"{start}revision") or None, version, given, {})
 
     return find
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleForm:
-    """What a form of a launch or reconfiguration is made from: the root module, and what holds of it before."""
+    """The root module of a form, with its parameters and submodules before the change."""
 
     application: Application
     manifest: CompiledManifest
@@ -264,29 +261,28 @@ class ModuleForm:
 async def submodule_groups(
     request: PageRequest, form: ModuleForm, parameters: Mapping[str, Any], environment_id: str | None
 ) -> list[SubmoduleGroup]:
-    """Return the submodules of a form, with what was sent in it; `parameters` are those of the root, so far."""
-    place = (request.ctx, form.application, form.manifest)
-    shapes = await submodule_shapes(*place, form.parameters, environment_id, choices_from_request(form.submodules))
+    """Return the submodules of a form, filled from the request; `parameters` are the root's, so far."""
+    root = (request.ctx, form.application, form.manifest)
+    shapes = await submodule_shapes(*root, form.parameters, environment_id, choices_from_request(form.submodules))
     before = shapes_by_path(shapes)
     if request.http.method != "POST":
         return build_groups(shapes, before, None)
-    shapes = await submodule_shapes(*place, parameters, environment_id, choices_from_form(request.form))
+    shapes = await submodule_shapes(*root, parameters, environment_id, choices_from_form(request.form))
     return build_groups(shapes, before, request.form)
 
 
 def build_groups(
     shapes: Iterable[SubmoduleShape], before: Mapping[ModulePath, SubmoduleShape], form: Form | None
 ) -> list[SubmoduleGroup]:
-    """Return the groups of a form, with what was sent where something was.
+    """Return the groups of a form; `form` is None before it is sent.
 
-    `before` are the submodules as they were when the form was first shown: a secret stays in the one application alone
-    that it was given to.
+    `before` are the submodules before the change: a stored secret stays only if the application is the same.
     """
     return [_group(shape, before, form) for shape in shapes]
 
 
 def shapes_by_path(shapes: Iterable[SubmoduleShape]) -> dict[ModulePath, SubmoduleShape]:
-    """Return submodules at all levels by their ways."""
+    """Return submodules at all levels by path."""
     found: dict[ModulePath, SubmoduleShape] = {}
     for shape in shapes:
         found |= {shape.path: shape, **shapes_by_path(shape.inside)}
@@ -294,35 +290,35 @@ def shapes_by_path(shapes: Iterable[SubmoduleShape]) -> dict[ModulePath, Submodu
 
 
 def request_of(groups: Iterable[SubmoduleGroup]) -> dict[str, Any]:
-    """Return the `submodules` of a request, without what is left to defaults."""
+    """Return the `submodules` of a request, without defaults."""
     found: dict[str, Any] = {}
     for group in groups:
-        asked = group.shape.choice
-        parts = {
-            "revisionId": asked.revision_id,
-            "manifestVersion": asked.manifest_version,
+        choice = group.shape.choice
+        members = {
+            "revisionId": choice.revision_id,
+            "manifestVersion": choice.manifest_version,
             "parameters": values(group.fields, group.kept),
-            "submodules": request_of(group.inside),
+            "submodules": request_of(group.children),
         }
-        if present := {name: value for name, value in parts.items() if value}:
+        if present := {name: value for name, value in members.items() if value}:
             found[group.shape.path[-1]] = present
     return found
 
 
 def with_submodule_errors(
-    groups: Sequence[SubmoduleGroup], sentences: Iterable[str]
+    groups: Sequence[SubmoduleGroup], messages: Iterable[str]
 ) -> tuple[list[SubmoduleGroup], list[str]]:
-    """Put each sentence about a submodule to it, and to its field; return the groups, and the other sentences."""
-    rest = list(sentences)
+    """Add each message about a submodule to it or its field. Return the groups and the other messages."""
+    rest = list(messages)
     changed: list[SubmoduleGroup] = []
     for group in groups:
-        inside, rest = with_submodule_errors(group.inside, rest)
+        children, rest = with_submodule_errors(group.children, rest)
         start = f"Submodule {group.path}: "
         own = [text.removeprefix(start) for text in rest if text.startswith(start)]
         own += [text for text in rest if f" submodule {group.path} " in text]
         rest = [text for text in rest if not text.startswith(start) and f" submodule {group.path} " not in text]
         fields, left = with_errors(group.fields, own)
-        changed.append(replace(group, fields=fields, inside=inside, error=" ".join(left)))
+        changed.append(replace(group, fields=fields, children=children, error=" ".join(left)))
     return changed, rest
 
 
@@ -330,15 +326,51 @@ def fields_in(groups: Iterable[SubmoduleGroup]) -> Iterator[Field]:
     """Yield the fields of all levels."""
     for group in groups:
         yield from group.fields
-        yield from fields_in(group.inside)
+        yield from fields_in(group.children)
 
 
 def without_errors(groups: Iterable[SubmoduleGroup]) -> list[SubmoduleGroup]:
-    """Return the groups before anybody has said that they are filled in."""
+    """Return the groups without errors, as before the form is submitted."""
     return [
-        replace(group, fields=[replace(each, error="") for each in group.fields], inside=without_errors(group.inside))
+        replace(group, fields=_without_field_errors(group.fields), children=without_errors(group.children))
         for group in groups
     ]
+
+
+def _without_field_errors(fields: Iterable[Field]) -> list[Field]:
+    return [replace(each, error="") for each in fields]
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """A launch or reconfiguration that is being filled in; `problems` are the messages that belong to no field."""
+
+    version: int
+    fields: list[Field]
+    submodules: list[SubmoduleGroup]
+    problems: list[str] = field(default_factory=list)
+    preview: Preview | None = None
+
+    @property
+    def has_field_errors(self) -> bool:
+        """Whether any field has an error."""
+        return any(each.error for each in (*self.fields, *fields_in(self.submodules)))
+
+    def place_errors(self, messages: Iterable[str]) -> None:
+        """Add each message to the submodule or field that it is about."""
+        self.submodules, rest = with_submodule_errors(self.submodules, messages)
+        self.fields, self.problems = with_errors(self.fields, rest)
+
+    def clear_errors(self) -> None:
+        """Remove the errors, as before the form is submitted."""
+        self.fields = _without_field_errors(self.fields)
+        self.submodules = without_errors(self.submodules)
+
+    def problem(self, error: LaunchbayError | None) -> LaunchbayError | None:
+        """Return what the page shows above the form; `error` is why the request failed, if it did."""
+        if self.problems:
+            return BadRequest(*self.problems)
+        return BadRequest(FIX_FIELDS) if error is not None or self.has_field_errors else None
 
 
 def _group(shape: SubmoduleShape, before: Mapping[ModulePath, SubmoduleShape], form: Form | None) -> SubmoduleGroup:
@@ -355,11 +387,11 @@ def _group(shape: SubmoduleShape, before: Mapping[ModulePath, SubmoduleShape], f
     ]
     if form is not None:
         fields = fill_fields(fields, form, f"{prefix(shape.path)}parameter:")
-    return SubmoduleGroup(shape=shape, fields=fields, kept=kept, inside=build_groups(shape.inside, before, form))
+    return SubmoduleGroup(shape=shape, fields=fields, kept=kept, children=build_groups(shape.inside, before, form))
 
 
-def _with_outside(each: Field, deps: Mapping[str, Any]) -> Field:
-    """Return a field whose default is what the module around the submodule, or the revision, brings."""
-    if each.name not in deps:
+def _with_outside(each: Field, outside: Mapping[str, Any]) -> Field:
+    """Return the field with the default that the outer module or the revision sets."""
+    if each.name not in outside:
         return each
-    return replace(each, required=False, has_default=True, default=deps[each.name])
+    return replace(each, required=False, has_default=True, default=outside[each.name])

@@ -1,4 +1,4 @@
-"""User data of an instance on a form: secrets in it are covered, and stay as they are where their cover comes back."""
+"""What forms send: fields, numbers, intervals, JSON objects, and masked secrets that come back unchanged."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,60 +14,61 @@ from launchbay.usecases.instances import NEVER
 
 
 class Form:
-    """The fields of a form. A field that was not sent reads as empty."""
+    """The fields of a form. A missing field reads as empty."""
 
     def __init__(self, fields: Mapping[str, list[str]] | None = None) -> None:
         self._fields = dict(fields or {})
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a field without the spaces around it."""
+        """Return a field without surrounding spaces."""
         return self.raw(name, default).strip()
 
     def raw(self, name: str, default: str = "") -> str:
-        """Return a field as it was sent, with the line ends that YAML files have."""
+        """Return a field verbatim, but with LF as the line end."""
         found = self._fields.get(name)
         return found[-1].replace("\r\n", "\n") if found else default
 
     def all(self, name: str) -> list[str]:
-        """Return every value of a field, such as of a group of check boxes."""
+        """Return all values of a field, such as a group of check boxes."""
         return list(self._fields.get(name, []))
 
     def has(self, name: str) -> bool:
-        """Tell whether a field was sent; a check box that is not ticked is not."""
+        """Return whether a field was sent. An empty check box isn't sent."""
         return name in self._fields
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """Return the fields whose names begin so, by the rest of their names."""
+        """Return the fields whose names start with the prefix, by the rest of their names."""
         return {name[len(prefix) :]: self.raw(name) for name in self._fields if name.startswith(prefix)}
-
-    def without_secrets(self) -> dict[str, Any]:
-        """Return the fields to be shown again after a refusal; passwords are typed anew."""
-        return {name: values[-1] for name, values in self._fields.items() if "password" not in name.lower()}
 
 
 async def read_form(request: Request) -> Form:
-    """Return the form in a request's body. Raises MalformedBody for what is no form, TooLarge beyond the bound."""
+    """Return the form in a request's body. Raises MalformedBody, TooLarge."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
-        raise MalformedBody(f"A form has the content type {MEDIA_TYPE}; send it from its page.")
+        raise MalformedBody(f"A form must have the content type {MEDIA_TYPE}. Send it from its page.")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > CONSOLE_FORM_BYTES:
-            raise TooLarge(f"The form is larger than {CONSOLE_FORM_BYTES // KIB} KiB; send less at once.")
+            raise TooLarge(f"The form is larger than {CONSOLE_FORM_BYTES // KIB} KiB. Send less data.")
     try:
         return Form(decode_fields(bytes(body), CONSOLE_FORM_FIELDS))
     except ValueError as error:
         raise MalformedBody("Invalid form.", str(error)) from error
 
 
-def parsed_object(label: str, text: str) -> dict[str, Any]:
-    """Return the JSON object that was typed into a field; nothing typed is an empty one. Raises BadRequest."""
+def parse_number(text: str | None, digits: int = 9) -> int | None:
+    """Return a number of at most so many digits, or None if the text isn't one."""
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) <= digits else None
+
+
+def parse_object(label: str, text: str) -> dict[str, Any]:
+    """Return the JSON object in a field; {} if the field is empty. Raises BadRequest."""
     if not text.strip():
         return {}
     try:
         return msgspec.json.decode(text.encode(), type=dict[str, Any])
     except msgspec.MsgspecError as error:
-        raise BadRequest(f'{label}: write a JSON object, such as {{"name": "value"}} ({error}).') from error
+        raise BadRequest(f'{label}: expected a JSON object, such as {{"name": "value"}} ({error}).') from error
 
 
 _MINUTE_MS = 60_000
@@ -79,37 +80,37 @@ CHOICES: tuple[tuple[str, str], ...] = (
     (str(24 * _HOUR_MS), "in 1 day"),
     (str(7 * 24 * _HOUR_MS), "in 1 week"),
     (str(NEVER), "never"),
-    (OTHER, "after so many minutes:"),
+    (OTHER, "in a number of minutes"),
 )
 
 
 def interval_ms(chosen: str, minutes: str) -> int:
-    """Return the chosen time in ms, NEVER for none. Raises BadRequest for minutes that are none."""
+    """Return the chosen interval in ms, or NEVER. Raises BadRequest."""
     if chosen == OTHER:
         return minutes_ms(minutes)
     if chosen not in {value for value, _ in CHOICES}:
-        raise BadRequest("Choose when the instance is destroyed.", code="InvalidDestroyInterval")
+        raise BadRequest("Choose when the instance expires.", code="InvalidDestroyInterval")
     return int(chosen)
 
 
 def minutes_ms(text: str) -> int:
-    """Return so many minutes in ms. Raises BadRequest."""
+    """Return a number of minutes in ms. Raises BadRequest."""
     text = text.strip()
     try:
         minutes = float(text) if len(text) <= 12 and text.isascii() else 0.0
     except ValueError:
         minutes = 0.0
     if not 0 < minutes < 1e9:
-        raise BadRequest("Give minutes as a number above 0, such as 90 or 0.5.", code="InvalidInterval")
+        raise BadRequest("Minutes must be a number above 0, such as 90 or 0.5.", code="InvalidInterval")
     return round(minutes * _MINUTE_MS)
 
 
 def restore_hidden(sent: Any, before: Any) -> Any:
-    """Return what was sent, with the former value wherever that is sent as it was shown."""
+    """Return the sent value, with the former value wherever its masked form came back."""
     if sent == redact(before):
         return before
     if isinstance(sent, Mapping) and isinstance(before, Mapping):
-        # One key at a time, so that what is under a secret name is shown covered here too.
+        # One key at a time: the name decides whether a value is masked.
         return {name: _restore_hidden_value(name, value, before) for name, value in sent.items()}
     if isinstance(sent, list) and isinstance(before, list):
         return [

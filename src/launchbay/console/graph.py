@@ -1,4 +1,4 @@
-"""Graphs as the browser draws them: components with their bindings, and an instance with those of its submodules."""
+"""Graphs that the browser draws: components with their bindings, and an instance with its submodules."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ _KINDS = {SUBMODULE: "submodule", SERVICE: "service"}
 
 @dataclass(frozen=True, slots=True)
 class ComponentLine:
-    """A component in words, for those who do not see the graph."""
+    """A component as text, for those who can't see the graph."""
 
     path: str
     type: str
@@ -30,7 +30,7 @@ def component_lines(manifest: CompiledManifest) -> list[ComponentLine]:
 def component_graph(manifest: CompiledManifest, children: Mapping[str, str] | None = None) -> str:
     """Return the elements of a manifest's graph as JSON.
 
-    `children` are the instances behind the components of a live instance; their nodes lead to them.
+    `children` are the IDs of submodule instances by component; their nodes link to them.
     """
     children = children or {}
     elements: list[dict[str, Any]] = []
@@ -49,10 +49,12 @@ def component_graph(manifest: CompiledManifest, children: Mapping[str, str] | No
             for interface, target in sorted(_providers(component))
             if target in manifest.components
         ]
-    faces = _faces(manifest)
-    if faces and manifest.is_component_manifest:
+    interfaces = _public_interfaces(manifest)
+    if interfaces and manifest.is_component_manifest:
         elements.append(_node(APPLICATION, "application", None, kind="application"))
-        elements += [_edge(APPLICATION, path, label=", ".join(names), kind="face") for path, names in faces.items()]
+        elements += [
+            _edge(APPLICATION, path, label=", ".join(names), kind="public") for path, names in interfaces.items()
+        ]
     return json.dumps(elements)
 
 
@@ -68,7 +70,7 @@ def family_graph(rows: Sequence[RelativeRow]) -> str:
 
 
 def statuses(rows: Iterable[RelativeRow], components: Mapping[str, str]) -> str:
-    """Return the statuses of a family by id, and of components by path, as JSON."""
+    """Return the statuses of instances by ID, and of components by path, as JSON."""
     return json.dumps({**components, **{row.id: row.status for row in rows}})
 
 
@@ -98,9 +100,9 @@ def _providers(component: Component) -> set[tuple[str, str]]:
     }
 
 
-def _faces(manifest: CompiledManifest) -> Mapping[str, list[str]]:
+def _public_interfaces(manifest: CompiledManifest) -> Mapping[str, list[str]]:
     """Return the application's interfaces by the component that they are bound to."""
-    faces: dict[str, dict[str, None]] = {}
+    interfaces: dict[str, dict[str, None]] = {}
     groups: tuple[Mapping[str, ApplicationPin], ...] = (
         manifest.parameters,
         manifest.results,
@@ -110,8 +112,8 @@ def _faces(manifest: CompiledManifest) -> Mapping[str, list[str]]:
     for group in groups:
         for key, pin in group.items():
             for target in pin.targets:
-                faces.setdefault(target.component, {})[key.partition(".")[0]] = None
-    return {path: list(names) for path, names in faces.items() if path in manifest.components}
+                interfaces.setdefault(target.component, {})[key.partition(".")[0]] = None
+    return {path: list(names) for path, names in interfaces.items() if path in manifest.components}
 
 
 def _parent(path: str) -> str | None:

@@ -1,4 +1,4 @@
-"""An instance as its page shows it, and again as its live part does after every change."""
+"""An instance and its jobs, as the page and its live part show them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from launchbay.model.job import ApprovalStatus, JobStatus, StepStatus, raise_per
 from launchbay.store.approvals import ApprovalRow
 from launchbay.store.instances import InstanceRecord, JobRow, RelativeRow, read_history
 from launchbay.store.jobs import StepView
-from launchbay.usecases.approvals import list_instance_approvals as approvals_of
+from launchbay.usecases.approvals import list_instance_approvals
 from launchbay.usecases.browsing import read_family, read_instance_record, redactor_for
 from launchbay.usecases.instances import read_instance
 from launchbay.usecases.jobs import JobDetails
@@ -25,7 +25,7 @@ _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepLine:
-    """A step on a page; `level` says how far inside of others it is."""
+    """A step on a page; `level` is 1 for a step inside another."""
 
     path: str
     name: str
@@ -33,7 +33,7 @@ class StepLine:
     percent: int
     level: int = 0
     attempt: int = 0
-    took_ms: int | None = None
+    duration_ms: int | None = None
     error: str = ""
     outputs: Mapping[str, Any] | None = None
     outputs_omitted: bool = False
@@ -48,19 +48,19 @@ class JobLine:
     status: str
     owner_id: str
     started_ms: int | None
-    took_ms: int | None
+    duration_ms: int | None
     error: str
     steps: list[StepLine]
 
     @property
     def percent(self) -> int:
-        """How much of the job is done, in the mean of its steps."""
+        """The mean of the steps' percentages."""
         return sum(step.percent for step in self.steps) // len(self.steps) if self.steps else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceView:
-    """Everything that the live part of an instance's page shows. Values have their secrets covered."""
+    """Everything that the live part of an instance's page shows, with secrets masked."""
 
     record: InstanceRecord
     manifest: CompiledManifest
@@ -75,29 +75,29 @@ class InstanceView:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can be done with it any more."""
+        """Whether the instance is destroyed or being destroyed."""
         return self.record.status in _FINAL
 
     @property
     def is_busy(self) -> bool:
-        """Whether a job is under way."""
+        """Whether a job is in progress."""
         return self.record.job_id is not None
 
     @property
     def children(self) -> Mapping[str, str]:
-        """The instances behind components, by component."""
-        shown = msgspec.json.decode(self.record.components, type=list[_Shown])
+        """The IDs of submodule instances, by component."""
+        shown = msgspec.json.decode(self.record.components, type=list[_Component])
         return {each.name: each.instance_id for each in shown if each.instance_id is not None}
 
     @property
     def component_statuses(self) -> Mapping[str, str]:
-        """How each component is: as its instance, as the steps of the newest job, else up or not."""
-        parts = msgspec.json.decode(self.record.state, type=dict[str, _Part])
+        """The status of each component: of its instance, else of its steps in the newest job, else launched or not."""
+        states = msgspec.json.decode(self.record.state, type=dict[str, _ComponentState])
         found = dict.fromkeys(self.manifest.components, "")
         if self.is_over:
             found = dict.fromkeys(found, self.record.status.value)
         else:
-            found |= {path: InstanceStatus.RUNNING.value for path, part in parts.items() if part.launched}
+            found |= {path: InstanceStatus.RUNNING.value for path, state in states.items() if state.launched}
         for step in self.current.steps if self.current else []:
             component = step.path.partition("#")[0]
             if component in found and step.status in {StepStatus.EXECUTING, StepStatus.FAILED}:
@@ -112,25 +112,25 @@ class InstanceView:
 
     @property
     def can_resume(self) -> bool:
-        """Whether the newest job failed and can be gone on with."""
+        """Whether the newest job failed and can be resumed."""
         return bool(self.jobs) and self.jobs[0].status == JobStatus.FAILED and not self.is_busy and not self.is_over
 
 
-class _Part(msgspec.Struct, frozen=True):
-    """What a page needs to know of the state of a component."""
+class _ComponentState(msgspec.Struct, frozen=True):
+    """The part of a component's state that the page needs."""
 
     launched: bool = False
 
 
-class _Shown(msgspec.Struct, frozen=True, rename="camel"):
-    """A component as the API shows it."""
+class _Component(msgspec.Struct, frozen=True, rename="camel"):
+    """A component in the API's document of the instance."""
 
     name: str
     instance_id: str | None = None
 
 
 async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
-    """Return an instance with its history and its family."""
+    """Return an instance with its history, and with its submodules' instances."""
     record, manifest = await read_instance_record(request.ctx, instance_id)
     view = await read_instance(request.ctx, instance_id)
     redactor = redactor_for(record)
@@ -150,38 +150,36 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
 
 
 async def _pending(request: PageRequest, record: InstanceRecord) -> list[ApprovalRow]:
-    """Return what steps of the running job wait for; without a job nobody is asked."""
+    """Return the pending approvals of the running job."""
     if record.job_id is None:
         return []
-    rows = await approvals_of(request.ctx, record.id, after=None, count=LIST_LIMIT_MAX)
+    rows = await list_instance_approvals(request.ctx, record.id, after=None, count=LIST_LIMIT_MAX)
     return [row for row in rows if row.status == ApprovalStatus.PENDING]
 
 
 def job_steps(job: JobDetails) -> list[StepLine]:
-    """Return the steps of a job in detail: the planned ones in their order, each followed by those inside it.
+    """Return the planned steps in their order, each followed by the recorded steps inside it, then all others.
 
-    The journal is decoded once, and each recorded step looks up the planned one around it: a job may have thousands.
+    Linear in the steps, of which a job may have thousands: decodes the journal once, and looks up the outer steps.
     """
     planned = job.view.planned()
     order = {path: number for number, (path, *_) in enumerate(planned)}
     recorded = {step.path: step for step in job.view.recorded() if "/" in step.path}
-    around: dict[str, list[StepView]] = {}
-    alone: list[StepLine] = []
+    inside: dict[str, list[StepView]] = {}
+    unplanned: list[StepLine] = []
     for path, step in recorded.items():
-        outer = min(
-            (each for each in _path_and_those_around(path) if each in order), key=order.__getitem__, default=None
-        )
+        outer = min((each for each in _outer_paths(path) if each in order), key=order.__getitem__, default=None)
         if outer is None:
-            alone.append(_recorded(job, step, 0))
+            unplanned.append(_recorded(job, step, 0))
         else:
-            around.setdefault(outer, []).append(step)
+            inside.setdefault(outer, []).append(step)
     lines: list[StepLine] = []
     for path, name, status, percent in planned:
         if path not in recorded:
             lines.append(StepLine(path=path, name=name, status=status, percent=percent))
-        steps = sorted(around.get(path, ()), key=lambda step: step.path != path)
+        steps = sorted(inside.get(path, ()), key=lambda step: step.path != path)
         lines += [_recorded(job, step, 0 if step.path == path else 1) for step in steps]
-    return lines + alone
+    return lines + unplanned
 
 
 def _recorded(job: JobDetails, step: StepView, level: int) -> StepLine:
@@ -192,18 +190,19 @@ def _recorded(job: JobDetails, step: StepView, level: int) -> StepLine:
         percent=100 if step.status == StepStatus.SUCCEEDED else step.percent,
         level=level,
         attempt=step.attempt,
-        took_ms=_took(step.started_at_ms, step.finished_at_ms),
+        duration_ms=_duration_ms(step.started_at_ms, step.finished_at_ms),
         error=job.redactor.text(step.error_message or ""),
         outputs=None if step.outputs is None else job.redactor.value(msgspec.json.decode(step.outputs)),
         outputs_omitted=step.has_outputs and step.outputs is None,
     )
 
 
-_INSIDE = re.compile("[/>~]")  # what comes between a step and one inside it
+_SEPARATOR = re.compile("[/>~]")  # between a step and one inside it
 
 
-def _path_and_those_around(path: str) -> Iterator[str]:
-    for cut in _INSIDE.finditer(path):
+def _outer_paths(path: str) -> Iterator[str]:
+    """Yield the paths of the steps around a step, outermost first, and its own."""
+    for cut in _SEPARATOR.finditer(path):
         yield path[: cut.start()]
     yield path
 
@@ -216,20 +215,19 @@ def _job(row: JobRow, error: str) -> JobLine:
         status=row.status,
         owner_id=row.owner_id,
         started_ms=row.started_at_ms,
-        took_ms=_took(row.started_at_ms, row.finished_at_ms),
+        duration_ms=_duration_ms(row.started_at_ms, row.finished_at_ms),
         error=error,
-        steps=_brief(row.steps, live),
+        steps=_summaries(row.steps, live),
     )
 
 
-def _brief(steps: Sequence[tuple[str, str, str, int]], live: Mapping[str, tuple[str, int]]) -> list[StepLine]:
+def _summaries(steps: Sequence[tuple[str, str, str, int]], live: Mapping[str, tuple[str, int]]) -> list[StepLine]:
     lines: list[StepLine] = []
     for path, name, status, percent in steps:
-        now_status, now_percent = live.get(path, (status, percent))
-        known = raise_percent(percent, now_percent)
-        lines.append(StepLine(path=path, name=name, status=now_status, percent=known))
+        live_status, live_percent = live.get(path, (status, percent))
+        lines.append(StepLine(path=path, name=name, status=live_status, percent=raise_percent(percent, live_percent)))
     return lines
 
 
-def _took(started_ms: int | None, finished_ms: int | None) -> int | None:
+def _duration_ms(started_ms: int | None, finished_ms: int | None) -> int | None:
     return None if started_ms is None or finished_ms is None else finished_ms - started_ms

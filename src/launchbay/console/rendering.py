@@ -1,4 +1,4 @@
-"""The templates, and the headers of every page: nothing runs or loads that is not the console's own file."""
+"""Templates, their filters, static files, and the headers of every page."""
 
 import json
 from datetime import UTC, datetime
@@ -21,6 +21,18 @@ _FOLDER = resources.files("launchbay.console") / "static"
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 _FOREVER = "public, max-age=31536000, immutable"
 NAMES = ("console.css", "icon.svg", "built/console.js", "built/editor.js", "built/graph.js")
+_LINK_CHARS = 2_048
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
+_redactor = Redactor()
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    # With no referrer at all, browsers would not send the Origin of our own forms.
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
 
 
 @cache
@@ -30,50 +42,46 @@ def _content(name: str) -> bytes:
 
 @cache
 def address(name: str) -> str:
-    """Return where a file is found; another content has another address, so browsers may keep it for ever."""
+    """Return the URL of a file. It changes with the content, so browsers can cache it forever."""
     return f"{PATH}/{name}?{sha256(_content(name)).hexdigest()[:12]}"
 
 
 def asset(name: str) -> Response | None:
-    """Return a file of the console, or None where there is none of this name."""
+    """Return a static file, or None if it doesn't exist."""
     if name not in NAMES:
         return None
     kind = _TYPES[name[name.rindex(".") :]]
     return Response(_content(name), headers={"Content-Type": kind, "Cache-Control": _FOREVER})
 
 
-_LINK_CHARS = 2_048
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
-_redactor = Redactor()
-
-
 def format_time(value: datetime | int | None) -> Markup:
-    """Return a time as text that programs can read too; numbers are milliseconds since the Unix epoch."""
+    """Return a time as a `time` element; numbers are milliseconds since the Unix epoch."""
     if value is None:
         return Markup('<span class="quiet">never</span>')
     at = (from_ms(value) if isinstance(value, int) else value).astimezone(UTC)
-    exact, shown = at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S")
-    return Markup('<time datetime="{}">{} UTC</time>').format(exact, shown)
+    return Markup('<time datetime="{}">{} UTC</time>').format(
+        at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S")
+    )
 
 
 def format_duration(milliseconds: int | None) -> str:
-    """Return how long something takes, in the two largest units that say something."""
+    """Return a duration in its two largest units, such as `1 d 2 h`."""
     if milliseconds is None:
         return ""
     seconds = abs(milliseconds) / 1000
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    words: list[str] = []
+    parts: list[str] = []
     left = int(seconds)
     for unit, size in _UNITS:
-        if left >= size and len(words) < 2:
-            words.append(f"{left // size} {unit}")
+        if left >= size and len(parts) < 2:
+            parts.append(f"{left // size} {unit}")
             left %= size
-    return " ".join(words)
+    return " ".join(parts)
 
 
 def format_remaining(value: datetime | int | None, now: datetime) -> str:
-    """Return how far off a time is: `in 2 h 5 min`, `3 min ago`."""
+    """Return the time from now: `in 2 h 5 min`, `3 min ago`."""
     if value is None:
         return ""
     at = from_ms(value) if isinstance(value, int) else value
@@ -82,7 +90,7 @@ def format_remaining(value: datetime | int | None, now: datetime) -> str:
 
 
 def compact(value: Any) -> str:
-    """Return a value on one line: texts as they are, everything else as JSON."""
+    """Return a value on one line: strings unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False)
 
 
@@ -92,7 +100,7 @@ def pretty(value: Any) -> str:
 
 
 def web_address(value: Any) -> str | None:
-    """Return the address where a value is one that a browser may be led to (http or https), else None."""
+    """Return the value if it is a URL that is safe to link to (http or https), else None."""
     if not isinstance(value, str) or len(value) > _LINK_CHARS or any(character.isspace() for character in value):
         return None
     try:
@@ -103,7 +111,7 @@ def web_address(value: Any) -> str | None:
 
 
 def display_value(value: Any) -> Markup:
-    """Return a value as HTML: a link where it is a web address, one line where it is short, a block where it is not."""
+    """Return a value as HTML: a link for a URL, one line for a short value, else a block."""
     link = web_address(value)
     if link is not None:
         return Markup('<a href="{0}" rel="noreferrer noopener">{0}</a>').format(link)
@@ -115,33 +123,22 @@ def display_value(value: Any) -> Markup:
 
 
 def redact(value: Any) -> Any:
-    """Return a value with what stands under secret names covered (promise 10)."""
+    """Return a value with the values of secret names masked (promise 10)."""
     return _redactor.value(value)
 
 
 def redact_value(value: Any, name: str) -> str:
-    """Return a value on one line, or a mask where its name says that it is a secret."""
-    return compact(_redactor.named(name, value)) if value is not None else "nothing"
+    """Return a value on one line, masked if its name is the name of a secret."""
+    return compact(_redactor.named(name, value)) if value is not None else "unset"
 
 
 def status_badge(status: str) -> Markup:
-    """Return a status with its mark: colour alone says nothing to some."""
+    """Return a status with its mark; not everyone can see colors."""
     return Markup('<span class="status status-{}">{}</span>').format(status.lower(), escape(status))
 
 
 def _plain(value: Any) -> Any:
     return msgspec.to_builtins(value, str_keys=True)
-
-
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    # Without any referrer, browsers would also hide from us that our own forms come from us.
-    "Referrer-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
 
 
 def _environment() -> jinja2.Environment:
@@ -154,7 +151,7 @@ def _environment() -> jinja2.Environment:
         auto_reload=False,
     )
     environment.globals["asset"] = address
-    for word in (
+    template_filters = (
         format_time,
         format_duration,
         format_remaining,
@@ -163,8 +160,8 @@ def _environment() -> jinja2.Environment:
         display_value,
         status_badge,
         redact_value,
-    ):
-        environment.filters[word.__name__] = word
+    )
+    environment.filters.update({each.__name__: each for each in template_filters})
     return environment
 
 
@@ -172,5 +169,5 @@ _templates = _environment()
 
 
 def render(template: str, values: dict[str, Any]) -> str:
-    """Return a filled template. Everything that is filled in is escaped; a name that is missing is an error."""
+    """Render a template. Values are escaped; an undefined name is an error."""
     return _templates.get_template(template).render(values)

@@ -1,1 +1,1 @@
-"""One file for each family of pages; each declares its rows beside its handlers."""
+"""One module per noun; each declares its pages at their handlers."""

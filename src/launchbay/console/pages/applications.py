@@ -3,9 +3,9 @@
 from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
-from launchbay.console.forms import parsed_object
+from launchbay.console.forms import parse_number, parse_object
 from launchbay.console.graph import component_graph, component_lines
-from launchbay.console.request import HOME, PageRequest, PageRoute, user_names
+from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, InvalidManifest, LaunchbayError
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.usecases import applications, revisions
@@ -17,11 +17,16 @@ from launchbay.usecases.manifests import list_manifests
 _INSTANCES_SHOWN = 10
 
 
+routes = Routes()
+
+
+@routes.get("/console/organizations/{id}/applications")
 async def list_all(request: PageRequest) -> Response:
     """Show the applications of an organization."""
     return await _list(request, request.path("id"), None)
 
 
+@routes.post("/console/organizations/{id}/applications")
 async def create(request: PageRequest) -> Response:
     """Create an application, and open its manifest."""
     organization_id = request.path("id")
@@ -29,43 +34,47 @@ async def create(request: PageRequest) -> Response:
         created = await applications.create_application(request.ctx, organization_id, request.form.text("name"))
     except BadRequest as error:
         return await _list(request, organization_id, error)
-    said = "The application is there. It does nothing yet: describe it."
-    return request.redirect(f"{HOME}/applications/{created}/manifest", said)
+    return request.redirect(f"{HOME}/applications/{created}/manifest", "Application created. Now write its manifest.")
 
 
+@routes.get("/console/applications/{id}")
 async def show(request: PageRequest) -> Response:
     """Show an application."""
     return await _show(request, None)
 
 
+@routes.post("/console/applications/{id}/name")
 async def rename(request: PageRequest) -> Response:
-    """Give the application another name."""
+    """Rename an application."""
     try:
         await applications.rename_application(request.ctx, request.path("id"), request.form.text("name"))
     except BadRequest as error:
         return await _show(request, error)
-    return request.redirect(_path(request), "The application has its new name.")
+    return request.redirect(_path(request), "Application renamed.")
 
 
+@routes.get("/console/applications/{id}/delete")
 async def delete_page(request: PageRequest) -> Response:
-    """Ask whether the application is really to go."""
+    """Ask for confirmation."""
     application = await applications.read_application(request.ctx, request.path("id"))
     return await _confirm_deletion(request, application.id, None)
 
 
+@routes.post("/console/applications/{id}/delete")
 async def delete(request: PageRequest) -> Response:
-    """Delete the application."""
+    """Delete an application."""
     application = await applications.read_application(request.ctx, request.path("id"))
     try:
         await applications.delete_application(request.ctx, application.id)
     except BadRequest as error:
         return await _confirm_deletion(request, application.id, error)
     target = f"{HOME}/organizations/{application.organization_id}/applications"
-    return request.redirect(target, f"{application.name} is deleted.")
+    return request.redirect(target, f"Application {application.name} deleted.")
 
 
+@routes.post("/console/applications/{id}/revisions")
 async def create_revision(page_request: PageRequest) -> Response:
-    """Give a version, or the state of an instance, a name."""
+    """Save a version with parameters, or the state of an instance, under a name."""
     form = page_request.form
     instance_id = form.text("instanceId")
     try:
@@ -74,20 +83,21 @@ async def create_revision(page_request: PageRequest) -> Response:
             request = RevisionRequest(
                 name=form.text("name"),
                 version=_version(form.text("version")),
-                parameters=parsed_object("Parameters", form.text("parameters")),
+                parameters=parse_object("Parameters", form.text("parameters")),
                 environment_id=form.text("environmentId") or None,
             )
         await revisions.create_revision(page_request.ctx, page_request.path("id"), request)
     except BadRequest as error:
         return await _show(page_request, error)
-    return page_request.redirect(f"{_path(page_request)}#revisions", "The revision is kept.")
+    return page_request.redirect(f"{_path(page_request)}#revisions", "Revision saved.")
 
 
+@routes.post("/console/revisions/{id}/delete")
 async def delete_revision(request: PageRequest) -> Response:
     """Delete a revision."""
     revision = await revisions.read_revision(request.ctx, request.path("id"))
     await revisions.delete_revision(request.ctx, revision.id)
-    return request.redirect(f"{HOME}/applications/{revision.application_id}#revisions", "The revision is deleted.")
+    return request.redirect(f"{HOME}/applications/{revision.application_id}#revisions", "Revision deleted.")
 
 
 async def _list(request: PageRequest, organization_id: str, problem: LaunchbayError | None) -> Response:
@@ -108,7 +118,7 @@ async def _show(request: PageRequest, problem: LaunchbayError | None) -> Respons
     try:
         _, _, manifest = await read_compiled(ctx, application.id, None)
     except InvalidManifest as error:
-        problem = problem or error  # a package that the version needs is gone
+        problem = problem or error  # the version needs a package that is no longer installed
     wanted = InstanceFilter(application_id=application.id)
     instances = await browse_instances(ctx, application.organization_id, wanted, None, _INSTANCES_SHOWN)
     return await request.page(
@@ -132,16 +142,13 @@ async def _show(request: PageRequest, problem: LaunchbayError | None) -> Respons
 
 async def _confirm_deletion(request: PageRequest, application_id: str, problem: LaunchbayError | None) -> Response:
     application = await applications.read_application(request.ctx, application_id)
-    return await request.page(
-        "confirm.html",
+    return await request.confirm_deletion(
+        problem,
         section="applications",
         organization_id=application.organization_id,
-        problem=problem,
-        heading=f"Delete {application.name}?",
-        sentences=("Its manifests, revisions and destroyed instances go with it. This cannot be undone.",),
-        action=f"{_path(request)}/delete",
-        back=_path(request),
-        label="Delete the application",
+        name=application.name,
+        consequence="This also deletes its manifests, revisions and destroyed instances. You can't undo this.",
+        path=_path(request),
         allowed=(await request.permissions(application.organization_id)).delete_application(application.id),
         needed=Permission.DELETE_APPLICATION,
     )
@@ -152,18 +159,7 @@ def _path(request: PageRequest) -> str:
 
 
 def _version(text: str) -> int | None:
-    if text and not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise BadRequest("The version is a whole number; choose one of the list.", code="InvalidManifestVersion")
-    return int(text) if text else None
-
-
-ROUTES = (
-    PageRoute("GET", "/console/organizations/{id}/applications", list_all),
-    PageRoute("POST", "/console/organizations/{id}/applications", create),
-    PageRoute("GET", "/console/applications/{id}", show),
-    PageRoute("POST", "/console/applications/{id}/name", rename),
-    PageRoute("GET", "/console/applications/{id}/delete", delete_page),
-    PageRoute("POST", "/console/applications/{id}/delete", delete),
-    PageRoute("POST", "/console/applications/{id}/revisions", create_revision),
-    PageRoute("POST", "/console/revisions/{id}/delete", delete_revision),
-)
+    version = parse_number(text)
+    if text and version is None:
+        raise BadRequest(f"Invalid manifest version: {text[:80]}.", code="InvalidManifestVersion")
+    return version

@@ -1,10 +1,10 @@
-"""What steps of workflows wait for people to approve (docs/decisions/0059)."""
+"""Approvals that workflow steps wait for (docs/decisions/0059)."""
 
 from typing import NamedTuple
 
 from starlette.responses import Response
 
-from launchbay.console.request import PageRequest, PageRoute, safe_path, user_names
+from launchbay.console.request import PageRequest, Routes, safe_path, user_names
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.model.job import approver_message
@@ -17,15 +17,20 @@ class ApprovalItem(NamedTuple):
     """An approval as pages show it."""
 
     row: ApprovalRow
-    who: str
+    approvers: str
     answers: list[ApprovalAnswer]
 
 
+routes = Routes()
+
+
+@routes.get("/console/organizations/{id}/approvals")
 async def list_all(request: PageRequest) -> Response:
-    """Show the approvals of an organization that are waited for, the oldest first."""
+    """Show the pending approvals of an organization, oldest first."""
     return await _list(request, request.path("id"), None)
 
 
+@routes.post("/console/approvals/{id}")
 async def answer(request: PageRequest) -> Response:
     """Approve or reject."""
     form = request.form
@@ -36,13 +41,14 @@ async def answer(request: PageRequest) -> Response:
         )
     except (BadRequest, Conflict) as error:
         return await _list(request, form.text("organization"), error)
-    said = "You have approved it." if approves else "You have rejected it; the step fails."
-    waits = " Others have to approve it as well." if row.status == "pending" else ""
-    return request.redirect(safe_path(form.text("back")), said + waits)
+    message = "Approved." if approves else "Rejected. The step fails."
+    if row.status == "pending":
+        message += " It needs more approvals."
+    return request.redirect(safe_path(form.text("back")), message)
 
 
 def approval_item(row: ApprovalRow) -> ApprovalItem:
-    """Return an approval with what people read of it."""
+    """Return an approval with its approvers as text and its answers."""
     role = row.role or ("(deleted)" if row.role_id is not None else None)
     return ApprovalItem(row, approver_message(permission=row.permission, role=role), read_answers(row.answers))
 
@@ -61,9 +67,3 @@ async def _list(request: PageRequest, organization_id: str, problem: LaunchbayEr
         people=await user_names(request, organization_id),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
     )
-
-
-ROUTES = (
-    PageRoute("GET", "/console/organizations/{id}/approvals", list_all),
-    PageRoute("POST", "/console/approvals/{id}", answer),
-)

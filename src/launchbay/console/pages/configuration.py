@@ -1,7 +1,7 @@
-"""Reconfiguring an instance: first what it would change, then the change."""
+"""The reconfiguration form of an instance: first the difference, then the change."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -9,79 +9,64 @@ import msgspec
 from starlette.responses import Response
 
 from launchbay.console.fields import (
-    Field,
+    PARAMETER,
+    RENEW_FIELDS,
+    Draft,
     ModuleForm,
-    SubmoduleGroup,
-    fields_in,
     fill_fields,
     launch_fields,
     request_of,
     submodule_groups,
     values,
-    with_errors,
-    with_submodule_errors,
-    without_errors,
 )
-from launchbay.console.pages.launch import FIELDS, PARAMETER
-from launchbay.console.request import HOME, PageRequest, PageRoute
+from launchbay.console.forms import parse_number
+from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.browsing import read_compiled, read_instance_record
 from launchbay.usecases.manifests import list_manifests
-from launchbay.usecases.preview import Preview, preview_configuration
+from launchbay.usecases.preview import preview_configuration
 from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import present_submodules
 
+routes = Routes()
+
 
 @dataclass(slots=True, kw_only=True)
-class _Draft:
+class _Draft(Draft):
     """A reconfiguration that is being filled in. `present` is the `submodules` of one that changes nothing."""
 
     record: InstanceRecord
-    version: int
-    fields: list[Field]
     present: Mapping[str, Any]
-    submodules: list[SubmoduleGroup]
-    problems: list[str] = field(default_factory=list)
-    preview: Preview | None = None
-    seen: str = ""
-
-    def place_errors(self, sentences: Iterable[str]) -> None:
-        """Put each sentence to what it is about."""
-        self.submodules, rest = with_submodule_errors(self.submodules, sentences)
-        self.fields, self.problems = with_errors(self.fields, rest)
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether a field is marked."""
-        return any(each.error for each in (*self.fields, *fields_in(self.submodules)))
+    fingerprint: str = ""
 
 
+@routes.get("/console/instances/{id}/configuration")
 async def form_page(request: PageRequest) -> Response:
-    """Show the configuration as it is, for the version that is asked for."""
+    """Show the current configuration, with the fields of the chosen version."""
     return await _show(request, await _draft(request, request.query("version")))
 
 
+@routes.post("/console/instances/{id}/configuration")
 async def change(request: PageRequest) -> Response:
     """Show the difference, or apply it."""
     form = request.form
     draft = await _draft(request, form.text("version"))
-    if form.text("do") == FIELDS:
-        draft.fields = [replace(each, error="") for each in draft.fields]
-        draft.submodules = without_errors(draft.submodules)
+    if form.text("do") == RENEW_FIELDS:
+        draft.clear_errors()
         return await _show(request, draft)
     problem: LaunchbayError | None = None
     try:
         body = _body(request, draft)
-        draft.seen = _seen(draft, body)
-        if not draft.is_refused:
-            if form.text("do") == f"apply {draft.seen}":
+        draft.fingerprint = _fingerprint(draft, body)
+        if not draft.has_field_errors:
+            if form.text("do") == f"apply {draft.fingerprint}":
                 await reconfigure(request.ctx, draft.record.id, body)
-                return request.redirect(f"{HOME}/instances/{draft.record.id}", "The instance is being reconfigured.")
+                return request.redirect(f"{HOME}/instances/{draft.record.id}", "Reconfiguration started.")
             draft.preview = await preview_configuration(request.ctx, draft.record.id, body)
             draft.place_errors(draft.preview.errors)
             if form.text("do").startswith("apply"):
-                draft.problems.append("The form or the instance has changed since: look at the difference again.")
+                draft.problems.append("The form or the instance has changed. Check the difference again.")
     except (BadRequest, Conflict) as error:
         draft.place_errors(error.messages)
         problem = error
@@ -90,8 +75,9 @@ async def change(request: PageRequest) -> Response:
 
 async def _draft(request: PageRequest, asked: str | None) -> _Draft:
     record, _ = await read_instance_record(request.ctx, request.path("id"))
-    version = record.version
-    wanted = int(asked) if asked and asked.isascii() and asked.isdecimal() and len(asked) < 10 else version
+    wanted = parse_number(asked)
+    if wanted is None:
+        wanted = record.version
     application, version, manifest = await read_compiled(request.ctx, record.application_id, wanted)
     stored = msgspec.json.decode(record.parameters)
     fields, now = launch_fields(manifest, stored), stored
@@ -125,8 +111,8 @@ def _body(request: PageRequest, draft: _Draft) -> dict[str, Any]:
     return body
 
 
-def _seen(draft: _Draft, body: Mapping[str, Any]) -> str:
-    """Return a mark of a change to an instance as it is now: what is applied is what was looked at."""
+def _fingerprint(draft: _Draft, body: Mapping[str, Any]) -> str:
+    """Return a fingerprint of the change and of the instance now: only what was shown is applied."""
     record = draft.record
     now = (record.version, record.revision_id, record.name, record.parameters, draft.present)
     return sha256(msgspec.json.encode((now, body), order="deterministic")).hexdigest()[:32]
@@ -134,25 +120,16 @@ def _seen(draft: _Draft, body: Mapping[str, Any]) -> str:
 
 async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | None = None) -> Response:
     record = draft.record
-    shown = BadRequest(*draft.problems) if draft.problems else None
-    if shown is None and (draft.is_refused or problem is not None):
-        shown = BadRequest("Mend the fields that are marked below.")
     return await request.page(
         "configuration.html",
         section="instances",
         organization_id=record.organization_id,
-        problem=shown,
+        problem=draft.problem(problem),
         status=200 if problem is None else request.deps.status_of(problem),
         draft=draft,
         record=record,
         versions=await list_manifests(request.ctx, record.application_id),
         name=request.form.text("instanceName", record.name),
         preview=draft.preview,
-        seen=draft.seen,
+        fingerprint=draft.fingerprint,
     )
-
-
-ROUTES = (
-    PageRoute("GET", "/console/instances/{id}/configuration", form_page),
-    PageRoute("POST", "/console/instances/{id}/configuration", change),
-)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
 from launchbay.console.rendering import compact
-from launchbay.console.request import HOME, PageRequest, PageRoute
+from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.model.environment import Marker, Property
 from launchbay.model.redaction import is_secret_name
@@ -22,110 +22,125 @@ _INSTANCES_SHOWN = 10
 TYPES = ("string", "int", "bool", "object", "list<string>", "map<string,string>")
 
 
+routes = Routes()
+
+
+@routes.get("/console/organizations/{id}/environments")
 async def list_all(request: PageRequest) -> Response:
     """Show the environments of an organization."""
     return await _list(request, None)
 
 
+@routes.post("/console/organizations/{id}/environments")
 async def create(request: PageRequest) -> Response:
     """Create an environment."""
     try:
         created = await environments.create_environment(request.ctx, request.path("id"), request.form.text("name"))
     except BadRequest as error:
         return await _list(request, error)
-    return request.redirect(f"{HOME}/environments/{created}", "The environment is there. It offers nothing yet.")
+    return request.redirect(f"{HOME}/environments/{created}", "Environment created. It offers no services yet.")
 
 
+@routes.get("/console/environments/{id}")
 async def show(request: PageRequest) -> Response:
     """Show an environment."""
     return await _show(request, None)
 
 
+@routes.post("/console/environments/{id}/name")
 async def rename(request: PageRequest) -> Response:
-    """Give the environment another name."""
+    """Rename an environment."""
     name = request.form.text("name")
     return await _changed(
-        request, lambda: environments.rename_environment(request.ctx, request.path("id"), name), "Renamed."
+        request, lambda: environments.rename_environment(request.ctx, request.path("id"), name), "Environment renamed."
     )
 
 
+@routes.post("/console/environments/{id}/clone")
 async def clone(request: PageRequest) -> Response:
-    """Copy the environment."""
+    """Copy an environment, and open the copy."""
     try:
         name = request.form.text("name") or None
         copy = await environments.clone_environment(request.ctx, request.path("id"), name)
     except BadRequest as error:
         return await _show(request, error)
-    return request.redirect(f"{HOME}/environments/{copy.id}", "This is the copy.")
+    return request.redirect(f"{HOME}/environments/{copy.id}", "Environment copied. This is the copy.")
 
 
+@routes.post("/console/environments/{id}/default")
 async def make_default(request: PageRequest) -> Response:
-    """Make it the one that launches without an environment go to."""
+    """Make it the environment of launches that name none."""
     environment = await read_environment(request.ctx, request.path("id"))
     await environments.set_default_environment(request.ctx, environment.organization_id, environment.id)
-    return request.redirect(_path(request), f"{environment.name} is the default environment now.")
+    return request.redirect(_path(request), f"{environment.name} is now the default environment.")
 
 
+@routes.post("/console/environments/{id}/policies")
 async def replace_policies(request: PageRequest) -> Response:
     """Replace the policies."""
     document = request.form.raw("policies")
     return await _changed(
         request,
         lambda: environments.replace_policies(request.ctx, request.path("id"), document),
-        "The policies are kept.",
+        "Policies saved.",
     )
 
 
+@routes.post("/console/environments/{id}/markers")
 async def replace_markers(request: PageRequest) -> Response:
-    """Replace the markers: one on each line."""
+    """Replace the markers, one per line."""
     lines = [line.strip() for line in request.form.raw("markers").splitlines() if line.strip()]
     markers = [Marker(line) for line in lines]
     return await _changed(
         request,
         lambda: environments.replace_markers(request.ctx, request.path("id"), markers),
-        "The markers are kept.",
+        "Markers saved.",
     )
 
 
+@routes.post("/console/environments/{id}/properties")
 async def replace_properties(request: PageRequest) -> Response:
-    """Replace the properties: one in each row that has a name."""
+    """Replace the properties, one per row that has a name."""
     before = await environments.read_properties(request.ctx, request.path("id"))
     try:
         properties = _sent_properties(request, {entry.name: entry for entry in before})
         await environments.replace_properties(request.ctx, request.path("id"), properties)
     except BadRequest as error:
         return await _show(request, error)
-    return request.redirect(f"{_path(request)}#properties", "The properties are kept.")
+    return request.redirect(f"{_path(request)}#properties", "Properties saved.")
 
 
+@routes.post("/console/environments/{id}/services")
 async def replace_services(request: PageRequest) -> Response:
-    """Make the environment offer the services that are ticked."""
+    """Offer the selected services in the environment, and no other."""
     chosen = request.form.all("service")
     return await _changed(
         request,
         lambda: environments.replace_services(request.ctx, request.path("id"), chosen),
-        "The services are kept.",
+        "Services saved.",
     )
 
 
+@routes.get("/console/environments/{id}/delete")
 async def delete_page(request: PageRequest) -> Response:
-    """Ask whether the environment is really to go."""
+    """Ask for confirmation."""
     return await _confirm(request, None)
 
 
+@routes.post("/console/environments/{id}/delete")
 async def delete(request: PageRequest) -> Response:
-    """Delete the environment."""
+    """Delete an environment."""
     environment = await read_environment(request.ctx, request.path("id"))
     try:
         await environments.delete_environment(request.ctx, environment.id)
     except BadRequest as error:
         return await _confirm(request, error)
     target = f"{HOME}/organizations/{environment.organization_id}/environments"
-    return request.redirect(target, f"{environment.name} is deleted.")
+    return request.redirect(target, f"Environment {environment.name} deleted.")
 
 
 def _sent_properties(request: PageRequest, before: dict[str, Property]) -> list[Property]:
-    """Return the properties of the form's rows; the value of a secret that was left empty stays as it is."""
+    """Return the properties in the form's rows. An empty secret keeps its value."""
     found: list[Property] = []
     form = request.form
     names, kinds = ([text.strip() for text in form.all(field)] for field in ("name", "type"))
@@ -141,7 +156,7 @@ def _sent_properties(request: PageRequest, before: dict[str, Property]) -> list[
 
 
 def _value(kind: str, text: str) -> Any:
-    """Return what was typed, as JSON where the type has structure; what does not fit is refused with its name."""
+    """Return the value as a string, or as JSON for structured types. The use case refuses a mismatch."""
     if kind in {"string", "int", "bool"}:
         return text
     try:
@@ -150,12 +165,12 @@ def _value(kind: str, text: str) -> Any:
         return text
 
 
-async def _changed(request: PageRequest, change: Callable[[], Awaitable[object]], said: str) -> Response:
+async def _changed(request: PageRequest, change: Callable[[], Awaitable[object]], message: str) -> Response:
     try:
         await change()
     except BadRequest as error:
         return await _show(request, error)
-    return request.redirect(_path(request), said)
+    return request.redirect(_path(request), message)
 
 
 async def _list(request: PageRequest, problem: LaunchbayError | None) -> Response:
@@ -177,11 +192,7 @@ async def _show(request: PageRequest, problem: LaunchbayError | None) -> Respons
     markers = await environments.read_markers(ctx, environment.id)
     offered = await environments.read_services(ctx, environment.id)
     instances = await browse_instances(
-        ctx,
-        environment.organization_id,
-        InstanceFilter(environment_id=environment.id),
-        None,
-        _INSTANCES_SHOWN,
+        ctx, environment.organization_id, InstanceFilter(environment_id=environment.id), None, _INSTANCES_SHOWN
     )
     policies = await environments.read_policies_document(ctx, environment.id)
     return await request.page(
@@ -203,36 +214,25 @@ async def _show(request: PageRequest, problem: LaunchbayError | None) -> Respons
 
 
 def _rows(request: PageRequest, properties: Sequence[Property]) -> list[tuple[str, str, str, bool]]:
-    """Return the rows of the form: name, type, value, whether the value is a secret that is not shown."""
+    """Return the rows of the form: name, type, value, and whether the value is a hidden secret."""
     form = request.form
     if form.has("value"):
-        sent = zip(form.all("name"), form.all("type"), form.all("value"), strict=False)
-        rows = [(name, kind, "" if is_secret_name(name) else value, is_secret_name(name)) for name, kind, value in sent]
+        rows = list(zip(form.all("name"), form.all("type"), form.all("value"), strict=False))
     else:
-        rows = [
-            (
-                entry.name,
-                entry.type,
-                "" if is_secret_name(entry.name) else compact(entry.value),
-                is_secret_name(entry.name),
-            )
-            for entry in properties
-        ]
-    return [*rows, *[("", "string", "", False)] * _BLANK_ROWS]
+        rows = [(entry.name, entry.type, compact(entry.value)) for entry in properties]
+    shown = [(name, kind, "" if is_secret_name(name) else value, is_secret_name(name)) for name, kind, value in rows]
+    return [*shown, *[("", "string", "", False)] * _BLANK_ROWS]
 
 
 async def _confirm(request: PageRequest, problem: LaunchbayError | None) -> Response:
     environment = await read_environment(request.ctx, request.path("id"))
-    return await request.page(
-        "confirm.html",
+    return await request.confirm_deletion(
+        problem,
         section="environments",
         organization_id=environment.organization_id,
-        problem=problem,
-        heading=f"Delete {environment.name}?",
-        sentences=("Its policies, markers and properties go with it. Services stay.",),
-        action=f"{_path(request)}/delete",
-        back=_path(request),
-        label="Delete the environment",
+        name=environment.name,
+        consequence="This also deletes its policies, markers and properties. Its services remain.",
+        path=_path(request),
         allowed=(await request.permissions(environment.organization_id)).delete_environment(environment.id),
         needed=Permission.DELETE_ENVIRONMENT,
     )
@@ -240,19 +240,3 @@ async def _confirm(request: PageRequest, problem: LaunchbayError | None) -> Resp
 
 def _path(request: PageRequest) -> str:
     return f"{HOME}/environments/{request.path('id')}"
-
-
-ROUTES = (
-    PageRoute("GET", "/console/organizations/{id}/environments", list_all),
-    PageRoute("POST", "/console/organizations/{id}/environments", create),
-    PageRoute("GET", "/console/environments/{id}", show),
-    PageRoute("POST", "/console/environments/{id}/name", rename),
-    PageRoute("POST", "/console/environments/{id}/clone", clone),
-    PageRoute("POST", "/console/environments/{id}/default", make_default),
-    PageRoute("POST", "/console/environments/{id}/policies", replace_policies),
-    PageRoute("POST", "/console/environments/{id}/markers", replace_markers),
-    PageRoute("POST", "/console/environments/{id}/properties", replace_properties),
-    PageRoute("POST", "/console/environments/{id}/services", replace_services),
-    PageRoute("GET", "/console/environments/{id}/delete", delete_page),
-    PageRoute("POST", "/console/environments/{id}/delete", delete),
-)

@@ -1,10 +1,11 @@
-"""The manifest editor, and where manifests come from."""
+"""The manifest editor, and the source of a manifest."""
 
 import json
 
 from starlette.responses import JSONResponse, Response
 
-from launchbay.console.request import HOME, ConsoleDeps, PageRequest, PageRoute
+from launchbay.console.forms import parse_number
+from launchbay.console.request import HOME, ConsoleDeps, PageRequest, Routes
 from launchbay.errors import InvalidManifest, LaunchbayError
 from launchbay.store.applications import Application
 from launchbay.usecases import manifests
@@ -51,32 +52,37 @@ _KEYS = (
 
 
 def completions(deps: ConsoleDeps) -> str:
-    """Return the words as JSON: component types, actions, types of pins, keys."""
+    """Return the completions of the editor as JSON: component types, actions, pin types, keys."""
     return json.dumps({"types": deps.known_types, "actions": deps.known_actions, "pinTypes": _PIN_TYPES, "keys": _KEYS})
 
 
+routes = Routes()
+
+
+@routes.get("/console/applications/{id}/manifest")
 async def edit(request: PageRequest) -> Response:
-    """Show the editor with the newest version, or, to look at, with another one."""
+    """Show the editor with the newest version, or an older version read-only."""
     application = await read_application(request.ctx, request.path("id"))
-    asked = request.query("version")
-    version = int(asked) if asked and asked.isascii() and asked.isdecimal() and len(asked) < 10 else None
+    version = parse_number(request.query("version"))
     text = await manifests.read_manifest(request.ctx, application.id, version)
     return await _editor(request, application, text, version or application.latest_version, None)
 
 
+@routes.post("/console/applications/{id}/manifest")
 async def save(request: PageRequest) -> Response:
-    """Keep the text as the newest version; what is wrong with it stands at its lines."""
+    """Save the text as a new version. Errors appear at their lines."""
     application_id, text = request.path("id"), request.form.raw("text")
     try:
         version = await manifests.replace_manifest(request.ctx, application_id, text)
     except LaunchbayError as error:
         application = await read_application(request.ctx, application_id)
         return await _editor(request, application, text, application.latest_version, error)
-    return request.redirect(f"{HOME}/applications/{application_id}", f"Version {version} is the newest now.")
+    return request.redirect(f"{HOME}/applications/{application_id}", f"Version {version} saved.")
 
 
+@routes.post("/console/manifests/check")
 async def check(request: PageRequest) -> Response:
-    """Answer what is wrong with a text that is being written."""
+    """Return the findings for a text as JSON, while it is being edited."""
     found = await manifests.validate_manifest(request.ctx, request.form.raw("text"))
     documents = {
         f"{severity}s": [finding.to_document() for finding in found if finding.severity == severity]
@@ -85,8 +91,9 @@ async def check(request: PageRequest) -> Response:
     return JSONResponse(documents)
 
 
+@routes.post("/console/applications/{id}/source")
 async def set_source(request: PageRequest) -> Response:
-    """Load the manifest from a URL from now on."""
+    """Load the manifest from a URL, now and later."""
     application_id = request.path("id")
     try:
         version = await manifests.set_manifest_source(request.ctx, application_id, request.form.text("url"))
@@ -94,16 +101,16 @@ async def set_source(request: PageRequest) -> Response:
         application = await read_application(request.ctx, application_id)
         text = await manifests.read_manifest(request.ctx, application_id, None)
         return await _editor(request, application, text, application.latest_version, error)
-    said = f"The manifest comes from its address from now on. Version {version} is the newest."
-    return request.redirect(f"{HOME}/applications/{application_id}", said)
+    return request.redirect(f"{HOME}/applications/{application_id}", f"Version {version} loaded from the URL.")
 
 
+@routes.post("/console/applications/{id}/source/refresh")
 async def refresh(request: PageRequest) -> Response:
-    """Load the manifest from its URL again."""
+    """Reload the manifest from its URL."""
     application_id = request.path("id")
     found = await manifests.refresh_manifest(request.ctx, application_id)
-    said = f"Version {found.version} is the newest now." if found.changed else "Nothing has changed at the source."
-    return request.redirect(f"{HOME}/applications/{application_id}", said)
+    message = f"Version {found.version} loaded." if found.changed else "The source hasn't changed."
+    return request.redirect(f"{HOME}/applications/{application_id}", message)
 
 
 async def _editor(
@@ -114,7 +121,7 @@ async def _editor(
         "manifest.html",
         section="applications",
         organization_id=application.organization_id,
-        problem=LaunchbayError("The manifest has errors; nothing was kept.") if findings else problem,
+        problem=LaunchbayError("The manifest has errors and was not saved.") if findings else problem,
         status=None if problem is None else request.deps.status_of(problem),
         application=application,
         source=application.source_url,
@@ -122,14 +129,5 @@ async def _editor(
         version=version,
         is_newest=version == application.latest_version,
         findings=findings,
-        words=completions(request.deps),
+        completions=completions(request.deps),
     )
-
-
-ROUTES = (
-    PageRoute("GET", "/console/applications/{id}/manifest", edit),
-    PageRoute("POST", "/console/applications/{id}/manifest", save),
-    PageRoute("POST", "/console/manifests/check", check),
-    PageRoute("POST", "/console/applications/{id}/source", set_source),
-    PageRoute("POST", "/console/applications/{id}/source/refresh", refresh),
-)

@@ -1,24 +1,29 @@
-"""Roles: their text, and why something is allowed or not."""
+"""Roles, and why an operation is allowed or not."""
 
 from typing import Any
 
 from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
-from launchbay.console.request import HOME, PageRequest, PageRoute
+from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.usecases import roles
 from launchbay.usecases.permissions import Explanation, explain
 from launchbay.usecases.users import list_users
 
-_FIRST_TEXT = "- Read: [/*]\n"
+_NEW_ROLE = "- Read: [/*]\n"
 
 
+routes = Routes()
+
+
+@routes.get("/console/organizations/{id}/roles")
 async def list_all(request: PageRequest) -> Response:
-    """Show the roles, and explain a decision that is asked about."""
+    """Show the roles, and explain a decision if the query names one."""
     return await _list(request, None)
 
 
+@routes.post("/console/organizations/{id}/roles")
 async def create(request: PageRequest) -> Response:
     """Create a role."""
     organization_id, form = request.path("id"), request.form
@@ -26,37 +31,39 @@ async def create(request: PageRequest) -> Response:
         created = await roles.create_role(request.ctx, organization_id, form.text("name"), form.raw("permissions"))
     except BadRequest as error:
         return await _list(request, error)
-    return request.redirect(f"{HOME}/roles/{created.id}", "The role is there.")
+    return request.redirect(f"{HOME}/roles/{created.id}", "Role created.")
 
 
+@routes.get("/console/roles/{id}")
 async def show(request: PageRequest) -> Response:
     """Show a role."""
     return await _show(request, None)
 
 
+@routes.post("/console/roles/{id}")
 async def update(request: PageRequest) -> Response:
-    """Replace name and text of a role."""
+    """Replace the name and the entries of a role."""
     form = request.form
     try:
         await roles.update_role(request.ctx, request.path("id"), form.text("name"), form.raw("permissions"))
     except BadRequest as error:
         return await _show(request, error)
-    return request.redirect(
-        f"{HOME}/roles/{request.path('id')}", "The role is kept; it counts from the next request on."
-    )
+    return request.redirect(f"{HOME}/roles/{request.path('id')}", "Role saved. It applies from the next request.")
 
 
+@routes.post("/console/roles/{id}/delete")
 async def delete(request: PageRequest) -> Response:
-    """Delete a role, which takes it from everybody."""
+    """Delete a role, and revoke it from all users."""
     role = await roles.read_role(request.ctx, request.path("id"))
     await roles.delete_role(request.ctx, role.id)
-    return request.redirect(f"{HOME}/organizations/{role.organization_id}/roles", f"{role.name} is deleted.")
+    return request.redirect(f"{HOME}/organizations/{role.organization_id}/roles", f"Role {role.name} deleted.")
 
 
+@routes.get("/console/organizations/{id}/explanation")
 async def explanation(request: PageRequest) -> Response:
-    """Answer why something is allowed or not, as a part of a page."""
+    """Explain why an operation is allowed or not, as a fragment."""
     explained, problem = await _explained(request, request.path("id"))
-    return request.part("explanation.html", explained=explained, problem=problem)
+    return request.fragment("explanation.html", explained=explained, explanation_problem=problem)
 
 
 async def _explained(request: PageRequest, organization_id: str) -> tuple[Explanation | None, LaunchbayError | None]:
@@ -79,7 +86,7 @@ async def _explained(request: PageRequest, organization_id: str) -> tuple[Explan
 
 async def _list(request: PageRequest, problem: LaunchbayError | None) -> Response:
     organization_id = request.path("id")
-    explained, unclear = await _explained(request, organization_id)
+    explained, explanation_problem = await _explained(request, organization_id)
     return await request.page(
         "roles.html",
         section="roles",
@@ -87,10 +94,10 @@ async def _list(request: PageRequest, problem: LaunchbayError | None) -> Respons
         problem=problem,
         rows=await roles.list_roles(request.ctx, organization_id),
         name=request.form.text("name"),
-        text=request.form.raw("permissions", _FIRST_TEXT),
+        text=request.form.raw("permissions", _NEW_ROLE),
         **await _question(request, organization_id),
         explained=explained,
-        unclear=unclear,
+        explanation_problem=explanation_problem,
     )
 
 
@@ -106,24 +113,14 @@ async def _show(request: PageRequest, problem: LaunchbayError | None) -> Respons
         text=request.form.raw("permissions", role.permissions),
         **await _question(request, role.organization_id),
         explained=None,
-        unclear=None,
+        explanation_problem=None,
     )
 
 
 async def _question(request: PageRequest, organization_id: str) -> dict[str, Any]:
-    """Return what the form of the question is filled with."""
+    """Return the values of the form that asks for an explanation."""
     return {
         "people": [view.row for view in await list_users(request.ctx, organization_id)],
-        "permissions": [permission.value for permission in Permission],
-        "asked": {name: request.query(name) or "" for name in ("user", "permission", "path", "touching")},
+        "permission_names": [permission.value for permission in Permission],
+        "question": {name: request.query(name) or "" for name in ("user", "permission", "path", "touching")},
     }
-
-
-ROUTES = (
-    PageRoute("GET", "/console/organizations/{id}/roles", list_all),
-    PageRoute("POST", "/console/organizations/{id}/roles", create),
-    PageRoute("GET", "/console/organizations/{id}/explanation", explanation),
-    PageRoute("GET", "/console/roles/{id}", show),
-    PageRoute("POST", "/console/roles/{id}", update),
-    PageRoute("POST", "/console/roles/{id}/delete", delete),
-)

@@ -5,28 +5,31 @@ from typing import Any
 
 from starlette.responses import Response
 
-from launchbay.console.fields import Field, fill_fields, values, with_errors
-from launchbay.console.rendering import compact, pretty
-from launchbay.console.request import HOME, PageRequest, PageRoute
+from launchbay.console.fields import FIX_FIELDS, PARAMETER, Field, field_text, fill_fields, values, with_errors
+from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, FieldErrors, LaunchbayError
 from launchbay.service_types.contract import REDACTED, CommandArgument, ServiceCommand, ServiceParameter
 from launchbay.usecases import services
 
-_PARAMETER = "parameter:"
 _ARGUMENT = "argument:"
 
 
+routes = Routes()
+
+
+@routes.get("/console/organizations/{id}/services")
 async def list_all(request: PageRequest) -> Response:
     """Show the services of an organization, and the form for a new one of the chosen type."""
     return await _list(request, request.query("type") or "", None, None)
 
 
+@routes.post("/console/organizations/{id}/services")
 async def create(request: PageRequest) -> Response:
     """Create a service."""
     form, type_id = request.form, request.form.text("type")
     kind = request.app.service_types.find(type_id)
-    fields = fill_fields(_fields({} if kind is None else kind.parameters), form, _PARAMETER)
-    problem: LaunchbayError = BadRequest("Mend the fields that are marked below.")
+    fields = fill_fields(_fields({} if kind is None else kind.parameters), form, PARAMETER)
+    problem: LaunchbayError = BadRequest(FIX_FIELDS)
     try:
         if not any(field.error for field in fields):
             created = await services.create_service(
@@ -38,7 +41,7 @@ async def create(request: PageRequest) -> Response:
                 parameters=values(fields),
             )
             return request.redirect(
-                f"{HOME}/services/{created}", "The service is there. Offer it in an environment to use it."
+                f"{HOME}/services/{created}", "Service created. Offer it in an environment to use it."
             )
     except BadRequest as error:
         fields, rest = with_errors(fields, error.messages)
@@ -46,39 +49,42 @@ async def create(request: PageRequest) -> Response:
     return await _list(request, type_id, fields, problem)
 
 
+@routes.get("/console/services/{id}")
 async def show(request: PageRequest) -> Response:
     """Show a service."""
     return await _show(request)
 
 
+@routes.post("/console/services/{id}")
 async def update(request: PageRequest) -> Response:
-    """Change name and parameters; an empty field takes its parameter away, but a secret stays then."""
+    """Change name and parameters. An empty field removes its parameter, but keeps a secret."""
     view = await services.read_service(request.ctx, request.path("id"))
     kind = request.app.service_types.find(view.record.type_id)
     declared = {} if kind is None else kind.parameters
-    fields = fill_fields(_fields(declared, view.parameters), request.form, _PARAMETER)
-    problem: LaunchbayError = BadRequest("Mend the fields that are marked below.")
+    fields = fill_fields(_fields(declared, view.parameters), request.form, PARAMETER)
+    problem: LaunchbayError = BadRequest(FIX_FIELDS)
     try:
         if not any(field.error for field in fields):
             changed: dict[str, Any] = dict(values(fields))
             changed |= {field.name: None for field in fields if not field.value and not field.is_kept}
             name = request.form.text("name")
             await services.update_service(request.ctx, view.record.id, name, changed)
-            return request.redirect(f"{HOME}/services/{view.record.id}", "The service is changed.")
+            return request.redirect(f"{HOME}/services/{view.record.id}", "Service saved.")
     except (BadRequest, Conflict) as error:
         fields, rest = with_errors(fields, error.messages)
         problem = BadRequest(*rest) if rest else problem
     return await _show(request, fields=fields, problem=problem)
 
 
+@routes.post("/console/services/{id}/command")
 async def run(request: PageRequest) -> Response:
-    """Carry out a command and show its results."""
+    """Run a command and show its results."""
     view = await services.read_service(request.ctx, request.path("id"))
     name = request.form.text("command")
     kind = request.app.service_types.find(view.record.type_id)
     command = None if kind is None else kind.commands.get(name)
     fields = fill_fields(_fields({} if command is None else command.arguments), request.form, f"{_ARGUMENT}{name}:")
-    problem: LaunchbayError = BadRequest("Mend the fields that are marked below.")
+    problem: LaunchbayError = BadRequest(FIX_FIELDS)
     try:
         if not any(field.error for field in fields):
             results = await services.run_command(
@@ -91,6 +97,7 @@ async def run(request: PageRequest) -> Response:
     return await _show(request, ran=name, arguments=fields, problem=problem)
 
 
+@routes.post("/console/services/{id}/delete")
 async def delete(request: PageRequest) -> Response:
     """Delete a service."""
     view = await services.read_service(request.ctx, request.path("id"))
@@ -99,7 +106,7 @@ async def delete(request: PageRequest) -> Response:
     except (BadRequest, Conflict) as error:
         return await _show(request, problem=error)
     target = f"{HOME}/organizations/{view.record.organization_id}/services"
-    return request.redirect(target, f"{view.name} is deleted.")
+    return request.redirect(target, f"Service {view.name} deleted.")
 
 
 async def _list(
@@ -163,7 +170,7 @@ def _fields(
         is_sealed = isinstance(parameter, ServiceParameter) and parameter.secret
         is_kept = is_sealed and name in given
         value = given.get(name)
-        text = "" if is_kept or name not in given or value == REDACTED else _text(value)
+        text = "" if is_kept or name not in given or value == REDACTED else field_text(value)
         fields.append(
             Field(
                 name=name,
@@ -177,17 +184,3 @@ def _fields(
             )
         )
     return fields
-
-
-def _text(value: Any) -> str:
-    return pretty(value) if isinstance(value, dict | list) else compact(value)
-
-
-ROUTES = (
-    PageRoute("GET", "/console/organizations/{id}/services", list_all),
-    PageRoute("POST", "/console/organizations/{id}/services", create),
-    PageRoute("GET", "/console/services/{id}", show),
-    PageRoute("POST", "/console/services/{id}", update),
-    PageRoute("POST", "/console/services/{id}/command", run),
-    PageRoute("POST", "/console/services/{id}/delete", delete),
-)

@@ -2,18 +2,22 @@
 
 from starlette.responses import Response
 
-from launchbay.console.request import HOME, PageRequest, PageRoute
+from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.usecases import roles, users
 
+routes = Routes()
 
+
+@routes.get("/console/organizations/{id}/users")
 async def list_all(request: PageRequest) -> Response:
     """Show the users."""
     return await _list(request, None)
 
 
+@routes.post("/console/organizations/{id}/users")
 async def add(request: PageRequest) -> Response:
-    """Add a user. The link of an invitation is shown this once, so the answer is the page itself."""
+    """Add a user. An invitation link is shown only once, so the response is the page itself."""
     form = request.form
     try:
         added = await users.create_user(
@@ -27,17 +31,19 @@ async def add(request: PageRequest) -> Response:
     except BadRequest as error:
         return await _list(request, error)
     if added.invitation is None:
-        return request.redirect(f"{HOME}/organizations/{request.path('id')}/users", f"{form.text('email')} is added.")
+        return request.redirect(f"{HOME}/organizations/{request.path('id')}/users", f"{form.text('email')} added.")
     return await _list(request, None, invited=form.text("email"), link=_link(request, added.invitation.token))
 
 
+@routes.get("/console/organizations/{id}/users/{user}")
 async def show(request: PageRequest) -> Response:
     """Show a user."""
     return await _show(request, None)
 
 
+@routes.post("/console/organizations/{id}/users/{user}/roles")
 async def assign(request: PageRequest) -> Response:
-    """Give and take roles, so that the user holds those that are ticked."""
+    """Assign and revoke roles, so that the user has exactly the selected ones."""
     organization_id, user_id = request.path("id"), request.path("user")
     try:
         view = await users.read_user(request.ctx, organization_id, user_id)
@@ -48,9 +54,10 @@ async def assign(request: PageRequest) -> Response:
             await roles.revoke_roles(request.ctx, organization_id, user_id, sorted(held - wanted))
     except BadRequest as error:
         return await _show(request, error)
-    return request.redirect(_path(request), "The roles are kept.")
+    return request.redirect(_path(request), "Roles saved.")
 
 
+@routes.post("/console/organizations/{id}/users/{user}/enabled")
 async def enable(request: PageRequest) -> Response:
     """Disable or enable the account."""
     enabled = request.form.text("do") == "enable"
@@ -58,22 +65,23 @@ async def enable(request: PageRequest) -> Response:
         await users.update_user(request.ctx, request.path("id"), request.path("user"), enabled=enabled)
     except BadRequest as error:
         return await _show(request, error)
-    return request.redirect(_path(request), "The account is enabled." if enabled else "The account is disabled.")
+    return request.redirect(_path(request), "Account enabled." if enabled else "Account disabled.")
 
 
+@routes.post("/console/organizations/{id}/users/{user}/remove")
 async def remove(request: PageRequest) -> Response:
-    """Take the user out of the organization."""
+    """Remove the user from the organization."""
     organization_id = request.path("id")
     try:
         await users.remove_user(request.ctx, organization_id, request.path("user"))
     except BadRequest as error:
         return await _show(request, error)
-    return request.redirect(f"{HOME}/organizations/{organization_id}/users", "The user is removed.")
+    return request.redirect(f"{HOME}/organizations/{organization_id}/users", "User removed.")
 
 
 async def _list(request: PageRequest, problem: LaunchbayError | None, *, invited: str = "", link: str = "") -> Response:
     organization_id = request.path("id")
-    is_refused = problem is not None
+    failed = problem is not None
     return await request.page(
         "users.html",
         section="users",
@@ -81,9 +89,9 @@ async def _list(request: PageRequest, problem: LaunchbayError | None, *, invited
         problem=problem,
         rows=await users.list_users(request.ctx, organization_id),
         roles=await roles.list_roles(request.ctx, organization_id),
-        email=request.form.text("email") if is_refused else "",
-        name=request.form.text("name") if is_refused else "",
-        ticked=request.form.all("role") if is_refused else [],
+        email=request.form.text("email") if failed else "",
+        name=request.form.text("name") if failed else "",
+        selected=request.form.all("role") if failed else [],
         invited=invited,
         link=link,
     )
@@ -109,13 +117,3 @@ def _link(request: PageRequest, token: str) -> str:
 
 def _path(request: PageRequest) -> str:
     return f"{HOME}/organizations/{request.path('id')}/users/{request.path('user')}"
-
-
-ROUTES = (
-    PageRoute("GET", "/console/organizations/{id}/users", list_all),
-    PageRoute("POST", "/console/organizations/{id}/users", add),
-    PageRoute("GET", "/console/organizations/{id}/users/{user}", show),
-    PageRoute("POST", "/console/organizations/{id}/users/{user}/roles", assign),
-    PageRoute("POST", "/console/organizations/{id}/users/{user}/enabled", enable),
-    PageRoute("POST", "/console/organizations/{id}/users/{user}/remove", remove),
-)

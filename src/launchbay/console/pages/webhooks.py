@@ -1,21 +1,25 @@
-"""Webhooks of an organization, and what was delivered to them."""
+"""Webhooks of an organization, and their deliveries."""
 
 from starlette.responses import Response
 
-from launchbay.console.request import HOME, PageRequest, PageRoute
+from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, NotFound
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.store.webhooks import EVENTS, WebhookRow
 from launchbay.usecases import webhooks
 
+routes = Routes()
 
+
+@routes.get("/console/organizations/{id}/webhooks")
 async def list_all(request: PageRequest) -> Response:
     """Show the webhooks."""
     return await _list(request, None)
 
 
+@routes.post("/console/organizations/{id}/webhooks")
 async def create(request: PageRequest) -> Response:
-    """Create a webhook. A secret that was made is shown this once, so the answer is the page itself."""
+    """Create a webhook. A generated secret is shown only once, so the response is the page itself."""
     form = request.form
     try:
         _, secret = await webhooks.create_webhook(
@@ -24,17 +28,19 @@ async def create(request: PageRequest) -> Response:
     except BadRequest as error:
         return await _list(request, error)
     if secret is None:
-        return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "The webhook is there.")
+        return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "Webhook created.")
     return await _list(request, None, secret=secret)
 
 
+@routes.get("/console/organizations/{id}/webhooks/{webhook}")
 async def show(request: PageRequest) -> Response:
     """Show a webhook with its delivery log."""
     return await _show(request, None)
 
 
+@routes.post("/console/organizations/{id}/webhooks/{webhook}")
 async def update(request: PageRequest) -> Response:
-    """Change the events of a webhook, its address or secret, or switch it off and on."""
+    """Change the events, URL or secret of a webhook, or turn it on or off."""
     form = request.form
     try:
         await webhooks.update_webhook(
@@ -47,18 +53,20 @@ async def update(request: PageRequest) -> Response:
         )
     except BadRequest as error:
         return await _show(request, error)
-    return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks/{request.path('webhook')}", "Changed.")
+    path = f"{HOME}/organizations/{request.path('id')}/webhooks/{request.path('webhook')}"
+    return request.redirect(path, "Webhook saved.")
 
 
+@routes.post("/console/organizations/{id}/webhooks/{webhook}/delete")
 async def delete(request: PageRequest) -> Response:
     """Delete a webhook."""
     await webhooks.delete_webhook(request.ctx, request.path("webhook"))
-    return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "The webhook is deleted.")
+    return request.redirect(f"{HOME}/organizations/{request.path('id')}/webhooks", "Webhook deleted.")
 
 
 async def _list(request: PageRequest, problem: LaunchbayError | None, *, secret: str = "") -> Response:
     organization_id = request.path("id")
-    is_refused = problem is not None
+    failed = problem is not None
     return await request.page(
         "webhooks.html",
         section="webhooks",
@@ -66,15 +74,15 @@ async def _list(request: PageRequest, problem: LaunchbayError | None, *, secret:
         problem=problem,
         rows=await webhooks.list_webhooks(request.ctx, organization_id),
         events=EVENTS,
-        url=request.form.text("url") if is_refused else "",
-        ticked=request.form.all("event") if is_refused else list(EVENTS[:2]),
+        url=request.form.text("url") if failed else "",
+        selected=request.form.all("event") if failed else list(EVENTS[:2]),
         secret=secret,
     )
 
 
 async def _show(request: PageRequest, problem: LaunchbayError | None) -> Response:
     organization_id = request.path("id")
-    row = await _found(request, organization_id)
+    row = await _find(request, organization_id)
     after = request.query("after")
     deliveries = await webhooks.list_deliveries(request.ctx, row.id, after=after, count=CONSOLE_PAGE_ROWS + 1)
     shown = deliveries[:CONSOLE_PAGE_ROWS]
@@ -90,18 +98,9 @@ async def _show(request: PageRequest, problem: LaunchbayError | None) -> Respons
     )
 
 
-async def _found(request: PageRequest, organization_id: str) -> WebhookRow:
+async def _find(request: PageRequest, organization_id: str) -> WebhookRow:
     wanted = request.path("webhook")
     for row in await webhooks.list_webhooks(request.ctx, organization_id):
         if row.id == wanted:
             return row
-    raise NotFound("There is no such webhook.", "Look it up in the list of the organization.")
-
-
-ROUTES = (
-    PageRoute("GET", "/console/organizations/{id}/webhooks", list_all),
-    PageRoute("POST", "/console/organizations/{id}/webhooks", create),
-    PageRoute("GET", "/console/organizations/{id}/webhooks/{webhook}", show),
-    PageRoute("POST", "/console/organizations/{id}/webhooks/{webhook}", update),
-    PageRoute("POST", "/console/organizations/{id}/webhooks/{webhook}/delete", delete),
-)
+    raise NotFound("Webhook not found.", "Check the organization's webhooks.")
