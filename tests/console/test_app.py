@@ -213,7 +213,7 @@ async def test_a_session_elsewhere_is_listed_and_ended(api: Api) -> None:
         await signed_in(elsewhere, someone.email, PERSON_PASSWORD)
         page = (await here.get("/console/account")).text
         [path] = re.findall(r'action="(/console/sessions/\w+/end)"', page)
-        assert page.count("this browser") == 1
+        assert page.count("This browser") == 1
         # Somebody else's is not found.
         async with browser(api) as other:
             foreign = await other.post(path, data={"formToken": await signed_in(other)})

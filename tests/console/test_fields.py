@@ -182,8 +182,8 @@ async def test_each_level_has_its_own_fields_with_types_suggestions_and_defaults
         f"{SHELF_FIELD}{name}" for name in ("input.wood", "input.label", "input.password")
     }
     assert "submodule:depot:parameter:input.shelves" not in fields
-    assert "is given with <code>input.shelves</code>" in page
-    assert "is given with <code>input.size</code>" not in page
+    assert "is set by <code>input.shelves</code>" in page
+    assert "is set by <code>input.size</code>" not in page
     assert '<option value="pine">Pine</option>' in page
     assert "Default: <code>oak</code>" in page
 

@@ -34,6 +34,13 @@ async def create(request: PageRequest) -> Response:
     return request.redirect(f"{HOME}/roles/{created.id}", "Role created.")
 
 
+@routes.get("/console/organizations/{id}/explanation")
+async def explanation(request: PageRequest) -> Response:
+    """Explain why an operation is allowed or not, as a fragment."""
+    explained, problem = await _explained(request, request.path("id"))
+    return request.fragment("explanation.html", explained=explained, explanation_problem=problem)
+
+
 @routes.get("/console/roles/{id}")
 async def show(request: PageRequest) -> Response:
     """Show a role."""
@@ -57,13 +64,6 @@ async def delete(request: PageRequest) -> Response:
     role = await roles.read_role(request.ctx, request.path("id"))
     await roles.delete_role(request.ctx, role.id)
     return request.redirect(f"{HOME}/organizations/{role.organization_id}/roles", f"Role {role.name} deleted.")
-
-
-@routes.get("/console/organizations/{id}/explanation")
-async def explanation(request: PageRequest) -> Response:
-    """Explain why an operation is allowed or not, as a fragment."""
-    explained, problem = await _explained(request, request.path("id"))
-    return request.fragment("explanation.html", explained=explained, explanation_problem=problem)
 
 
 async def _explained(request: PageRequest, organization_id: str) -> tuple[Explanation | None, LaunchbayError | None]:
