@@ -20,7 +20,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check prose docs console axe debian moto test test-slow test-faults serve demo wheel bench soak lock clean
+.PHONY: help setup check prose docs console axe debian moto test test-slow test-random test-faults serve demo wheel bench soak lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -41,8 +41,10 @@ prose: $(DEV) ## check the English of documentation, messages and docstrings
 test: $(DEV) debian moto axe ## every test that is quick enough for each change
 	$(PYTEST) $(PARALLEL) --durations=25 -m "not slow and not faults and not load" $(ARGS)
 
-test-slow: $(DEV) debian moto axe ## tests with real programs that take their time, and many random examples
-	$(PYTEST) $(PARALLEL) -m "slow and not faults and not load" $(ARGS)
+test-slow: $(DEV) debian moto axe ## tests with real programs that take their time
+	$(PYTEST) $(PARALLEL) --durations=25 -m "slow and not faults and not load" $(ARGS)
+
+test-random: $(DEV) debian moto ## tests of properties, with many random examples
 	HYPOTHESIS_PROFILE=nightly $(PYTEST) $(PARALLEL) --timeout=600 -m "hypothesis and not slow and not faults and not load" $(ARGS)
 
 test-faults: $(DEV) debian moto ## the slow suites that kill, cut and stop things

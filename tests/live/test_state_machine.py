@@ -34,7 +34,7 @@ from tests.support.families import (
 )
 from tests.support.service import Api, accepted, fresh_name, running_api
 
-EXAMPLES = int(os.environ.get("LAUNCHBAY_EXAMPLES") or 5)
+EXAMPLES = int(os.environ.get("LAUNCHBAY_EXAMPLES") or 12)
 LOAD_EXAMPLES = 300
 STEPS = 10
 QUIET_S = 6.0
@@ -416,6 +416,8 @@ def live(service: Service, examples: int, phases: tuple[Phase, ...]) -> None:
     print(f"\n{Families.examples} examples, {Families.operations} operations in {took_s:.0f} s")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_random_families_live_as_the_model_says(service: Service) -> None:
     # Shrinking takes minutes; the other test does it.
     live(service, EXAMPLES, (Phase.generate,))
