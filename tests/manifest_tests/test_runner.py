@@ -48,7 +48,7 @@ def test_a_failure_ends_with_1_and_is_told_with_file_and_line(folder: Path) -> N
     (folder / "app.test.yml").write_text(BAD)
     result = run(folder / "app.test.yml")
     assert result.exit_code == 1
-    assert f"{folder}/app.test.yml:4: expected x to be 2, but it is 1." in result.output
+    assert f"{folder}/app.test.yml:4: expected x to be 2, found 1." in result.output
     assert "1 tests, 1 failed" in result.output
 
 
@@ -65,7 +65,7 @@ def test_the_log_is_shown_when_it_is_asked_for(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("app.test.yml", "tests: {a: [lunch]}", "app.test.yml: Line 1, column 13: An act is one of"),
+        ("app.test.yml", "tests: {a: [lunch]}", "app.test.yml: Line 1, column 13: Invalid act."),
         ("app.test.yml", "", "app.test.yml: Line 1, column 1: The file is empty"),
         ("app.yml", "launch: {steps: [{s: {action: nonsense}}]}", "app.yml: Line 1, column"),
         ("app.test.yml", "manifest: gone.yml\ntests: {a: [launch]}", "gone.yml: No such file or directory."),
@@ -205,28 +205,28 @@ def test_what_is_so_holds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("expect", "said"),
     [
-        ("status: Failed", "5: expected the status Failed, but the instance is Running."),
-        ("error: full", "5: expected an error like 'full', but everything succeeded."),
-        ("values: { out.n: 1 }", "5: expected out.n to be 1, but it is 0."),
-        ("values: { out.m: 1 }", "5: there is no return value out.m; there are: out.ips, out.n."),
-        ("like: { out.ips: x* }", '5: expected out.ips to be like \'x*\', but it is ["192.0.2.1","192.0.2.2"].'),
-        ("like: { out.m: x* }", "5: there is no return value out.m"),
-        ("steps: [install, make]", "5: expected the step 'make' after the ones before, but these ran: none."),
-        ("steps: [mace]", "5: expected the step 'mace', but these ran: web#make, web#install."),
+        ("status: Failed", "5: expected status Failed, found Running."),
+        ("error: full", "5: expected an error like 'full', but the act succeeded."),
+        ("values: { out.n: 1 }", "5: expected out.n to be 1, found 0."),
+        ("values: { out.m: 1 }", "5: unknown return value out.m. Return values: out.ips, out.n."),
+        ("like: { out.ips: x* }", '5: expected out.ips to be like \'x*\', found ["192.0.2.1","192.0.2.2"].'),
+        ("like: { out.m: x* }", "5: unknown return value out.m."),
+        ("steps: [install, make]", "5: expected step 'make' after the previous one, but these ran: none."),
+        ("steps: [mace]", "5: expected step 'mace', but these ran: web#make, web#install."),
         (
             "steps: [{ step: make, action: execrun }]",
-            "5: expected the step 'make' with the action execrun, but these ran",
+            "5: expected step 'make' with action execrun, but these ran",
         ),
-        ("steps: [{ step: make, component: db }]", "5: expected the step 'make' of 'db'"),
+        ("steps: [{ step: make, component: db }]", "5: expected step 'make' of 'db'"),
         (
             "steps: [{ step: make, parameters: { targetQuantity: 3 } }]",
             "with {\"targetQuantity\":3}, but 'make' of 'web' ran as provisionVms with {\"targetQuantity\":2}.",
         ),
-        ("not-steps: [inst*]", "5: the step 'install' of 'web' ran, which it should not."),
-        ("workflows: [launch, update]", "5: expected the workflows launch, update to run, but these ran: launch."),
-        ("machines: { web: 3 }", '5: expected the machines {"web":3}, but there are {"web":2}.'),
-        ("machines: {}", 'but there are {"web":2}.'),
-        ("log: [nothing like this]", "5: no line of the log is like 'nothing like this'."),
+        ("not-steps: [inst*]", "5: step 'install' of 'web' ran, but must not."),
+        ("workflows: [launch, update]", "5: expected workflows launch, update to run, but these ran: launch."),
+        ("machines: { web: 3 }", '5: expected machines {"web":3}, found {"web":2}.'),
+        ("machines: {}", 'found {"web":2}.'),
+        ("log: [nothing like this]", "5: no log line is like 'nothing like this'."),
     ],
 )
 def test_what_is_not_so_is_told_with_its_line(tmp_path: Path, expect: str, said: str) -> None:
@@ -237,11 +237,11 @@ def test_what_is_not_so_is_told_with_its_line(tmp_path: Path, expect: str, said:
 @pytest.mark.parametrize(
     ("acts", "said"),
     [
-        ("[{run: do.grow}]", "1: it failed: There is no instance to run yet; launch it first."),
+        ("[{run: do.grow}]", "1: the act failed: Can't run before a launch. Launch the instance first."),
         ("[launch, {run: do.grove}]", "Command is not supported: do.grove. Available: launch, do.grow"),
         ("[launch, destroy, {run: do.grow, parameters: {by: 1}}]", "The instance is destroyed"),
         ("[{launch: null, parameters: {in.sice: 2}}]", "Unknown parameter 'in.sice'"),
-        ("[{launch: null, answers: [{step: make, give: {error: quota}}]}]", "it failed: Component 'web'"),
+        ("[{launch: null, answers: [{step: make, give: {error: quota}}]}]", "the act failed: Component 'web'"),
         ("[launch, {reconfigure: null, parameters: {in.size: x}}]", "doesn't match its type"),
     ],
 )
@@ -326,7 +326,7 @@ def test_submodules_are_instances_of_their_own(tmp_path: Path) -> None:
 
 def test_a_submodule_whose_manifest_is_not_named_is_told(tmp_path: Path) -> None:
     [found] = told(tmp_path, PARENT, "tests: {a: [launch]}")
-    assert "add 'Database: path/to/manifest.yml' to 'applications'" in found
+    assert "Add 'Database: path/to/manifest.yml' to 'applications'" in found
 
 
 ENVIRONMENT = """
@@ -428,7 +428,7 @@ ENDLESS = """
 
 def test_workflows_that_trigger_each_other_for_ever_are_told(tmp_path: Path) -> None:
     [found] = told(tmp_path, ENDLESS, "tests: {a: [launch]}")
-    assert "After 1000 jobs there is still something triggered; do workflows trigger each other?" in found
+    assert "Workflows still trigger each other after 1000 jobs." in found
 
 
 class Post:
@@ -462,5 +462,5 @@ def test_an_action_of_a_package_needs_an_answer_and_never_runs(tmp_path: Path, m
     suite = read_suite(path, dedent(text).encode())
     without, given = SuiteRunner().results(suite, lambda _: True)
     [difference] = without.differences
-    assert "The action 'post' would really run. Say what it gives instead" in difference.text
+    assert "Action 'post' has no answer. Add '- { action: post, give:" in difference.text
     assert given.differences == ()

@@ -94,26 +94,32 @@ def test_files_of_tests_are_known_by_their_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{}", "Line 1, column 1: There are no tests"),
-        ("[]", "the file must be a map, but it is a list"),
+        ("{}", "Line 1, column 1: No tests found"),
+        ("[]", "the file must be a map, not a list"),
         ("tests: {a: {launch: null}}", "the test 'a' must be a list"),
-        ("tests:\n  a:\n    - lunch", "Line 3, column 7: An act is one of: launch, run, reconfigure, wait, destroy"),
-        ("tests: {a: [{launch: null, run: x}]}", "An act is one of"),
-        ("tests: {a: [{launch: {in.size: 2}}]}", "'launch' takes nothing itself"),
-        ("tests: {a: [{run: null}]}", "'run' must be a text, but it is null"),
+        (
+            "tests:\n  a:\n    - lunch",
+            "Line 3, column 7: Invalid act. Use exactly one of: launch, run, reconfigure, wait, destroy",
+        ),
+        ("tests: {a: [{launch: null, run: x}]}", "Invalid act."),
+        ("tests: {a: [{launch: {in.size: 2}}]}", "'launch' has no value"),
+        ("tests: {a: [{run: null}]}", "'run' must be a string, not null"),
         ("tests: {a: [{wait: soon}]}", "'wait': 'soon' is not a duration"),
-        ("tests: {a: [{wait: 1, parameters: {}}]}", "'wait' knows no 'parameters'"),
+        ("tests: {a: [{wait: 1, parameters: {}}]}", "Unknown key 'parameters' in 'wait'"),
         ("tests: {a: [{launch: null, destroyInterval: -1}]}", "'destroyInterval': -1 is negative"),
-        ("tests: {a: [{launch: null, expect: {statsu: x}}]}", "'expect' knows no 'statsu'; it has: status, error"),
+        (
+            "tests: {a: [{launch: null, expect: {statsu: x}}]}",
+            "Unknown key 'statsu' in 'expect'. Valid keys: status, error",
+        ),
         (
             "tests: {a: [{launch: null, expect: {status: Executing}}]}",
-            "an instance is one of: Running, Failed, Destroyed",
+            "Unknown status after an act. Use one of: Running, Failed, Destroyed",
         ),
-        ("tests: {a: [{launch: null, expect: {steps: [{name: x}]}}]}", "a step knows no 'name'"),
+        ("tests: {a: [{launch: null, expect: {steps: [{name: x}]}}]}", "Unknown key 'name' in a step"),
         ("tests: {a: [{launch: null, expect: {values: [1]}}]}", "'values' must be a map"),
         ("answers: [{}]\ntests: {a: [launch]}", "'give' must be a map of outputs"),
         ("tests: {a: [launch], a: [launch]}", "Duplicate key 'a'"),
-        ("environment: {service: {}}\ntests: {a: [launch]}", "'environment' knows no 'service'"),
+        ("environment: {service: {}}\ntests: {a: [launch]}", "Unknown key 'service' in 'environment'"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(text: str, said: str) -> None:

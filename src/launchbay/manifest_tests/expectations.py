@@ -1,4 +1,4 @@
-"""What was expected of an act, against what happened: a sentence with its line for everything that differs. Pure."""
+"""Compares what an act did with what was expected. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _STEPS_SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What an act has brought about. `error` is that of its last failed job, or the refusal of the act."""
+    """The result of an act. `error` is that of its last failed job, or why the act was rejected."""
 
     status: InstanceStatus | None
     error: str | None
@@ -31,14 +31,14 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that is not as expected."""
+    """A difference from what was expected, with the line of the expectation."""
 
     line: int
     text: str
 
 
 def differences(expected: Expectation, observed: Observed, line: int) -> list[Difference]:
-    """Return everything that differs; `line` is that of the act, for what has no line of its own."""
+    """Return all differences; `line` is the line of the act, for those without an expectation."""
     return [
         *_ending(expected, observed, line),
         *_values(expected, observed),
@@ -54,17 +54,17 @@ def _ending(expected: Expectation, observed: Observed, line: int) -> Iterator[Di
     status, error = expected.status, expected.error
     if status is not None and status.value != observed.status:
         because = f": {observed.error}" if observed.error else "."
-        found = "there is no instance" if observed.status is None else f"the instance is {observed.status}"
-        yield Difference(status.line, f"expected the status {status.value}, but {found}{because}")
+        found = "no instance" if observed.status is None else observed.status
+        yield Difference(status.line, f"expected status {status.value}, found {found}{because}")
     if error is not None:
         if observed.error is None:
-            yield Difference(error.line, f"expected an error like {error.value!r}, but everything succeeded.")
+            yield Difference(error.line, f"expected an error like {error.value!r}, but the act succeeded.")
         elif not _is_in(error.value, observed.error):
-            yield Difference(error.line, f"expected an error like {error.value!r}, but it is: {observed.error}")
+            yield Difference(error.line, f"expected an error like {error.value!r}, found: {observed.error}")
     elif observed.error is not None and (
         status is None or (status.value == observed.status and status.value != InstanceStatus.FAILED)
     ):
-        yield Difference(line, f"it failed: {observed.error}")
+        yield Difference(line, f"the act failed: {observed.error}")
 
 
 def _values(expected: Expectation, observed: Observed) -> Iterator[Difference]:
@@ -73,27 +73,27 @@ def _values(expected: Expectation, observed: Observed) -> Iterator[Difference]:
             yield Difference(value.line, _no_value(name, observed))
         elif observed.values[name] != value.value:
             found = _shown(observed.values[name])
-            yield Difference(value.line, f"expected {name} to be {_shown(value.value)}, but it is {found}.")
+            yield Difference(value.line, f"expected {name} to be {_shown(value.value)}, found {found}.")
     for name, pattern in expected.like.items():
         if name not in observed.values:
             yield Difference(pattern.line, _no_value(name, observed))
         elif not fits(pattern.value, _text(observed.values[name])):
             found = _shown(observed.values[name])
-            yield Difference(pattern.line, f"expected {name} to be like {pattern.value!r}, but it is {found}.")
+            yield Difference(pattern.line, f"expected {name} to be like {pattern.value!r}, found {found}.")
 
 
 def _no_value(name: str, observed: Observed) -> str:
     known = ", ".join(sorted(observed.values)) or "none"
-    return f"there is no return value {name}; there are: {known}."
+    return f"unknown return value {name}. Return values: {known}."
 
 
 def _steps(expected: Sequence[ExpectedStep], performed: Sequence[PerformedStep]) -> Iterator[Difference]:
-    """Find the expected steps among those that ran, in the expected order."""
+    """Yield a difference for the first expected step that didn't run in this order."""
     place = 0
     for step in expected:
         found = next((n for n in range(place, len(performed)) if _fits(step, performed[n])), None)
         if found is None:
-            yield Difference(step.line, f"expected the step {_describe(step)}{_instead(step, performed, place)}")
+            yield Difference(step.line, f"expected step {_describe(step)}{_instead(step, performed, place)}")
             return
         place = found + 1
 
@@ -108,7 +108,7 @@ def _fits(step: ExpectedStep, ran: PerformedStep) -> bool:
 
 
 def _holds(found: Any, wanted: Any) -> bool:
-    """Tell whether a parameter is as wanted; of a map only what is named counts."""
+    """Return whether a parameter has the wanted value; a map may have more keys."""
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
         return all(_holds(found.get(name), value) for name, value in wanted.items())
     return bool(found == wanted)
@@ -116,7 +116,7 @@ def _holds(found: Any, wanted: Any) -> bool:
 
 def _describe(step: ExpectedStep) -> str:
     about = [f"of {step.component!r}"] if step.component else []
-    about += [f"with the action {step.action}"] if step.action else []
+    about += [f"with action {step.action}"] if step.action else []
     about += [f"with {_shown(step.parameters)}"] if step.parameters else []
     return " ".join((repr(step.step), *about))
 
@@ -128,7 +128,7 @@ def _instead(step: ExpectedStep, performed: Sequence[PerformedStep], place: int)
         return f", but {same[0].step!r} of {same[0].component!r} ran as {same[0].action} with {_shown(found)}."
     names = [f"{ran.component}#{ran.step}" for ran in performed[place:]]
     more = f" and {len(names) - _STEPS_SHOWN} more" if len(names) > _STEPS_SHOWN else ""
-    after = " after the ones before" if place else ""
+    after = " after the previous one" if place else ""
     return f"{after}, but these ran: {', '.join(names[:_STEPS_SHOWN]) or 'none'}{more}."
 
 
@@ -136,7 +136,7 @@ def _unwanted(unwanted: Sequence[Expected], performed: Sequence[PerformedStep]) 
     for pattern in unwanted:
         ran = next((each for each in performed if fits(pattern.value, each.step)), None)
         if ran is not None:
-            yield Difference(pattern.line, f"the step {ran.step!r} of {ran.component!r} ran, which it should not.")
+            yield Difference(pattern.line, f"step {ran.step!r} of {ran.component!r} ran, but must not.")
 
 
 def _workflows(expected: Expected | None, observed: Observed) -> Iterator[Difference]:
@@ -144,7 +144,7 @@ def _workflows(expected: Expected | None, observed: Observed) -> Iterator[Differ
         found = ", ".join(observed.workflows) or "none"
         yield Difference(
             expected.line,
-            f"expected the workflows {', '.join(expected.value) or 'none'} to run, but these ran: {found}.",
+            f"expected workflows {', '.join(expected.value) or 'none'} to run, but these ran: {found}.",
         )
 
 
@@ -153,17 +153,17 @@ def _machines(expected: Expected | None, observed: Observed) -> Iterator[Differe
         wanted = Counter({role: count for role, count in expected.value.items() if count})
         if wanted != Counter(observed.machines):
             found = _shown(dict(observed.machines)) if observed.machines else "none"
-            yield Difference(expected.line, f"expected the machines {_shown(expected.value)}, but there are {found}.")
+            yield Difference(expected.line, f"expected machines {_shown(expected.value)}, found {found}.")
 
 
 def _log(expected: Sequence[Expected], lines: Sequence[str]) -> Iterator[Difference]:
     for text in expected:
         if not any(_is_in(text.value, line) for line in lines):
-            yield Difference(text.line, f"no line of the log is like {text.value!r}.")
+            yield Difference(text.line, f"no log line is like {text.value!r}.")
 
 
 def _is_in(pattern: str, text: str) -> bool:
-    """Tell whether the pattern, with `*` and `?`, is somewhere in the text."""
+    """Return whether the pattern, with `*` and `?`, matches a part of the text."""
     return fits(f"*{pattern}*", text)
 
 

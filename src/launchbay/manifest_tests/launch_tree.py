@@ -1,4 +1,4 @@
-"""An application of a test with its submodules: what a launch decides at every level (language §7 and §8)."""
+"""The application of a test with its submodules: what a launch decides at every level (language §7 and §8)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ from launchbay.model.types import PinKind
 
 ModulePath = tuple[str, ...]  # component by component from the instance of the test
 
-# What a new organization's default environment has (api-decisions, "Organizations").
+# Services of a new organization's default environment (api-decisions, "Organizations").
 DEFAULT_SERVICES: Services = {"keypair-store": {"get-keypair": {"privateKey": {}}}}
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchTree:
-    """What an instance is to be. `children` and `services` are by component path."""
+    """The plan of an instance. `children` and `services` are by component path."""
 
     path: ModulePath
     manifest: CompiledManifest
@@ -32,7 +32,7 @@ class LaunchTree:
     services: dict[str, Link] = field(default_factory=dict)
 
     def walk(self) -> "Iterator[LaunchTree]":
-        """Yield this one and all below it."""
+        """Yield this tree and all subtrees."""
         yield self
         for child in self.children.values():
             yield from child.walk()
@@ -40,14 +40,14 @@ class LaunchTree:
 
 @dataclass(frozen=True, slots=True)
 class Fixtures:
-    """What applications of a test stand on. `applications` are by the name that submodules know them by."""
+    """The environment of a test. `applications` are by the name that submodules use."""
 
     applications: Mapping[str, CompiledManifest]
     view: EnvironmentView
     services: Services
 
     def plan_tree(self, manifest: CompiledManifest, parameters: Mapping[str, Any]) -> LaunchTree:
-        """Return the plan of an application. Raises BadRequest with what keeps it from being launched."""
+        """Return the plan of an application. Raises BadRequest with all problems that prevent its launch."""
         tree = self._plan_node((), manifest, parameters)
         problems = [problem for each in tree.walk() for problem in self._problems(each)]
         if problems:
@@ -61,8 +61,8 @@ class Fixtures:
         try:
             configuration = configure(manifest, parameters)
         except BadRequest as error:
-            told = (f"Submodule {where}: {sentence}" if module_path else sentence for sentence in error.messages)
-            raise BadRequest(*told, code=error.code) from error
+            prefix = f"Submodule {where}: " if module_path else ""
+            raise BadRequest(*(f"{prefix}{message}" for message in error.messages), code=error.code) from error
         tree = LaunchTree(module_path, manifest, parameters)
         for path, component in manifest.components.items():
             if component.type == SUBMODULE:
@@ -71,7 +71,7 @@ class Fixtures:
                 named = {inner_name(inner, key): value for key, value in configured.items()}
                 given = {key: value for key, value in named.items() if key in inner.parameters}
                 if len(module_path) >= SUBMODULE_LEVELS:
-                    raise BadRequest(f"The submodule {where} contains itself; it would never end.")
+                    raise BadRequest(f"Submodule {where} contains itself.")
                 tree.children[path] = self._plan_node((*module_path, path), inner, given)
             elif component.type == SERVICE and (shape := service_shape(component)):
                 link = self._service(path, shape)
@@ -84,14 +84,13 @@ class Fixtures:
         found = self.applications.get(locator)
         if found is None:
             raise BadRequest(
-                f"The submodule {where} is the application {locator!r}; name its manifest: add "
-                f"'{locator}: path/to/manifest.yml' to 'applications'.",
+                f"Submodule {where} has no manifest. Add '{locator}: path/to/manifest.yml' to 'applications'.",
                 code="UnknownSubmodule",
             )
         return found
 
     def _service(self, path: str, shape: Shape) -> Link | None:
-        """Return a link to stand-ins for all interfaces of a component, None where one is missing."""
+        """Return a link to the services of a test for all interfaces of a component, or None if one is missing."""
         pins: dict[str, str] = {}
         signals: dict[str, Any] = {}
         for interface, wanted in shape.items():
@@ -107,7 +106,7 @@ class Fixtures:
         return Link(path, LinkKind.SERVICE_INSTANCE, Binding(pins, bound))
 
     def _offered(self, interface: str, wanted: Mapping[str, PinKind]) -> str | None:
-        """Return the stand-in with all wanted pins, that of the same name first."""
+        """Return the name of a service with all wanted pins, preferably the interface's name."""
         names = sorted((*self.services, *DEFAULT_SERVICES), key=lambda name: name != interface)
         return next((name for name in names if all(self._has(name, pin) for pin in wanted)), None)
 
@@ -115,7 +114,7 @@ class Fixtures:
         return pin in {**DEFAULT_SERVICES.get(name, {}), **self.services.get(name, {})}
 
     def service_value(self, key: str) -> Any:
-        """Return what a stand-in gives for its pin `interface.pin`: results of a command, or a signal's value."""
+        """Return the value of the pin `interface.pin` of a service: the results of a command, or a signal's value."""
         interface, _, pin = key.rpartition(".")
         return {**DEFAULT_SERVICES.get(interface, {}), **self.services.get(interface, {})}.get(pin)
 
@@ -127,7 +126,6 @@ class Fixtures:
             if component.type == SERVICE and path not in tree.services and service_shape(component):
                 interfaces = ", ".join(service_shape(component))
                 problems.append(
-                    f"Component {path!r} needs a service with {interfaces}; add a stand-in of this name to "
-                    "'services' of 'environment'."
+                    f"Component {path!r} needs a service with {interfaces}. Add it to 'services' of 'environment'."
                 )
         return [f"{where}{problem}" for problem in problems]

@@ -1,6 +1,6 @@
-"""Which steps of a test did something, and with what: seen where actions and dry-run machines are called.
+"""Records the actions and dry-run commands that the steps of a test run.
 
-Nothing leaves the process. An action that would really do something needs an answer of the test.
+Nothing leaves the process: an action with an effect needs an answer in the test.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ _HARMLESS = frozenset({"wait"})
 
 @dataclass(frozen=True, slots=True)
 class PerformedStep:
-    """A step that did something. `component` is its path, and `parameters` are as the action got them."""
+    """A step that ran an action. `component` is its path; `parameters` are those of the action."""
 
     component: str
     step: str
@@ -33,12 +33,12 @@ class PerformedStep:
 
 @dataclass
 class Recorder:
-    """What has been seen since the last act began."""
+    """The steps that the current act has performed."""
 
     performed: list[PerformedStep] = field(default_factory=list)
 
     def record(self, path: str, action: str, parameters: Mapping[str, Any]) -> None:
-        """Note the step at a path of a job's plan (`model/job.py`)."""
+        """Record the step at a path of a job's plan (`model/job.py`)."""
         component, _, rest = path.rpartition(">")[2].partition("#")
         self.performed.append(
             PerformedStep(unquote(component), unquote(rest.rpartition("/")[2]), action, dict(parameters))
@@ -47,7 +47,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class RecordedAction:
-    """An action that works on machines, watched."""
+    """An action on machines that records its calls; everything else is the inner action's."""
 
     inner: Action
     recorder: Recorder
@@ -79,23 +79,23 @@ class RecordedAction:
         return self.inner.outputs
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        """Note the step, and do the work."""
+        """Record the step, and run the action."""
         self.recorder.record(call.context.step_path, self.name, call.parameters)
         return await self.inner.run(call)
 
 
 @dataclass(frozen=True)
 class RecordedChange(RecordedAction):
-    """One that changes roles as well."""
+    """A recorded action that also changes roles."""
 
     def apply_outputs(self, outputs: Mapping[str, Any], roles: Roles) -> None:
-        """Note in `roles` what the outputs tell."""
+        """Change `roles` as the inner action does."""
         assert isinstance(self.inner, ChangesRoles)
         self.inner.apply_outputs(outputs, roles)
 
 
 def record_actions(actions: Registry, recorder: Recorder) -> Registry:
-    """Return the actions with those watched that work on machines; the others are seen by `WatchedDryRun`."""
+    """Return the actions, wrapped if they work on machines; `RecordedDryRun` records the others."""
     return Registry((_PACKAGE, action) for action in _record_actions(actions, recorder))
 
 
@@ -113,7 +113,7 @@ def _record_actions(actions: Registry, recorder: Recorder) -> Iterable[Action]:
 
 
 class RecordedDryRun(DryRun):
-    """Dry-run machines that note what is asked of them. `answers` may change from act to act."""
+    """Dry-run machines that record commands. `answers` changes from act to act."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(network_offset=lambda instance_id: (int(instance_id, 16) - 1) * ADDRESSES_OF_ONE)
@@ -121,7 +121,7 @@ class RecordedDryRun(DryRun):
 
     @property
     def answers(self) -> Answers:
-        """What is configured now."""
+        """The answers of the current act."""
         return self._answers
 
     @answers.setter
@@ -131,35 +131,35 @@ class RecordedDryRun(DryRun):
     async def provision(
         self, context: ProviderContext, role: str, numbers: Sequence[int], spec: MachineSpec
     ) -> Sequence[Machine]:
-        """Note a machine that a component makes for itself."""
+        """Record a machine that a component creates for itself."""
         if context.action == COMPUTE:
             self._recorder.record(context.path, context.action, spec.settings)
         return await super().provision(context, role, numbers, spec)
 
     async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
-        """Note a command that a component sends to its own machine."""
+        """Record a command that a component runs on its own machine."""
         if context.action == "exec":
             self._recorder.record(context.path, context.action, {"command": command.line})
         return await super().run(context, machine, command)
 
     async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
-        """Note the file."""
+        """Record the file."""
         self._recorder.record(context.path, context.action, {"filename": name})
         await super().put_file(context, machine, name, content)
 
     async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
-        """Note the file."""
+        """Record the file."""
         self._recorder.record(context.path, context.action, {"filename": name})
         return await super().get_file(context, machine, name)
 
     def simulate(self, context: ProviderContext, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Answer for every action that would do something outside. Raises ActionFailed without an answer."""
+        """Return the answer for an action with an effect. Raises ActionFailed if the test has none."""
         self._recorder.record(context.path, context.action, parameters)
         outputs = super().simulate(context, parameters)
         if outputs is None and context.action not in _HARMLESS:
             raise ActionFailed(
-                f"The action {context.action!r} would really run. Say what it gives instead: add "
-                f"'- {{ action: {context.action}, give: {{ … }} }}' to 'answers'.",
+                f"Action {context.action!r} has no answer. "
+                f"Add '- {{ action: {context.action}, give: {{ … }} }}' to 'answers'.",
                 retryable=False,
             )
         return outputs

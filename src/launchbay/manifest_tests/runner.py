@@ -1,4 +1,4 @@
-"""`launchbay test FILE…`: runs the tests of manifests and tells how each went."""
+"""`launchbay test FILE…`: runs tests of manifests and prints their results."""
 
 import ssl
 import sys
@@ -41,7 +41,7 @@ _POLICIES = {POLICY: DRY_RUN, "dry-run.restcall": True}
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """How a case went. `lines` is the log of its instances, level and text."""
+    """The result of a case. `lines` is the log of its instances, level and text."""
 
     case: Case
     differences: tuple[Difference, ...]
@@ -50,7 +50,7 @@ class CaseResult:
 
 
 class SuiteRunner:
-    """What all suites share: the actions and component types of this installation, and compiled manifests."""
+    """Runs suites with the actions and component types of this installation; caches compiled manifests."""
 
     def __init__(self) -> None:
         self._actions = Registry.load()
@@ -58,7 +58,7 @@ class SuiteRunner:
         self.compiled = lru_cache(maxsize=None)(self._compiled)
 
     def results(self, suite: Suite, wanted: Callable[[str], bool]) -> Iterator[CaseResult]:
-        """Run the cases with wanted names, and yield how each went. Raises InvalidManifest and OSError."""
+        """Run the cases with wanted names, and yield their results. Raises UnusableManifest and OSError."""
         manifest = self.compiled(suite.manifest)
         applications = {name: self.compiled(path) for name, path in suite.applications.items()}
         view = EnvironmentView(
@@ -75,13 +75,13 @@ class SuiteRunner:
                 yield CaseResult(case, tuple(found), time.perf_counter() - began_s, tuple(attempt.lines))
 
     def runtime_deps(self, recorder: Recorder, provider: RecordedDryRun, clock: VirtualClock) -> RuntimeDeps:
-        """Return what the jobs of one case share."""
+        """Return the dependencies of the jobs of one case."""
         settings = Settings()
         return RuntimeDeps(
             actions=record_actions(self._actions, recorder),
             component_types=self._types.running,
             clock=clock,
-            # It is never asked: every call is answered by the dry run.
+            # Never used: the dry run answers every call.
             egress=EgressClient(ssl_context=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)),
             retry_backoff=Backoff(settings.step_retry_first_s, settings.step_retry_longest_s),
             machines=Providers([("launchbay test", provider)], DRY_RUN),
@@ -108,7 +108,7 @@ class UnusableManifest(Exception):
 
 
 class _CaseRun:
-    """One case on its way."""
+    """The run of one case."""
 
     def __init__(
         self, suite_runner: SuiteRunner, suite: Suite, fixtures: Fixtures, manifest: CompiledManifest, case: Case
@@ -125,7 +125,7 @@ class _CaseRun:
         self.lines: list[tuple[str, str]] = []
 
     def differences(self) -> list[Difference]:
-        """Run the case and return what differs in the first act that is not as expected."""
+        """Run the case, and return the differences of the first act that has any."""
         try:
             return run(self._run)
         except Deadlock as error:
@@ -149,7 +149,7 @@ class _CaseRun:
         return []
 
     async def _run_act(self, world: Simulation, act: Act) -> str | None:
-        """Do what the act says, and return why it is refused, if it is."""
+        """Perform an act. Return why it was rejected, or None."""
         try:
             if act.verb is Verb.WAIT:
                 await world.advance(act.seconds)
@@ -160,7 +160,7 @@ class _CaseRun:
         except BadRequest as error:
             return " ".join(error.messages)
         except WorkflowFailed:
-            pass  # the world keeps its message
+            pass  # `world.error` has its message
         except EndlessTriggers as error:
             return str(error)
         try:
@@ -170,7 +170,7 @@ class _CaseRun:
         return None
 
     def _planned(self, world: Simulation, act: Act) -> tuple[LiveInstance, Plan]:
-        """Return what to run. Raises BadRequest as the API does."""
+        """Return the instance and the job to run on it. Raises BadRequest as the API does."""
         if act.verb is Verb.LAUNCH and self._instance is None:
             self._instance = world.create(self._fixtures.plan_tree(self._manifest, act.parameters))
             after_s = act.destroy_after_s
@@ -180,9 +180,9 @@ class _CaseRun:
             return self._instance, plan_launch({}, InstanceStatus.REQUESTED)
         instance = self._instance
         if instance is None:
-            raise BadRequest(f"There is no instance to {act.verb} yet; launch it first.")
+            raise BadRequest(f"Can't {act.verb} before a launch. Launch the instance first.")
         if instance.status is InstanceStatus.DESTROYED:
-            raise BadRequest("The instance is destroyed; nothing can be done with it.")
+            raise BadRequest("The instance is destroyed.")
         if act.verb is Verb.LAUNCH:
             plan = plan_launch({}, instance.status)
         elif act.verb is Verb.DESTROY:
@@ -195,7 +195,7 @@ class _CaseRun:
                 manifest = self._suite_runner.compiled(self._suite.path.parent / act.subject)
             world.change(instance, self._fixtures.plan_tree(manifest, act.parameters))
             plan = plan_reconfigure(instance.status)
-        assert may_accept(plan), "a living instance takes any work"
+        assert may_accept(plan), "a running or failed instance accepts any job"
         return instance, plan
 
     def _observe(self, world: Simulation, jobs: int, lines: int, refusal: str | None) -> Observed:
@@ -205,7 +205,7 @@ class _CaseRun:
             error=refusal or world.error,
             values={} if instance is None else instance.values,
             performed_steps=list(self._recorder.performed),
-            workflows=[".".join((*way, workflow)) for way, workflow in world.jobs[jobs:]],
+            workflows=[".".join((*module_path, workflow)) for module_path, workflow in world.jobs[jobs:]],
             machines=_machines(world),
             lines=[text for _, text in world.lines[lines:]],
         )
@@ -225,37 +225,33 @@ _UNREADABLE = 2
 
 @click.command("test")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-k", "pattern", default="*", help="Only tests with a name like this; * and ? stand for anything.")
-@click.option("--log", is_flag=True, help="Show the log of every test, not only of those that fail.")
+@click.option("-k", "pattern", default="*", help="Run only tests whose name contains this; * and ? are wildcards.")
+@click.option("--log", is_flag=True, help="Print the log of every test. Default: only of failed tests.")
 def test(files: Sequence[Path], pattern: str, log: bool) -> None:  # noqa: FBT001 - click hands flags over so
-    """Run the tests of manifests, in this process, on dry-run machines and a clock that jumps.
+    """Run tests of manifests on dry-run machines and virtual time, without a server.
 
-    FILES are files of tests, such as shop.test.yml, or manifests with such a file beside them.
+    FILES are test files, such as shop.test.yml, or manifests with a test file in the same directory.
     """
-    workbench = SuiteRunner()
+    runner = SuiteRunner()
     ran = failed = 0
     seconds = 0.0
     for path in dict.fromkeys(file if is_suite(file) else suite_of(file) for file in files):
         click.echo(str(path))
         try:
-            for outcome in workbench.results(read_suite(path, path.read_bytes()), lambda name: _fits(name, pattern)):
+            for outcome in runner.results(read_suite(path, path.read_bytes()), lambda name: fits(f"*{pattern}*", name)):
                 ran += 1
                 failed += bool(outcome.differences)
                 seconds += outcome.seconds
                 _print_result(path, outcome, with_log=log)
         except (InvalidManifest, UnusableManifest) as error:
             where = error.path if isinstance(error, UnusableManifest) else path
-            _refuse(*(f"{where}: {sentence.replace('The manifest is', 'The file is')}" for sentence in error.messages))
+            _refuse(*(f"{where}: {message.replace('The manifest is', 'The file is')}" for message in error.messages))
         except OSError as error:
             _refuse(f"{error.filename or path}: {error.strerror}.")
-    told = "all succeeded" if not failed else f"{failed} failed"
-    click.echo(f"{ran} tests, {told}, {round(seconds * 1000)} ms")
+    outcomes = "all succeeded" if not failed else f"{failed} failed"
+    click.echo(f"{ran} tests, {outcomes}, {round(seconds * 1000)} ms")
     if failed:
         sys.exit(1)
-
-
-def _fits(name: str, pattern: str) -> bool:
-    return fits(f"*{pattern}*", name)
 
 
 def _print_result(path: Path, outcome: CaseResult, *, with_log: bool) -> None:
@@ -268,7 +264,7 @@ def _print_result(path: Path, outcome: CaseResult, *, with_log: bool) -> None:
             click.echo(f"      {level}: {text}" if level != "info" else f"      {text}")
 
 
-def _refuse(*sentences: str) -> None:
-    for sentence in sentences:
-        click.echo(sentence, err=True)
+def _refuse(*messages: str) -> None:
+    for message in messages:
+        click.echo(message, err=True)
     sys.exit(_UNREADABLE)

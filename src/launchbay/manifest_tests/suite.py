@@ -1,4 +1,4 @@
-"""What a file of manifest tests says (docs/reference/manifest-tests.md). Each thing knows its line."""
+"""Reads files of manifest tests (docs/reference/manifest-tests.md) into values with line numbers."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ Services = Mapping[str, Mapping[str, Any]]  # interface → pin → a command's 
 
 
 class Verb(StrEnum):
-    """What can be done to the instance of a test."""
+    """The kinds of acts."""
 
     LAUNCH = "launch"
     RUN = "run"
@@ -29,7 +29,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A value that is expected, or a text that may have `*` and `?` in it."""
+    """An expected value, or a pattern with `*` and `?`."""
 
     value: Any
     line: int
@@ -37,7 +37,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedStep:
-    """A step that is expected to have run: what is None, and parameters that are not named, may be anything."""
+    """A step that must have run. None and unnamed parameters match anything."""
 
     line: int
     step: str
@@ -48,7 +48,7 @@ class ExpectedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What shall be so after an act. None expects nothing; without a status and an error the act shall succeed."""
+    """Expectations after an act. None expects nothing; without `status` and `error` the act must succeed."""
 
     status: Expected | None = None
     error: Expected | None = None
@@ -63,7 +63,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """Something that is done, with what is expected of it. `subject` is a workflow's name, or a manifest's path."""
+    """An act on the instance and its expectations. `subject` is a workflow's name, or a manifest's path."""
 
     verb: Verb
     line: int
@@ -77,7 +77,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test: acts on one instance, one after the other."""
+    """One test: a sequence of acts on one instance."""
 
     name: str
     line: int
@@ -86,7 +86,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """A whole file. `applications` are manifests by the name that submodules know them by."""
+    """A file of tests. `applications` are manifests by the name that submodules use."""
 
     path: Path
     manifest: Path
@@ -115,18 +115,18 @@ _NOTHING: Mapping[str, Node] = {}
 
 
 def is_suite(path: Path) -> bool:
-    """Tell whether a file is one of tests, by its name; others are manifests."""
+    """Return whether a file is a test file, by its name."""
     return path.name.endswith(_ENDINGS)
 
 
 def suite_of(manifest: Path) -> Path:
-    """Return the file of tests beside a manifest."""
-    beside = [manifest.with_name(manifest.stem + ending) for ending in _ENDINGS]
-    return next((path for path in beside if path.exists()), beside[0])
+    """Return the test file of a manifest, in the same directory."""
+    candidates = [manifest.with_name(manifest.stem + ending) for ending in _ENDINGS]
+    return next((path for path in candidates if path.exists()), candidates[0])
 
 
 def read_suite(path: Path, data: bytes) -> Suite:
-    """Return the tests in `data`. Raises InvalidManifest with a finding for everything that is wrong."""
+    """Return the tests in `data`. Raises InvalidManifest with all findings."""
     findings = Findings()
     suite = _Reader(path, findings).suite(read(data))
     findings.raise_errors()
@@ -146,9 +146,7 @@ class _Reader:
         manifest = self._text(parts.get("manifest"), "'manifest'") or self._sibling_manifest()
         tests = self._map(parts.get("tests"), "'tests'")
         if not tests:
-            self._findings.error(
-                "MissingKey", "There are no tests; put them below 'tests', each with a name.", document
-            )
+            self._findings.error("MissingKey", "No tests found. Add them to 'tests', each with a name.", document)
         return Suite(
             path=self._path,
             manifest=self._path.parent / manifest,
@@ -181,9 +179,7 @@ class _Reader:
             node = MappingNode({node.text: ScalarNode(None, "", node.line, node.column)}, {}, node.line, node.column)
         verbs = [verb for verb in Verb if isinstance(node, MappingNode) and verb in node]
         if len(verbs) != 1 or not isinstance(node, MappingNode):
-            self._findings.error(
-                "MalformedAct", f"An act is one of: {', '.join(Verb)}. What comes with it follows.", node
-            )
+            self._findings.error("MalformedAct", f"Invalid act. Use exactly one of: {', '.join(Verb)}.", node)
             return
         [verb] = verbs
         parts = self._map(node, f"'{verb}'", (verb, "answers", "expect", *_OF_VERB[verb]))
@@ -205,7 +201,7 @@ class _Reader:
         if verb is Verb.RECONFIGURE:
             return self._text(node, "'reconfigure' (another manifest's path, or nothing)") or ""
         if verb is not Verb.WAIT and not is_null(node):
-            message = f"'{verb}' takes nothing itself; put what comes with it beside it, such as 'parameters'."
+            message = f"'{verb}' has no value. Put 'parameters' and other keys on the same level as it."
             self._findings.error("UnexpectedKind", message, node)
         return ""
 
@@ -213,7 +209,7 @@ class _Reader:
         parts = self._map(node, "'expect'", _EXPECTED)
         status = self._expected(parts.get("status"), "'status'")
         if status is not None and status.value not in _FINAL:
-            message = f"After an act an instance is one of: {', '.join(_FINAL)}."
+            message = f"Unknown status after an act. Use one of: {', '.join(_FINAL)}."
             self._findings.error("UnknownStatus", message, parts["status"])
         workflows = parts.get("workflows")
         machines = parts.get("machines")
@@ -250,11 +246,11 @@ class _Reader:
         if node is None or is_null(node):
             return _NOTHING
         if not isinstance(node, MappingNode):
-            self._findings.error("UnexpectedKind", f"{what} must be a map, but it is {kind_of(node)}.", node)
+            self._findings.error("UnexpectedKind", f"{what} must be a map, not {kind_of(node)}.", node)
             return _NOTHING
         for key in node.children if known is not None else ():
             if key not in (known or ()):
-                message = f"{what} knows no '{key[:80]}'; it has: {', '.join(known or ())}."
+                message = f"Unknown key '{key[:80]}' in {what}. Valid keys: {', '.join(known or ())}."
                 self._findings.error("UnknownKey", message, node.place_of(key))
         return node.children
 
@@ -262,7 +258,7 @@ class _Reader:
         if node is None or is_null(node):
             return ()
         if not isinstance(node, SequenceNode):
-            self._findings.error("UnexpectedKind", f"{what} must be a list, but it is {kind_of(node)}.", node)
+            self._findings.error("UnexpectedKind", f"{what} must be a list, not {kind_of(node)}.", node)
             return ()
         return node.children
 
@@ -277,7 +273,7 @@ class _Reader:
         return None if node is None or text is None else Expected(text, node.line)
 
     def _texts(self, node: Node | None, what: str) -> list[Expected]:
-        """Return a list of texts; one text is a list of one."""
+        """Return a list of strings; a single string is a list of one."""
         nodes = (node,) if isinstance(node, ScalarNode) and not is_null(node) else self._list(node, what)
         return [Expected(self._text(each, what) or "", each.line) for each in nodes]
 
@@ -285,7 +281,7 @@ class _Reader:
         if isinstance(node, ScalarNode) and (node.value is not None or not needed):
             return None if node.value is None else node.text
         if node is not None:
-            self._findings.error("UnexpectedKind", f"{what} must be a text, but it is {kind_of(node)}.", node)
+            self._findings.error("UnexpectedKind", f"{what} must be a string, not {kind_of(node)}.", node)
         return None
 
     def _seconds(self, node: Node, what: str) -> float:

@@ -1,6 +1,6 @@
-"""An event loop whose time passes only when everybody waits: then it jumps to the next thing that is due.
+"""An event loop with virtual time: when all tasks wait, the time jumps to the next timer.
 
-So two hours of waiting take no time, and a test sees the same order of events every time.
+Two hours of waiting take no time, and the order of events is always the same.
 """
 
 import asyncio
@@ -11,18 +11,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 START = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
-_BUSY_S = 0.001  # between two looks while a thread works
+_BUSY_S = 0.001  # between two polls while a thread works
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
 class Deadlock(RuntimeError):
-    """Everybody waits for somebody else, and nothing is due."""
+    """All tasks wait for each other, and no timer is set."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """The loop. Work in threads takes real time, in which virtual time stands still."""
+    """The event loop. While a thread works, virtual time doesn't pass."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -30,13 +30,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(_Selector(self))
 
     def time(self) -> float:
-        """Return the virtual time."""
+        """Return the virtual time in seconds."""
         return self.now_s
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Run something in a thread, and let time stand still until it is done."""
+        """Run a function in a thread; virtual time stops until it returns."""
         self.threads += 1
         future = super().run_in_executor(executor, func, *args)
         future.add_done_callback(self._thread_ended)
@@ -47,27 +47,27 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _Selector(selectors.DefaultSelector):
-    """Waits for files only as long as a thread works; otherwise it makes the time pass."""
+    """Waits for files only while a thread works; otherwise advances the time."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what is ready, or have let the time pass that was to be waited."""
+        """Return the ready files, or advance the virtual time by `timeout`."""
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
         if self._loop.threads:
             return super().select(_BUSY_S)
         if timeout is None:
-            raise Deadlock("Everybody waits for somebody else, and nothing is due.")
+            raise Deadlock("Deadlock: all tasks wait for each other, and no timer is set.")
         self._loop.now_s += timeout
         return []
 
 
 class VirtualClock:
-    """The clock of the loop that runs."""
+    """The clock of a virtual loop."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
@@ -77,16 +77,16 @@ class VirtualClock:
         return START + timedelta(seconds=self._loop.now_s)
 
     def monotonic_s(self) -> float:
-        """Return virtual seconds."""
+        """Return virtual monotonic time in seconds."""
         return self._loop.now_s
 
 
 def run(work: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine on a loop of its own, and return what it returns."""
+    """Run a coroutine on a new loop, and return its result."""
     loop = VirtualLoop()
     try:
         return loop.run_until_complete(work(loop))
     finally:
-        loop.threads += 1  # the one that ends the others
+        loop.threads += 1  # the thread that shuts down the others
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()

@@ -1,7 +1,7 @@
-"""Instances of a test and their jobs, all in memory: what the engine does with a database, without one.
+"""The instances of a test and their jobs, in memory: what the engine does, without a database.
 
-Jobs of one instance follow each other. What a job triggers runs when the act that began it has come to rest, and what
-is due at a time runs when an act lets that time come.
+Jobs of one instance run one after the other. Triggered workflows run after the act that triggered them. Schedules run
+when an act advances the time.
 """
 
 import asyncio
@@ -30,46 +30,46 @@ LogLine = Callable[[str, str], None]  # a level and a line
 
 
 class MemoryJournal:
-    """Implements `runtime.journal.Journal` for the one claim of a job. Lines of its log go to `tell`."""
+    """Implements `runtime.contract.Journal` without storing steps. Passes log lines to `log_line`."""
 
-    def __init__(self, tell: LogLine) -> None:
-        self._tell = tell
+    def __init__(self, log_line: LogLine) -> None:
+        self._log_line = log_line
 
-    def find(self, path: str) -> StepRecord | None:  # noqa: ARG002 - the contract's; there are no earlier claims
-        """Return None."""
+    def find(self, path: str) -> StepRecord | None:  # noqa: ARG002 - the contract's
+        """Return None: a job never runs a second time."""
         return None
 
     def traces(self) -> Collection[str]:
-        """Return none."""
+        """Return no steps, for the same reason."""
         return ()
 
     async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
-        """Have nothing to write."""
+        """Do nothing."""
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
-        """Have nothing to write."""
+        """Do nothing."""
 
     def fail(self, path: str, name: str, error: str, attempt: int) -> None:
-        """Have nothing to write: the failure comes to the instance's error message."""
+        """Do nothing: the instance's error message contains the failure."""
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
-        """Have nothing to show."""
+        """Do nothing."""
 
     def progress(self, path: str, percent: int) -> None:
-        """Have nothing to show."""
+        """Do nothing."""
 
     def log(self, path: str | None, level: str, text: str) -> None:
-        """Pass a line on."""
-        self._tell(level, text if path is None else f"{path}: {text}")
+        """Pass the line on."""
+        self._log_line(level, text if path is None else f"{path}: {text}")
 
 
-FOLLOW_UPS = 1_000  # jobs that one act may bring about; triggers may trigger each other
+FOLLOW_UPS = 1_000  # limit of triggered jobs per act
 _ORGANIZATION, _ENVIRONMENT = "f" * 24, "e" * 24
 
 
 @dataclass
 class LiveInstance:
-    """One instance. `state` is its stored form, between jobs."""
+    """One instance. `state` is the serialized state between jobs."""
 
     id: str
     tree: LaunchTree
@@ -88,20 +88,20 @@ class LiveInstance:
 
     @property
     def is_alive(self) -> bool:
-        """Tell whether workflows can run on it."""
+        """Whether workflows can run on the instance."""
         return self.status in {InstanceStatus.RUNNING, InstanceStatus.FAILED}
 
     def graph(self) -> Graph:
-        """Return its components with their configuration."""
+        """Return the components with their configuration."""
         return Graph(self.tree.manifest, configure(self.tree.manifest, self.tree.parameters))
 
 
 class EndlessTriggers(Exception):
-    """Workflows trigger each other without an end."""
+    """Workflows trigger each other endlessly."""
 
 
 class Simulation:
-    """Everything that there is in one test. `jobs` and `lines` are what happened, in its order."""
+    """All instances of one test. `jobs` and `lines` are the jobs and log lines so far, in order."""
 
     def __init__(self, deps: RuntimeDeps, fixtures: Fixtures) -> None:
         self.deps = deps
@@ -112,7 +112,7 @@ class Simulation:
         self.error: str | None = None  # of the last job that failed
 
     def create(self, tree: LaunchTree) -> LiveInstance:
-        """Return a new instance of an application, with new ones of its submodules."""
+        """Create an instance of an application and of its submodules."""
         instance_id = f"{len(self.instances) + 1:024x}"
         instance = self.instances[instance_id] = LiveInstance(instance_id, tree, dict(tree.services))
         for path, child in tree.children.items():
@@ -120,7 +120,7 @@ class Simulation:
         return instance
 
     def change(self, instance: LiveInstance, tree: LaunchTree) -> None:
-        """Give an instance, and those of its submodules that stay, a new configuration for the next job to see."""
+        """Set a new configuration for the next job, also on submodules that stay."""
         instance.before = self._configured(instance)
         links = dict(tree.services)
         for path, child in tree.children.items():
@@ -141,7 +141,7 @@ class Simulation:
         instance.status = transition(instance.status, event)
         state = InstanceState.from_text(instance.state)
         job = self._job(instance, plan, state)
-        error, propagates = "The job was broken off.", True
+        error, propagates = "The job was aborted.", True
         results: Mapping[str, Any] = {}
         succeeded = False
         try:
@@ -149,7 +149,7 @@ class Simulation:
             succeeded = True
         except WorkflowFailed as failure:
             error, propagates = str(failure), failure.propagates
-        finally:  # also when the caller does not wait any longer
+        finally:  # also if the caller was cancelled
             instance.status = status_after_job(
                 InstanceStatus(plan.prior_status),
                 is_destroy=plan.kind == "destroy",
@@ -162,7 +162,7 @@ class Simulation:
         return results
 
     async def run_follow_ups(self) -> None:
-        """Run what jobs have triggered, until nothing more follows. Raises Standing."""
+        """Run triggered jobs until none is left. Raises EndlessTriggers."""
         for _ in range(FOLLOW_UPS):
             waiting = next((each for each in self.instances.values() if each.triggers or each.needs_refresh), None)
             if waiting is None:
@@ -174,11 +174,11 @@ class Simulation:
             pending = waiting.triggers.pop(0)
             await self._run_pending(waiting, pending)
         raise EndlessTriggers(
-            f"After {FOLLOW_UPS} jobs there is still something triggered; do workflows trigger each other?"
+            f"Workflows still trigger each other after {FOLLOW_UPS} jobs. Check their triggers for a cycle."
         )
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, and run what falls due meanwhile, in its order. Raises Standing."""
+        """Advance the time, and run due schedules in order. Raises EndlessTriggers."""
         until = self._now() + timedelta(seconds=seconds)
         while (due := self._next_due()) is not None and due[0] <= until:
             due_at, instance, pending = due
@@ -210,7 +210,7 @@ class Simulation:
             try:
                 plan = plan_trigger(manifest, pending.component, pending.workflow, instance.status)
             except BadRequest:
-                return  # another manifest has no such workflow any more
+                return  # the new manifest has no such workflow
             await self._try(instance, plan)
 
     async def _try(self, instance: LiveInstance, plan: Plan) -> None:
@@ -218,7 +218,7 @@ class Simulation:
             async with instance.turn:
                 await self.run(instance, plan)
         except WorkflowFailed:
-            return  # the instance shows it
+            return  # the instance has the error message
 
     def _end(self, instance: LiveInstance, job: JobRun, error: str | None) -> None:
         if error is not None:
@@ -237,7 +237,7 @@ class Simulation:
         self._follow(instance, job, before, failed=error is not None)
 
     def _follow(self, instance: LiveInstance, job: JobRun, values_before: Mapping[str, Any], *, failed: bool) -> None:
-        """Note what a job's end brings about, for this instance and others."""
+        """Queue the follow-up work of a job, on this instance and linked ones."""
         moment = InstanceSnapshot(
             manifest=job.manifest,
             state=job.state,
@@ -270,9 +270,9 @@ class Simulation:
                     child.needs_refresh = child.is_alive
 
     def _refresh_signals(self, instance: LiveInstance) -> None:
-        """Take over what the instances publish that this one stands on."""
+        """Update the signals that the instance consumes from linked instances."""
         state = InstanceState.from_text(instance.state)
-        plan = plan_destroy(instance.status)  # of no account: nothing is performed
+        plan = plan_destroy(instance.status)  # any plan will do: no workflow runs
         job = self._job(instance, plan, state)
         for path, link in instance.links.items():
             if link.is_instance and path in job.manifest.components and state.is_launched(path):
@@ -286,7 +286,7 @@ class Simulation:
     def _job(self, instance: LiveInstance, plan: Plan, state: InstanceState) -> JobRun:
         where = ".".join(instance.tree.path)
 
-        def tell(level: str, text: str) -> None:
+        def log_line(level: str, text: str) -> None:
             self.lines.append((level, f"{where}: {text}" if where else text))
 
         return JobRun(
@@ -298,7 +298,7 @@ class Simulation:
             graph=instance.graph(),
             environment=self.fixtures.view,
             state=state,
-            journal=MemoryJournal(tell),
+            journal=MemoryJournal(log_line),
             deps=self.deps,
             linked_instances=SimulatedInstances(self),
             links=instance.links,
@@ -318,7 +318,7 @@ class Simulation:
         )
 
     def _stays(self, former: Link, child: LaunchTree) -> bool:
-        """Tell whether a submodule is still the same application."""
+        """Return whether a submodule still has the same manifest."""
         return self.instances[former.instance_id].tree.manifest is child.manifest
 
     def _now(self) -> datetime:
@@ -329,31 +329,31 @@ class Simulation:
 
 
 class SimulatedInstances:
-    """Implements `runtime.run.OtherInstances` for the instances of a world."""
+    """Implements `runtime.contract.LinkedInstances` for the instances of a test."""
 
     def __init__(self, world: Simulation) -> None:
         self._world = world
 
     async def get(self, link: Link) -> LinkedInstance:
-        """Return the linked instance as it is now."""
+        """Return the current state of the linked instance."""
         live = self._live(link)
         return LinkedInstance(_name(live), live.status, live.values)
 
     async def push_signals(self, link: Link, signals: Mapping[str, Any]) -> None:
-        """Give signals to the needs of the linked instance's application."""
+        """Set the signals that the linked instance consumes from its parent."""
         self._live(link).parent_signals = signals
 
     async def needs_reconfiguration(self, parent: JobRun, link: Link, path: str, *, is_up: bool) -> bool:  # noqa: ARG002 - contract
-        """Tell whether a reconfiguration is what the instance needs."""
+        """Return whether the instance needs a reconfiguration."""
         live = self._live(link)
         is_second_chance = parent.plan.kind == "reconfigure" and (not is_up or live.status is InstanceStatus.FAILED)
         return live.status is not InstanceStatus.REQUESTED and (live.before is not None or is_second_chance)
 
     async def cancel_abandoned(self, parent: JobRun) -> None:
-        """Have nothing to end: a call that is not waited for any more ends with its caller."""
+        """Do nothing: a call ends together with its caller."""
 
     async def orphaned_instances(self, parent: JobRun) -> list[Link]:  # noqa: ARG002 - contract
-        """Return none: a world loses no instance."""
+        """Return none: tests don't lose instances."""
         return []
 
     async def offered_pins(self, link: Link) -> frozenset[str]:
@@ -361,7 +361,7 @@ class SimulatedInstances:
         return outer_names(self._live(link).tree.manifest)
 
     async def required_signals(self, link: Link) -> frozenset[str]:
-        """Return the needs for signals without which the linked instance is not to be launched."""
+        """Return the signals that the linked instance requires to launch."""
         return required_needs(self._live(link).tree.manifest)
 
     async def run(
@@ -372,9 +372,9 @@ class SimulatedInstances:
         arguments: Mapping[str, Any],
         path: str,  # noqa: ARG002 - contract
         *,
-        is_replay: bool = False,  # noqa: ARG002 - contract; nothing is repeated here
+        is_replay: bool = False,  # noqa: ARG002 - contract; tests have no replay
     ) -> Mapping[str, Any]:
-        """Run a workflow there, or a command of a stand-in, and return its results. Raises WorkflowFailed."""
+        """Run a workflow of the instance, or a command of a service. Return its results; raises WorkflowFailed."""
         if not link.is_instance:
             results: Mapping[str, Any] = self._world.fixtures.service_value(workflow) or {}
             return results
@@ -385,12 +385,10 @@ class SimulatedInstances:
             try:
                 plan = plan_call(live.tree.manifest, workflow, arguments, live.status)
             except BadRequest as error:
-                raise WorkflowFailed(f"the instance {_name(live)!r}: {error}") from error
+                raise WorkflowFailed(f"instance {_name(live)!r}: {error}") from error
             first_launch = workflow == LAUNCH and live.status is InstanceStatus.REQUESTED
             if not first_launch and not may_accept(plan):
-                raise WorkflowFailed(
-                    f"the instance {_name(live)!r} is {live.status}, so {workflow!r} cannot run on it."
-                )
+                raise WorkflowFailed(f"can't run {workflow!r} on instance {_name(live)!r} in status {live.status}.")
             return await self._world.run(live, plan)
 
     def _live(self, link: Link) -> LiveInstance:
