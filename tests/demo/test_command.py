@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -44,6 +45,20 @@ def started_until(text: str, *arguments: str) -> "tuple[subprocess.Popen[str], s
     raise AssertionError(f"It ended without {text!r}: {said}")
 
 
+def in_a_shell(script: str, settings: dict[str, str]) -> str:
+    """Run a script that must succeed, and return its standard output."""
+    done = subprocess.run(
+        ["bash", "-eu", "-c", script],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **settings},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 @pytest.mark.slow
 def test_the_demo_runs_twice_with_and_without_a_terminal_and_its_hints_work(directory: Path) -> None:
     status, drawn = shell.run_in_terminal("--data-dir", str(directory), "--port", "0", columns=50)
@@ -57,35 +72,35 @@ def test_the_demo_runs_twice_with_and_without_a_terminal_and_its_hints_work(dire
 
     second = shell.run_demo("--data-dir", str(directory))
     assert second.returncode == 0, second.stdout + second.stderr
-    assert f"Launchbay runs already, at {notes(directory)['url']}" in second.stdout
+    assert f"Launchbay is already running at {notes(directory)['url']}" in second.stdout
     assert "Shop 2: Running" in second.stdout
     assert "\x1b[" not in second.stdout, "a file gets no colours"
 
-    _, _, hints = second.stdout.partition("Try next, in a shell:\n")
-    done = subprocess.run(
-        ["bash", "-eu", "-c", hints.replace("# take it down", "sleep 2")],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert '"status":"Running"' in done.stdout
-    assert '"errors"' not in done.stdout
-    assert done.stdout.rstrip().endswith("The demo is stopped. Its data stay.")
+    commands = second.stdout.partition("Try next:\n")[2].partition("The same with curl:\n")[0]
+    *try_next, stop = commands.strip().splitlines()
+    config = {"LAUNCHBAY_CONFIG_DIR": str(directory.parent / "config"), "LAUNCHBAY_KEYRING": "off"}
+    done = in_a_shell("\n".join(try_next), config)
+    assert re.search(r"^status +Running$", done, flags=re.MULTILINE)
+    assert re.search(r"^status +Destroyed$", done, flags=re.MULTILINE)
+
+    third = shell.run_demo("--data-dir", str(directory))
+    done = in_a_shell(third.stdout.partition("The same with curl:\n")[2].replace("\ncurl", "\nsleep 1; curl"), config)
+    assert '"status":"Running"' in done
+    assert '"errors"' not in done
+    assert in_a_shell(stop, config).rstrip().endswith("Stopped the demo. Its data remains.")
     assert shell.processes_of(directory) == []
 
 
 @pytest.mark.slow
 def test_a_demo_that_lost_one_process_starts_again_with_its_data(directory: Path) -> None:
-    shell.interrupt(started_until("answers at", "--data-dir", str(directory), "--port", "0")[0])
+    shell.interrupt(started_until("is ready at", "--data-dir", str(directory), "--port", "0")[0])
     before = notes(directory)
     os.kill(int((directory / "platform.pid").read_text("utf-8")), signal.SIGKILL)
 
     again = shell.run_demo("--data-dir", str(directory), "--port", "0")
 
     assert again.returncode == 0, again.stdout + again.stderr
-    assert "Launchbay answers at" in again.stdout
+    assert "Launchbay is ready at" in again.stdout
     assert notes(directory)["password"] == before["password"]
     assert notes(directory)["platform_url"] == before["platform_url"], "shops launched before can reach the platform"
 
@@ -106,7 +121,7 @@ def test_a_port_that_is_taken_is_refused_at_once_when_it_was_asked_for(directory
         assert not is_free(port)
         refused = shell.run_demo("--data-dir", str(directory), "--port", str(port))
     assert refused.returncode == 1
-    assert f"Port {port} is taken by another program" in refused.stderr
+    assert f"Port {port} is in use by another program" in refused.stderr
     assert "--port 0" in refused.stderr
     assert shell.processes_of(directory) == []
 
@@ -121,10 +136,10 @@ def test_the_usual_port_is_replaced_where_it_is_taken_and_an_interrupt_leaves_th
         if listener is not None:
             listener.close()
     url = notes(directory)["url"]
-    assert "Port 8080 is taken by another program" in said
+    assert "Port 8080 is in use by another program" in said
     assert url != f"http://{HOST}:8080"
     assert status == 130
-    assert f"Launchbay goes on in the background, at {url}" in rest
+    assert f"Launchbay keeps running in the background at {url}" in rest
     assert f"demo --stop --data-dir {directory}" in rest
     assert "Traceback" not in rest
     assert httpx.get(f"{url}/health/ready", trust_env=False).status_code == 200
@@ -134,7 +149,7 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused = shell.run_demo("--data-dir", str(tmp_path / "file" / "demo"), "--port", "0")
     assert refused.returncode == 1
-    assert f"The directory {tmp_path}/file/demo cannot be used" in refused.stderr
+    assert f"Can't use the directory {tmp_path}/file/demo" in refused.stderr
 
 
 @pytest.mark.slow
@@ -144,12 +159,12 @@ def test_a_server_that_cannot_start_shows_the_end_of_its_log(directory: Path) ->
     begin = time.monotonic()
     failed = shell.run_demo("--data-dir", str(directory), "--port", "0")
     assert failed.returncode == 1
-    assert f"The end of {directory}/launchbay.log" in failed.stderr
-    assert time.monotonic() - begin < shell.DEMO_WITHIN_S
+    assert f"End of {directory}/launchbay.log" in failed.stderr
+    assert time.monotonic() - begin < shell.WITHIN_S
     assert shell.processes_of(directory) == []
 
 
 def test_stopping_where_nothing_runs_says_so_and_makes_nothing(tmp_path: Path) -> None:
     stopped = shell.run_demo("--data-dir", str(tmp_path / "demo"), "--stop")
-    assert (stopped.returncode, stopped.stdout) == (0, "No demo runs here.\n")
+    assert (stopped.returncode, stopped.stdout) == (0, "No demo is running.\n")
     assert not (tmp_path / "demo").exists()

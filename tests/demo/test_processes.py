@@ -66,7 +66,7 @@ def test_a_process_can_be_stopped_the_moment_it_is_started(background: Backgroun
 
 def test_a_second_start_beside_a_running_process_is_refused(background: BackgroundProcess) -> None:
     background.start(SLEEP, {})
-    with pytest.raises(RuntimeError, match="runs already"):
+    with pytest.raises(RuntimeError, match="already running"):
         background.start(SLEEP, {})
     assert background.stop(within_s=10)
 

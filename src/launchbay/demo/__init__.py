@@ -1,1 +1,1 @@
-"""`launchbay demo`: the product at work on a sample application, from nothing, in one command."""
+"""`launchbay demo`: start a server with a sample application, in one command."""

@@ -1,7 +1,8 @@
-"""The command `launchbay demo`."""
+"""The command `launchbay demo`: start the server, launch the sample, print what to try next."""
 
 import os
 import shlex
+import shutil
 import sys
 import time
 from importlib import resources
@@ -24,7 +25,7 @@ WITHIN_S = 120.0
 
 
 class DemoRun:
-    """One walk through the product, as any client of the API would do it."""
+    """Launches the sample application and runs a command on it, over the HTTP API."""
 
     def __init__(self, running: RunningDemo, console: Console) -> None:
         self._running = running
@@ -33,39 +34,39 @@ class DemoRun:
             base_url=f"{running.url}/api/1", auth=(EMAIL, running.password), timeout=30, trust_env=False
         )
 
-    def run(self) -> str:
-        """Upload, launch, watch, run a command; return the instance's id. Raises DemoFailed when it ends otherwise."""
+    def run(self) -> tuple[str, str]:
+        """Upload, launch, run a command; return the instance's id and name. Raises DemoFailed if any of it fails."""
         manifest = (resources.files("launchbay.demo") / "sample.yaml").read_text("utf-8")
         organization = self._get("/organizations")[0]
         application = self._application(organization["id"])
         version = self._send("PUT", f"/applications/{application}/manifest", manifest)["version"]
         lines = manifest.count("\n")
-        self._say(f"Application [bold]{APPLICATION}[/]: version {version}, three components, {lines} lines of YAML")
-        number = len(self._get(f"/applications/{application}/instances")) + 1
+        self._print(f"Application [bold]{APPLICATION}[/]: version {version}, three components, {lines} lines of YAML")
+        name = f"Shop {len(self._get(f'/applications/{application}/instances')) + 1}"
         launched = self._send(
             "POST",
             f"/applications/{application}/launch",
             {
-                "instanceName": f"Shop {number}",
+                "instanceName": name,
                 "parameters": {"input.platform-url": self._running.platform_url, "input.replicas": 3},
             },
         )
         instance = str(launched["id"])
-        self._say(f"Launched: instance [bold]{instance}[/]")
+        self._print(f"Launched instance [bold]{instance}[/]")
         self._watch(instance)
         self._return_values(instance)
-        self._say("Running the command [bold]manage.scale[/] on the live instance")
+        self._print("Running the command [bold]manage.scale[/] on the live instance")
         self._send("POST", f"/instances/{instance}/manage.scale", {"replicas": "5"})
         self._watch(instance)
         self._return_values(instance)
-        return instance
+        return instance, name
 
-    def next_commands(self, instance: str, stop_command: str) -> None:
-        """Print where everything is and what to try next, in lines that can be copied whatever the terminal's width."""
+    def next_commands(self, instance: str, name: str, program: str, stop_command: str) -> None:
+        """Print addresses, credentials and commands to try next, without wrapping lines."""
         url = self._running.url
-        self._console.print(f"[bold]Launchbay runs in the background, at {url}[/]")
+        self._console.print(f"[bold]Launchbay is running in the background at {url}[/]")
         self._console.print(
-            f"  E-mail    {EMAIL}\n"
+            f"  Email     {EMAIL}\n"
             f"  Password  {self._running.password}\n"
             f"  Console   {url}/console/instances/{instance}\n"
             f"  API       {url}/api/1/openapi.json\n"
@@ -73,25 +74,38 @@ class DemoRun:
             markup=False,
             soft_wrap=True,
         )
-        json_type = "-H 'Content-Type: application/json'"
-        commands = "\n".join(
-            (
-                f"AUTH={shlex.quote(f'{EMAIL}:{self._running.password}')}",
-                f"SHOP={url}/api/1/instances/{instance}",
-                "# the instance, with everything that ran on it",
-                "curl -s -u $AUTH $SHOP",
-                "# scale again: now, or in a minute",
-                f"""curl -s -u $AUTH {json_type} -d '{{"replicas": "1"}}' $SHOP/manage.scale""",
-                f"""curl -s -u $AUTH {json_type} -d '{{"interval": "60000", "parameters": {{"replicas": "4"}}}}' \\""",
-                "     $SHOP/manage.scale/schedule",
-                "# take it down",
-                f"curl -s -u $AUTH {json_type} -d '{{}}' $SHOP/destroy",
-                "# stop the demo; run it again to launch another shop",
-                stop_command,
-            )
+        password = shlex.quote(self._running.password)
+        shop = shlex.quote(name)
+        self._print_commands(
+            "Try next",
+            "# sign in; the profile is called demo",
+            f"echo {password} | {program} login {url} --email {EMAIL} --password-stdin --profile demo",
+            "# the instance, with everything that ran on it",
+            f"{program} instance show {shop}",
+            "# scale again: now, or in a minute",
+            f"{program} run {shop} manage.scale replicas=1 --wait",
+            f"{program} instance schedule {shop} manage.scale 1m -p replicas=4",
+            "# destroy it",
+            f"{program} run {shop} destroy --wait",
+            "# stop the demo; run it again to launch another shop",
+            stop_command,
         )
-        self._console.print("[bold]Try next[/], in a shell:")
-        self._console.print(Syntax(commands, "bash", background_color="default", word_wrap=False), soft_wrap=True)
+        json_type = "-H 'Content-Type: application/json'"
+        self._print_commands(
+            "The same with curl",
+            f"AUTH={shlex.quote(f'{EMAIL}:{self._running.password}')}",
+            f"SHOP={url}/api/1/instances/{instance}",
+            "curl -s -u $AUTH $SHOP",
+            f"""curl -s -u $AUTH {json_type} -d '{{"replicas": "1"}}' $SHOP/manage.scale""",
+            f"""curl -s -u $AUTH {json_type} -d '{{"interval": "60000", "parameters": {{"replicas": "4"}}}}' \\""",
+            "     $SHOP/manage.scale/schedule",
+            f"curl -s -u $AUTH {json_type} -d '{{}}' $SHOP/destroy",
+        )
+
+    def _print_commands(self, title: str, *commands: str) -> None:
+        self._console.print(f"[bold]{title}[/]:")
+        lines = Syntax("\n".join(commands), "bash", background_color="default", word_wrap=False)
+        self._console.print(lines, soft_wrap=True)
 
     def _application(self, organization: str) -> str:
         for found in self._get(f"/organizations/{organization}/applications"):
@@ -124,7 +138,7 @@ class DemoRun:
             table.add_row(name, str(value))
         self._console.print(table)
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(f"[green]●[/] {text}")
 
     def _get(self, path: str) -> Any:
@@ -137,16 +151,16 @@ class DemoRun:
 
     def _request(self, method: str, path: str, **body: Any) -> Any:
         try:
-            answer = self._http.request(method, path, **body)
+            response = self._http.request(method, path, **body)
         except httpx.TransportError as error:
-            raise DemoFailed(f"Launchbay stopped answering: {error}. {self._running.log} may tell why.") from error
-        if answer.status_code != 200:
-            raise DemoFailed(f"{method} {answer.request.url} answered {answer.status_code}: {answer.text}")
-        return answer.json()
+            raise DemoFailed(f"Lost the connection to Launchbay: {error}. See its log, {self._running.log}.") from error
+        if response.status_code != 200:
+            raise DemoFailed(f"{method} {response.request.url} returned {response.status_code}: {response.text}")
+        return response.json()
 
 
 def _columns(width: int) -> list[ProgressColumn]:
-    """Return what a line about a step shows in a terminal of this width."""
+    """Return the columns of a step that fit into a terminal of this width."""
     columns: list[ProgressColumn] = [TextColumn("  {task.description:<16}"), TextColumn("{task.fields[status]:<10}")]
     if width >= 60:
         columns.insert(1, BarColumn(bar_width=30))
@@ -168,32 +182,40 @@ def _show_step(progress: Progress, shown: dict[int, TaskID], number: int, step: 
 
 DATA_DIR = Path("data/demo")
 PORT = 8080
-_INTERRUPTED = 130  # what shells expect of a program that Ctrl-C ended
+_INTERRUPTED = 130  # the usual exit code after Ctrl-C
 
 
 @click.command()
-@click.option("--data-dir", type=click.Path(path_type=Path), default=DATA_DIR, show_default=True)
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    default=DATA_DIR,
+    show_default=True,
+    help="Directory for the data of the demo.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help=f"The port of the API; 0 takes a free one. [default: {PORT}, or a free one where that is taken]",
+    help=f"Port of the API; 0 uses a free port.  [default: {PORT}, or a free port if that is in use]",
 )
-@click.option("--stop", is_flag=True, help="Stop the demo that runs in the background.")
+@click.option("--stop", is_flag=True, help="Stop the demo that is running in the background.")
 def demo(data_dir: Path, port: int | None, stop: bool) -> None:  # noqa: FBT001 - click hands flags over so
-    """Start Launchbay with a sample application, show it at work, and leave it running to be tried."""
+    """Start a server with a sample application, launch it, and leave the server running."""
     console = Console(highlight=False)
     processes = Processes(data_dir.resolve())
     try:
         if stop:
-            console.print("The demo is stopped. Its data stay." if _stop(processes, data_dir) else "No demo runs here.")
+            console.print(
+                "Stopped the demo. Its data remains." if _stop(processes, data_dir) else "No demo is running."
+            )
             return
         running = _running(processes, console, port)
         stop_command = _stop_command(data_dir)
         try:
             show = DemoRun(running, console)
-            show.next_commands(show.run(), stop_command)
+            show.next_commands(*show.run(), shlex.join(_program()), stop_command)
         except BaseException:
-            text = f"\nLaunchbay goes on in the background, at {running.url}. Stop it with:\n{stop_command}"
+            text = f"\nLaunchbay keeps running in the background at {running.url}. To stop it, run:\n{stop_command}"
             console.print(text, markup=False, soft_wrap=True)
             raise
     except DemoFailed as failure:
@@ -203,24 +225,24 @@ def demo(data_dir: Path, port: int | None, stop: bool) -> None:  # noqa: FBT001 
 
 
 def _running(processes: Processes, console: Console, port: int | None) -> RunningDemo:
-    """Return the demo that runs already, or start one."""
+    """Return the running demo, or start one."""
     with processes.lock():
         running = processes.find()
         if running is not None:
-            console.print(f"[green]●[/] Launchbay runs already, at [bold]{running.url}[/]")
+            console.print(f"[green]●[/] Launchbay is already running at [bold]{running.url}[/]")
             return running
         if port is None:
             port = PORT if is_free(PORT) else 0
             if port == 0:
-                console.print(f"[yellow]●[/] Port {PORT} is taken by another program: taking a free one instead.")
+                console.print(f"[yellow]●[/] Port {PORT} is in use by another program. Using a free port instead.")
         elif port and not is_free(port):
-            raise DemoFailed(f"Port {port} is taken by another program. Give another one; --port 0 takes a free one.")
-        starting = "Starting Launchbay on its embedded PostgreSQL …"
+            raise DemoFailed(f"Port {port} is in use by another program. Use another port, or --port 0 for a free one.")
+        starting = "Starting Launchbay with embedded PostgreSQL …"
         if not console.is_terminal:
             console.print(starting)
         with console.status(starting):
             running = processes.start(port)
-    console.print(f"[green]●[/] Launchbay answers at [bold]{running.url}[/]")
+    console.print(f"[green]●[/] Launchbay is ready at [bold]{running.url}[/]")
     return running
 
 
@@ -232,9 +254,17 @@ def _stop(processes: Processes, data_dir: Path) -> bool:
 
 
 def _stop_command(data_dir: Path) -> str:
-    """Return what to type to stop this demo."""
+    """Return the command that stops this demo."""
     if data_dir == DATA_DIR and "MAKELEVEL" in os.environ:
         return "make demo ARGS=--stop"
-    program = [sys.argv[0]] if os.access(sys.argv[0], os.X_OK) else [sys.executable, "-m", "launchbay.cli.main"]
-    words = [*program, "demo", "--stop"]
+    words = [*_program(), "demo", "--stop"]
     return shlex.join(words if data_dir == DATA_DIR else [*words, "--data-dir", str(data_dir)])
+
+
+def _program() -> list[str]:
+    """Return how to call `launchbay` in the user's shell."""
+    program = sys.argv[0]
+    if not os.access(program, os.X_OK):
+        return [sys.executable, "-m", "launchbay.cli.main"]
+    on_path = shutil.which("launchbay")
+    return ["launchbay" if on_path is not None and Path(on_path).samefile(program) else program]

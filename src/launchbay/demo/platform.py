@@ -1,7 +1,7 @@
-"""The service that the sample application calls: a pretend hosting platform that answers over real HTTP.
+"""A fake hosting platform that the sample application calls over HTTP.
 
-It stands for whatever a platform team runs. `python -m launchbay.demo.platform [PORT]` serves it on that port of
-127.0.0.1, or on a free one where it is taken or not given, and prints the address.
+`python -m launchbay.demo.platform [PORT]` serves it on 127.0.0.1 and prints the address. If PORT is omitted or in use,
+it uses a free port.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Platform:
         self._ready_at_s: dict[str, float] = {}
 
     async def deploy(self, request: Request) -> JSONResponse:
-        """Make or change a deployment."""
+        """Create or change a deployment."""
         wanted = await request.json()
         name = str(wanted["name"])
         found = self._deployments.get(name)
@@ -42,27 +42,27 @@ class Platform:
         return JSONResponse({**found, "address": f"{self._url}/deployments/{found['id']}/health"})
 
     async def health(self, request: Request) -> JSONResponse:
-        """Tell how a deployment is; it takes a moment to come up."""
+        """Return a deployment, or 503 for `READY_AFTER_S` seconds after it was created."""
         wanted = request.path_params["id"]
         found = next((entry for entry in self._deployments.values() if entry["id"] == wanted), None)
         if found is None:
-            return JSONResponse({"error": f"there is no deployment {wanted}"}, 404)
+            return JSONResponse({"error": f"deployment {wanted} not found"}, 404)
         if time.monotonic() < self._ready_at_s[wanted]:
             return JSONResponse({"error": f"{wanted} is still starting"}, 503)
         return JSONResponse(found)
 
     async def remove(self, request: Request) -> JSONResponse:
-        """Take a deployment away; one that is gone already is fine."""
+        """Delete a deployment, if it exists."""
         self._deployments.pop(request.path_params["name"], None)
         return JSONResponse({})
 
     async def route(self, request: Request) -> JSONResponse:
-        """Publish a path."""
+        """Publish a route to a deployment."""
         wanted = await request.json()
         return JSONResponse({"url": f"{self._url}{wanted['path']}", "target": wanted["target"]})
 
     def app(self) -> Starlette:
-        """Return the application."""
+        """Return the ASGI application."""
         return Starlette(
             routes=[
                 Route("/deployments", self.deploy, methods=["POST"]),
@@ -83,7 +83,7 @@ def main() -> None:
             listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         server = uvicorn.Server(uvicorn.Config(Platform(url).app(), log_level="warning"))
-        print(url, flush=True)  # noqa: T201 - whoever started this process reads the address
+        print(url, flush=True)  # noqa: T201 - the parent process reads the address
         asyncio.run(server.serve([listener]))
 
 

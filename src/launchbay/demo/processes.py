@@ -1,4 +1,4 @@
-"""The two processes of the demo: Launchbay itself, and the platform that the sample application calls."""
+"""The two background processes of the demo: the server, and the platform that the sample application calls."""
 
 import fcntl
 import json
@@ -16,11 +16,9 @@ from pathlib import Path
 
 import httpx
 
-# A process that outlives the command which started it, known by a locked file.
-#
-# The process inherits the lock on its pid file, and the kernel gives the lock back when the process ends, however that
-# happens. So a number in the file is never taken for a process that got the same number later. The process writes the
-# number itself, before it becomes the program that is wanted: an interrupt of the command cannot come in between.
+# The process inherits the lock on its pid file, and the kernel releases the lock when the process ends, even if it is
+# killed. So a stale pid never refers to another process that got the same pid later. The launcher writes its own pid
+# before it executes the program, so an interrupt of the command can't come in between.
 
 _POLL_S = 0.05
 _LAUNCHER = "import os, sys; os.write(int(sys.argv[1]), b'%d' % os.getpid()); os.execv(sys.argv[2], sys.argv[2:])"
@@ -28,13 +26,13 @@ _LAUNCHER = "import os, sys; os.write(int(sys.argv[1]), b'%d' % os.getpid()); os
 
 @dataclass(frozen=True, slots=True)
 class BackgroundProcess:
-    """One process in the background: its pid file, and the file that its output goes to."""
+    """A process that outlives the command that started it, identified by a locked pid file."""
 
     pid_file: Path
     log: Path
 
     def is_running(self) -> bool:
-        """Tell whether the process lives."""
+        """Return whether the process is running."""
         try:
             with self.pid_file.open("rb") as file:
                 return not _locked(file.fileno())
@@ -44,13 +42,13 @@ class BackgroundProcess:
     def start(self, command: Sequence[str], settings: Mapping[str, str]) -> "subprocess.Popen[bytes]":
         """Start the process, detached from the terminal. It sees `settings` and no other `LAUNCHBAY_*` variable.
 
-        The command begins with the path of its program. Raises RuntimeError when the process runs already.
+        The command starts with the path of its program. Raises RuntimeError if the process is already running.
         """
-        # The sample's own server, started by its user: it sees what its user sees, but for other settings.
+        # The server of the demo has its own settings.
         inherited = {name: text for name, text in os.environ.items() if not name.startswith("LAUNCHBAY_")}
         with self.pid_file.open("ab") as file, self.log.open("wb") as output:
             if not _locked(file.fileno()):
-                raise RuntimeError(f"The process of {self.pid_file} runs already.")
+                raise RuntimeError(f"The process of {self.pid_file} is already running.")
             file.truncate(0)
             return subprocess.Popen(  # noqa: S603 - our own modules
                 [sys.executable, "-c", _LAUNCHER, str(file.fileno()), *command],
@@ -63,7 +61,7 @@ class BackgroundProcess:
             )
 
     def stop(self, within_s: float) -> bool:
-        """End the process, by force after `within_s` seconds, and tell whether there was one."""
+        """Stop the process, with SIGKILL after `within_s` seconds. Return whether it was running."""
         if not self.is_running():
             return False
         deadline = time.monotonic() + within_s
@@ -71,7 +69,7 @@ class BackgroundProcess:
         while self.is_running():
             order = signal.SIGTERM if time.monotonic() < deadline else signal.SIGKILL
             number = self.pid_file.read_text("utf-8")
-            if number and order is not sent:  # a process that has just been started has no number for a moment
+            if number and order is not sent:  # a new process has no pid for a moment
                 with suppress(ProcessLookupError):
                     os.kill(int(number), order)
                 sent = order
@@ -81,7 +79,7 @@ class BackgroundProcess:
 
 
 def _locked(descriptor: int) -> bool:
-    """Lock an open file, and tell whether that was possible. Closing every copy of the descriptor unlocks it."""
+    """Lock an open file, and return whether that succeeded. Closing every copy of the descriptor unlocks it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -98,12 +96,12 @@ _LINES_SHOWN = 10
 
 
 class DemoFailed(Exception):
-    """The demo cannot go on; the text says why and what to do."""
+    """The demo failed; the message names the cause and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningDemo:
-    """Where the two processes answer, and how to sign in."""
+    """Addresses of the two processes, and the administrator's password."""
 
     url: str
     platform_url: str
@@ -122,28 +120,28 @@ class Processes:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other demo commands on this directory waiting meanwhile. Raises DemoFailed if it cannot be used."""
+        """Block other demo commands on this directory. Raises DemoFailed if the directory isn't usable."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             file = (self._directory / "demo.lock").open("ab")
         except OSError as error:
             raise DemoFailed(
-                f"The directory {self._directory} cannot be used: {error.strerror}. Name another one with --data-dir."
+                f"Can't use the directory {self._directory}: {error.strerror}. Choose another one with --data-dir."
             ) from error
         with file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def find(self) -> RunningDemo | None:
-        """Return the demo that runs here already, or None."""
+        """Return the running demo, or None."""
         if not (self._server.is_running() and self._platform.is_running()):
             return None
         return self._last_run()
 
     def start(self, port: int) -> RunningDemo:
-        """Start both processes and return when Launchbay answers. Raises DemoFailed.
+        """Start both processes, and return when Launchbay is ready. Raises DemoFailed.
 
-        Whatever ends this early, an interrupt too, leaves nothing running.
+        After a failure or an interrupt, neither process runs.
         """
         before = self._last_run()
         self.stop()
@@ -160,7 +158,7 @@ class Processes:
         return running
 
     def stop(self) -> bool:
-        """Stop what runs here and tell whether anything did."""
+        """Stop both processes, and return whether any was running."""
         stopped = [process.stop(STOP_WITHIN_S) for process in (self._server, self._platform)]
         return any(stopped)
 
@@ -171,7 +169,7 @@ class Processes:
             return None
 
     def _start_platform(self, before: RunningDemo | None) -> str:
-        # At the same port as the last time, where that is free: instances of that time know the platform by it.
+        # Use the last port again if it is free: older instances have stored it.
         port = "0" if before is None else before.platform_url.rpartition(":")[2]
         process = self._platform.start([sys.executable, "-m", "launchbay.demo.platform", port], {})
         return _first_line(self._platform.log, process, "http://")
@@ -189,7 +187,7 @@ class Processes:
         return url
 
     def _password(self) -> str:
-        """Return the administrator's password: the one that the data directory was made with, or a new one."""
+        """Return the administrator's password, which a new data directory creates."""
         file = self._directory / "demo-password"
         if not file.exists():
             file.touch(0o600)
@@ -198,7 +196,7 @@ class Processes:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether nobody listens on the port."""
+    """Return whether no program listens on the port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -218,9 +216,9 @@ def _first_line(log: Path, process: "subprocess.Popen[bytes]", prefix: str) -> s
                 return line.strip()
         if has_ended:
             last = "\n".join(lines[-_LINES_SHOWN:])
-            raise DemoFailed(f"It did not start. The end of {log}:\n{last}")
+            raise DemoFailed(f"The process didn't start. End of {log}:\n{last}")
         time.sleep(0.05)
-    raise DemoFailed(f"It did not start within {START_WITHIN_S:.0f} s; {log} may tell why.")
+    raise DemoFailed(f"The process didn't start within {START_WITHIN_S:.0f} s. See its log, {log}.")
 
 
 def _await_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
@@ -232,4 +230,4 @@ def _await_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> Non
         except httpx.TransportError:
             pass
         time.sleep(0.05)
-    raise DemoFailed(f"Launchbay does not answer at {url}; {log} may tell why.")
+    raise DemoFailed(f"Launchbay isn't ready at {url}. See its log, {log}.")
