@@ -24,7 +24,7 @@ def test_an_organization_goes_into_a_file_and_comes_out_under_another_name(cli: 
     cli.good("organization", "export", str(file))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert set(json.loads(file.read_text())["environments"]) == {"default", "lab"}
-    assert "cannot be written: File exists" in cli.bad(2, "organization", "export", str(file))
+    assert "packed.json: File exists" in cli.bad(2, "organization", "export", str(file))
 
     planned = cli.document("organization", "import", str(file), "--plan", "--name", "Unpacked")
     assert (planned["id"], planned["created"]["environments"]) == (None, 2)
@@ -37,7 +37,7 @@ def test_an_organization_goes_into_a_file_and_comes_out_under_another_name(cli: 
 def test_what_is_no_archive_is_refused(cli: Shell, tmp_path: Path) -> None:
     file = tmp_path / "other.json"
     file.write_text("launch: {}")
-    assert "is no JSON" in cli.bad(2, "organization", "import", str(file))
+    assert "isn't valid JSON" in cli.bad(2, "organization", "import", str(file))
     file.write_text('{"format": "other"}')
     assert "This is no archive of an organization" in cli.run("organization", "import", str(file)).stderr
 
@@ -107,7 +107,7 @@ def test_a_directory_is_applied_once_and_then_there_is_nothing_to_do(organizatio
     ]
     again = organization.run("apply", directory)
     assert (again.exit_code, signs(again.stdout)) == (0, [])
-    assert "Nothing to do" in again.stderr
+    assert "No changes." in again.stderr
     assert organization.good("manifest", "show", "greeter") == GREETER
     stable = organization.document("revision", "show", "greeter/stable")
     assert (stable["version"], stable["parameters"]) == (2, {"input.who": "all"})
@@ -132,7 +132,7 @@ def test_changes_are_planned_shown_line_by_line_and_done(organization: Shell, tm
     assert signs(planned) == [
         "~ role Developer",
         "~ markers of environment lab",
-        "~ environment lab (becomes the default one)",
+        "~ environment lab (becomes the default)",
         "~ manifest of application greeter",
         "~ revision greeter/current (another manifest)",
         "~ revision greeter/stable",
@@ -152,7 +152,7 @@ def test_nothing_is_deleted_without_prune(organization: Shell, tmp_path: Path) -
         {"roles/Guest.yaml": "- Read: [/*]\n", "applications/greeter/revisions/current/revision.yaml": ""},
     )
     kept = organization.run("apply", str(less), "--yes")
-    assert "kept: revision greeter/stable, role Developer" in kept.stderr
+    assert "unchanged: revision greeter/stable, role Developer" in kept.stderr
     assert organization.document("revision", "show", "greeter/stable")
     pruned = organization.good("apply", str(less), "--yes", "--prune")
     assert [sign for sign in signs(pruned) if sign.startswith("-")] == ["- revision greeter/stable", "- role Developer"]
@@ -201,13 +201,13 @@ def test_a_directory_that_is_not_empty_is_not_written_into(organization: Shell, 
     [
         ({"environments/a.yaml": "markers: [a"}, r"a\.yaml:2:1: "),
         ({"environments/a.yaml": "policys: {}"}, "unknown field `policys`"),
-        ({"environments/a.yml": ""}, "Call it a.yaml"),
-        ({"roles/a%zz.yaml": "", "things/x.yaml": ""}, "things: not expected here"),
-        ({"applications/a/manifest.yml": ""}, "Known are manifest.yaml"),
-        ({"applications/a/manifest.yaml": "", "applications/a/source.yaml": "url: http://x"}, "Keep the one"),
+        ({"environments/a.yml": ""}, "Rename it to a.yaml"),
+        ({"roles/a%zz.yaml": "", "things/x.yaml": ""}, "things: unexpected name"),
+        ({"applications/a/manifest.yml": ""}, "Valid names: manifest.yaml"),
+        ({"applications/a/manifest.yaml": "", "applications/a/source.yaml": "url: http://x"}, "Delete one of them"),
         ({"applications/a/source.yaml": "uri: x"}, "source.yaml"),
-        ({"applications/a/revisions/r/other.yaml": ""}, "A revision has revision.yaml"),
-        ({}, "is no directory"),
+        ({"applications/a/revisions/r/other.yaml": ""}, "Valid names: revision.yaml"),
+        ({}, "isn't a directory"),
     ],
 )
 def test_what_is_wrong_with_a_directory_is_told_with_its_file(
@@ -221,9 +221,9 @@ def test_what_is_wrong_with_a_directory_is_told_with_its_file(
     ("files", "told"),
     [
         ({"applications/a/manifest.yaml": "launch:\n  steps:\n    - a: {action: nothing}\n"}, "line 3, column 19"),
-        ({"environments/a.yaml": "services: [None such]"}, "no service 'None such'"),
-        ({"roles/Administrator.yaml": ""}, "cannot be changed"),
-        ({"applications/a/revisions/r/revision.yaml": "environment: none"}, "no environment 'none'"),
+        ({"environments/a.yaml": "services: [None such]"}, "Unknown service 'None such'"),
+        ({"roles/Administrator.yaml": ""}, "can't be changed"),
+        ({"applications/a/revisions/r/revision.yaml": "environment: none"}, "Unknown environment 'none'"),
     ],
 )
 def test_what_cannot_be_done_is_told_before_anything_is_done(
@@ -237,7 +237,7 @@ def test_what_cannot_be_done_is_told_before_anything_is_done(
 def test_what_fails_on_the_way_tells_what_is_done(organization: Shell, tmp_path: Path) -> None:
     files = {"roles/A.yaml": "- Read: [/*]\n", "roles/B.yaml": "- Nothing: [/*]\n"}
     told = organization.bad(1, "apply", str(written(tmp_path / "half", files)), "--yes")
-    assert "1 done, 1 left" in told
+    assert "1 applied, 1 left" in told
     written(tmp_path / "half", {"roles/B.yaml": "- Read: [/roles/*]\n"})
     assert signs(organization.good("apply", str(tmp_path / "half"), "--yes")) == ["+ role B"]
 

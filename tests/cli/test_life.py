@@ -39,7 +39,7 @@ def uploaded(cli: Shell, tmp_path: Path, name: str, manifest: str) -> str:
 
 def test_an_application_lives_from_upload_to_deletion(cli: Shell, tmp_path: Path) -> None:
     uploaded(cli, tmp_path, "life", GREETER)
-    words = ("launch", "life", "-p", "input.who=harbour", "--instance-name", "born", "--destroy-interval", "2h")
+    words = ("launch", "life", "-p", "input.who=harbour", "--name", "born", "--destroy-interval", "2h")
     told = cli.run(*words, "--wait", "--timeout", "1m")
     assert (told.exit_code, "Hello, harbour!" in told.stdout) == (0, True)
     assert "breathe: Succeeded" in told.stderr
@@ -147,6 +147,21 @@ def test_lines_for_scripts_are_neither_folded_nor_filled(cli: Shell) -> None:
     assert all(line == line.rstrip() for line in cli.good("application", "show", name.strip()).splitlines())
 
 
+def test_an_instance_is_shown_within_100_columns_though_its_jobs_have_long_errors(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "long", FAILING)
+    cli.bad(1, "launch", "long", "--name", "lengthy", "--wait")
+    shown = cli.good("instance", "show", "lengthy")
+    (error,) = [each["errorMessage"] for each in cli.document("job", "list", "lengthy")]
+    assert len(error) > 80
+    assert re.search(rf"^  errorMessage +{re.escape(error)}$", shown, flags=re.MULTILINE), "values are never cut"
+    assert max(len(line) for line in shown.splitlines() if error not in line) <= 100
+
+
+def test_an_unknown_status_is_refused_with_the_valid_ones(cli: Shell) -> None:
+    assert "'Running', 'Failed'" in cli.bad(2, "instance", "list", "--status", "Runing")
+    assert cli.document("instance", "list", "--status", "Destroying") == []
+
+
 def test_outputs_are_tables_json_and_yaml(cli: Shell) -> None:
     cli.good("application", "create", "shown")
     as_json = cli.document("application", "list")
@@ -158,16 +173,16 @@ def test_outputs_are_tables_json_and_yaml(cli: Shell) -> None:
     ("words", "code", "told"),
     [
         (("application", "show", "shwn"), 3, "Did you mean 'shown'"),
-        (("instance", "show", "nothing"), 3, "There is no instance 'nothing'"),
+        (("instance", "show", "nothing"), 3, "Unknown instance 'nothing'"),
         (("instance", "show", "0" * 24), 3, "request "),
         (("revision", "show", "stable"), 3, "APPLICATION/REVISION"),
-        (("launch", "shown", "-p", "input"), 2, "NAME=TEXT"),
-        (("launch", "shown", "-p", "a:={"), 2, "not JSON"),
+        (("launch", "shown", "-p", "input"), 2, "NAME=STRING"),
+        (("launch", "shown", "-p", "a:={"), 2, "isn't valid JSON"),
         (("launch", "shown", "--destroy-interval", "soon"), 2, "1h30m"),
         (("instance", "set-destroy-at", "0" * 24, "tomorrow"), 2, "+2h"),
         (("manifest", "upload", "shown", "/no/such/file"), 2, "No such file"),
         (("role", "create", "Bad", "--permissions", "- Nothing: [/*]"), 9, "Nothing"),
-        (("organization", "show", "--organization", "Nobody"), 3, "no organization 'Nobody'"),
+        (("organization", "show", "--organization", "Nobody"), 3, "Unknown organization 'Nobody'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )

@@ -81,7 +81,7 @@ def test_profiles_are_listed_used_changed_and_removed(shell: Shell, server: Bay)
     assert json.loads(shell.good("organization", "list"))
     assert "Did you mean 'other'" in shell.bad(3, "profile", "use", "othr")
     shell.good("profile", "remove", "other")
-    assert "no profile 'other'" in shell.bad(2, "organization", "list", "--profile", "other")
+    assert "Unknown profile 'other'" in shell.bad(2, "organization", "list", "--profile", "other")
 
 
 def test_variables_win_over_profiles(shell: Shell, server: Bay) -> None:
@@ -102,9 +102,9 @@ def test_a_server_that_is_away_ends_with_7(shell: Shell) -> None:
 
 def test_a_password_is_not_sent_openly_without_a_warning(shell: Shell, server: Bay) -> None:
     told = shell.run("login", "http://0.0.0.0:9", "--email", EMAIL, "--password-stdin", stdin="x\n")
-    assert (told.exit_code, "not encrypted" in told.stderr) == (7, True)
+    assert (told.exit_code, "isn't encrypted" in told.stderr) == (7, True)
     here = shell.run("login", server.url, "--email", EMAIL, "--password-stdin", stdin=f"{PASSWORD}\n")
-    assert "not encrypted" not in here.stderr
+    assert "isn't encrypted" not in here.stderr
 
 
 def test_a_broken_configuration_is_told_with_its_place(shell: Shell) -> None:

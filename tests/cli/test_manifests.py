@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.cli.manifests import Dot, Mermaid
+from launchbay.cli.manifests import DOT, MERMAID
 from tests.support.shell import Shell
 
 ROOT = Path(__file__).parents[2]
@@ -16,8 +16,8 @@ SHARED = ROOT.parent / "shared" / "manifests"
 BAD = "launch:\n  steps:\n    - a: {action: nothing}\n"
 
 
-def test_a_good_manifest_is_good_and_a_bad_one_is_told_by_line_and_column(shell: Shell) -> None:
-    assert shell.good("validate", str(SAMPLE)) == f"{SAMPLE}: good\n"
+def test_a_valid_manifest_is_valid_and_an_error_is_shown_with_line_and_column(shell: Shell) -> None:
+    assert shell.good("validate", str(SAMPLE)) == f"{SAMPLE}: valid\n"
     result = shell.run("validate", "-", stdin=BAD)
     assert result.exit_code == 1
     assert result.stdout.startswith("-:3:19: error: ")
@@ -55,8 +55,8 @@ def test_a_graph_is_drawn_as_mermaid_and_as_dot(shell: Shell, tmp_path: Path) ->
 
 
 def test_odd_texts_break_no_diagram() -> None:
-    assert Mermaid().node("c0", ['a "b" <c>']) == 'c0["a &quot;b&quot; &lt;c&gt;"]'
-    assert Dot().node("c0", ['a "b" \\', "d"]) == 'c0 [label="a \\"b\\" \\\\\\nd"];'
+    assert MERMAID.node("c0", ['a "b" <c>']) == 'c0["a &quot;b&quot; &lt;c&gt;"]'
+    assert DOT.node("c0", ['a "b" \\', "d"]) == 'c0 [label="a \\"b\\" \\\\\\nd"];'
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")

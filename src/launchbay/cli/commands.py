@@ -1,6 +1,7 @@
-"""Commands made of operations: every operation of the API is one, without a line of its own."""
+"""Commands generated from the operations of the API, and what some of them do in addition."""
 
 import inspect
+import itertools
 import json
 import os
 import re
@@ -13,22 +14,22 @@ from typing import Any
 
 import click
 
-from launchbay.cli import inputs as cli_inputs
 from launchbay.cli.connection import OUTPUTS, Connection, connect
-from launchbay.cli.following import print_log, progress_for_terminal, wait_until_final
-from launchbay.cli.inputs import inputs
-from launchbay.cli.lazy import HelpfulGroup, load
+from launchbay.cli.following import newest_job, print_log, progress_for_terminal, started_job, wait_for_job
+from launchbay.cli.inputs import inputs, parse_duration_ms
+from launchbay.cli.lazy import HELP_OPTIONS, NOUNS, HelpfulGroup, load
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, printable, show, show_one_of_many
 from launchbay.cli.verbs import AnyOperation, all_operations, nouns
 from launchbay.client import Operations
 from launchbay.client.core import Call
 
 Run = Callable[[Connection, Call[Any], Mapping[str, Any]], None]
+_LAUNCH, _RECONFIGURE = "launch", "reconfigure"  # names of jobs
 
 
 @dataclass(frozen=True)
 class Extension:
-    """What a command does beyond its call: more options, and how it is run with them."""
+    """What a command does beyond its call: `run` replaces showing the result, `columns` are those of its table."""
 
     run: Run | None = None
     options: Sequence[click.Parameter] = ()
@@ -36,31 +37,33 @@ class Extension:
 
 
 def sharing_options() -> list[click.Parameter]:
-    """Return the options that every command has which talks to a server."""
+    """Return the options of every command that calls a server."""
     return [
-        click.Option(["--profile"], help="Which profile to use.", metavar="NAME"),
-        click.Option(["--organization"], help="In which organization, by name or id.", metavar="ORGANIZATION"),
-        click.Option(["-o", "--output"], type=click.Choice(OUTPUTS), help="How to print the result. [default: table]"),
+        click.Option(["--profile"], help="Use this profile.", metavar="NAME"),
+        click.Option(["--organization"], help="Use this organization: name or ID.", metavar="ORGANIZATION"),
+        click.Option(["-o", "--output"], type=click.Choice(OUTPUTS), help="Output format.  [default: table]"),
     ]
 
 
 def connected(given: dict[str, Any], *, anonymous: bool = False) -> Connection:
-    """Take the shared options out of what was given, and connect."""
+    """Remove the shared options from `given`, and connect with them."""
     return connect(given.pop("profile"), given.pop("organization"), given.pop("output"), anonymous=anonymous)
 
 
 def command_of(operation: AnyOperation, verb: str, extension: Extension | None = None) -> click.Command:
     """Return the command of an operation."""
+    extension = extension or Extension()
     entries = inputs(operation)
     own = [each for entry in entries for each in (entry.parameter, entry.also) if each is not None]
     own.sort(key=lambda parameter: isinstance(parameter, click.Option))
-    # Required arguments of one word come before the one that takes all the rest.
+    # An argument that takes all remaining words must be the last.
     own.sort(key=lambda parameter: parameter.nargs == -1 and isinstance(parameter, click.Argument))
-    more = list(extension.options) if extension else []
+    more = list(extension.options)
     deletes = operation.row.method == "DELETE"
     if deletes:
-        more.append(click.Option(["-y", "--yes"], is_flag=True, help="Do not ask."))
-    columns = extension.columns if extension else ()
+        more.append(click.Option(["-y", "--yes"], is_flag=True, help="Skip the confirmation prompt."))
+    summary, *_ = paragraphs = inspect.cleandoc(operation.__doc__ or "").split("\n\n")
+    about = itertools.takewhile(lambda paragraph: not paragraph.startswith("`"), paragraphs)
 
     def callback(**given: Any) -> None:
         connection = connected(given, anonymous=operation.row.public)
@@ -73,34 +76,32 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
                 value = (*value, *given.pop(entry.also.name or ""))
             arguments[entry.name] = entry.read(value, connection, arguments)
         call = operation.call(**{name: value for name, value in arguments.items() if value is not None})
-        if extension is not None and extension.run is not None:
+        if extension.run is not None:
             extension.run(connection, call, given)
         else:
-            show(answer(connection, call), connection.output, columns)
+            show(answer(connection, call), connection.output, extension.columns)
 
     return RemoteCommand(
         verb,
         params=[*own, *more, *sharing_options()],
         callback=callback,
-        help=inspect.cleandoc(operation.__doc__ or "").split("\n\n`")[0],
-        short_help=inspect.cleandoc(operation.__doc__ or "").split("\n\n")[0].replace("\n", " "),
-        context_settings={"help_option_names": ["-h", "--help"]},
+        help="\n\n".join(about),
+        short_help=summary.replace("\n", " "),
+        context_settings=HELP_OPTIONS,
     )
 
 
 def answer(connection: Connection, call: Call[Any]) -> Any:
-    """Make a call and return its answer as plain data: exactly what the API says, not what this version knows of it."""
+    """Make a call and return its response as plain data, including fields that this version doesn't know."""
     is_plain = call.returns is str or call.returns is type(None)
     return connection.client.send(call if is_plain else call.with_returns(Any))
 
 
 def _confirm(operation: AnyOperation, given: dict[str, Any]) -> None:
-    """Ask on a terminal; a script has said what it wants."""
-    if given.pop("yes") or not sys.stdin.isatty():
-        return
-    what = operation.name.replace("_", " ")
-    named = " ".join(str(each) for each in given.values() if isinstance(each, str))
-    click.confirm(f"{what.capitalize()} {named}?", abort=True, err=True)
+    """Ask for confirmation on a terminal; scripts aren't asked."""
+    if not given.pop("yes") and sys.stdin.isatty():
+        named = " ".join(each for each in given.values() if isinstance(each, str))
+        click.confirm(f"{operation.name.replace('_', ' ').capitalize()} {named}?", abort=True, err=True)
 
 
 _TOKEN = re.compile(r"lbr_[\w-]+")
@@ -108,15 +109,14 @@ _REASON = re.compile(r'role="alert"[^>]*>(.*?)</', re.DOTALL)
 
 
 def _duration_s(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    return None if text is None else cli_inputs.parse_duration_ms(text) / 1000
+    return None if text is None else parse_duration_ms(text) / 1000
 
 
 def waiting_options(*, always: bool = False) -> tuple[click.Parameter, ...]:
     """Return the options of commands that can wait."""
-    timeout = click.Option(
-        ["--timeout"], callback=_duration_s, metavar="DURATION", help="How long to wait, such as 90s or 10m."
-    )
-    wait = click.Option(["-w", "--wait"], is_flag=True, help="Wait for the end, and show the steps meanwhile.")
+    about = "Stop waiting after this time, such as 90s or 10m."
+    timeout = click.Option(["--timeout"], callback=_duration_s, metavar="DURATION", help=about)
+    wait = click.Option(["-w", "--wait"], is_flag=True, help="Wait until the job ends and show its steps.")
     return (timeout,) if always else (wait, timeout)
 
 
@@ -125,22 +125,37 @@ def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any])
     for warning in document.get("warnings", ()):
         click.echo(printable(f"Warning: {warning}"), err=True)
     if options["wait"]:
-        _wait(connection, document["id"], options["timeout"], after=0)
+        instance = document["id"]
+        job = started_job(connection.client, instance, _LAUNCH, after=None)
+        _wait(connection, instance, job, options["timeout"], after=0)
     else:
         show(document, connection.output)
 
 
 def _run(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
-    instance = call.path[0]
+    """Run a workflow, or reconfigure: the response doesn't name the job, so look for it among the newest ones."""
+    if not options["wait"]:
+        show(answer(connection, call), connection.output)
+        return
+    client, (instance, *workflow) = connection.client, call.path
+    before = newest_job(client, instance)
+    answer(connection, call)
+    job = started_job(client, instance, workflow[0] if workflow else _RECONFIGURE, after=before)
+    _wait(connection, instance, job, options["timeout"])
+
+
+def _resume(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
     document = answer(connection, call)
     if options["wait"]:
-        _wait(connection, instance, options["timeout"], after=None)
+        _wait(connection, call.path[0], document["id"], options["timeout"])
     else:
         show(document, connection.output)
 
 
-def _wait(connection: Connection, instance: str, timeout_s: float | None, *, after: int | None) -> None:
-    wait_until_final(connection.client, instance, timeout_s, progress_for_terminal(), after=after)
+def _wait(
+    connection: Connection, instance: str, job: str, timeout_s: float | None, *, after: int | None = None
+) -> None:
+    wait_for_job(connection.client, instance, job, timeout_s, progress_for_terminal(), after=after)
     document = connection.client.send(Operations.read_instance.call(instance).with_returns(Any))
     if connection.output == "table":
         document = {name: document[name] for name in ("id", "name", "status", "returnValues")}
@@ -153,9 +168,9 @@ def _log(connection: Connection, call: Call[Any], options: Mapping[str, Any]) ->
 
 def _events(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     for event in connection.client.watch_instance(call.path[0], after=call.query.get("after")):
-        words = " ".join(f"{name}={value}" for name, value in event.data.items() if value is not None and name != "at")
         if connection.output == "table":
-            click.echo(printable(f"{event.name:7} {words}"))
+            data = (f"{name}={value}" for name, value in event.data.items() if value is not None and name != "at")
+            click.echo(printable(f"{event.name:7} {' '.join(data)}"))
         else:
             show_one_of_many({"id": event.id, "event": event.name, "data": event.data}, connection.output)
 
@@ -165,13 +180,13 @@ def _create_token(connection: Connection, call: Call[Any], _: Mapping[str, Any])
 
 
 def token_of(page: str) -> str:
-    """Return the refresh token that the page shows. Raises Failed with what the page says instead."""
+    """Return the refresh token that the page shows. Raises CommandFailed with the page's error message."""
     found = _TOKEN.search(page)
     if found is not None:
         return found[0]
     reason = _REASON.search(page)
-    told = re.sub(r"<[^>]+>|\s+", " ", reason[1]).strip() if reason else "The server gave no token."
-    raise CommandFailed(told, ExitCode.NOT_AUTHENTICATED)
+    message = re.sub(r"<[^>]+>|\s+", " ", reason[1]).strip() if reason else "The server returned no token."
+    raise CommandFailed(message, ExitCode.NOT_AUTHENTICATED)
 
 
 def _openapi(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
@@ -181,12 +196,12 @@ def _openapi(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> N
 def _export_organization(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
     archive = answer(connection, call)
     try:
-        # For its owner alone: it tells everything about an organization but its secrets.
+        # Readable only by its owner: it contains everything about an organization except secrets.
         opener = partial(os.open, mode=0o600)
         with open(options["file"], "x", encoding="utf-8", opener=opener) as file:
             file.write(json.dumps(archive, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
-        raise click.UsageError(f"{options['file']} cannot be written: {error.strerror}.") from error
+        raise click.UsageError(f"Can't write {options['file']}: {error.strerror}.") from error
     for hole in archive["holes"]:
         click.echo(printable(f"Not in the archive: {hole}"), err=True)
 
@@ -200,9 +215,14 @@ EXTENSIONS: Mapping[str, Extension] = {
     "launch_application": Extension(_launch, waiting_options()),
     "run_workflow": Extension(_run, waiting_options()),
     "reconfigure_instance": Extension(_run, waiting_options()),
-    "resume_job": Extension(_run, waiting_options()),
+    "resume_job": Extension(_resume, waiting_options()),
     "read_log": Extension(
-        _log, [click.Option(["-f", "--follow"], is_flag=True, help="Go on with new lines until it is destroyed.")]
+        _log,
+        [
+            click.Option(
+                ["-f", "--follow"], is_flag=True, help="Keep printing new lines until the instance is destroyed."
+            )
+        ],
     ),
     "watch_instance": Extension(_events),
     "generate_token": Extension(_create_token),
@@ -210,26 +230,25 @@ EXTENSIONS: Mapping[str, Extension] = {
     "list_jobs": Extension(columns=("id", "name", "status", "startedAt", "finishedAt", "errorMessage")),
     "list_service_types": Extension(columns=("id", "name", "interfaces")),
 }
-# Verbs that are no single operation.
+# Verbs that combine several operations.
 ADDED: Mapping[str, Mapping[str, str]] = {
     "instance": {"list": "launchbay.cli.instances:list_all", "wait": "launchbay.cli.instances:wait"},
 }
 
 
 class NounGroup(HelpfulGroup):
-    """The verbs of a noun."""
+    """The commands of a noun, in the order of the API."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the verbs, in the order of the API."""
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002, D102 - click's method
         noun = self.name or ""
         return [*nouns()[noun], *ADDED.get(noun, {})]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """Make the command of a verb."""
+        """Return the command of a verb."""
         noun = self.name or ""
-        place = ADDED.get(noun, {}).get(cmd_name)
-        if place is not None:
-            command: click.Command = load(place)
+        import_path = ADDED.get(noun, {}).get(cmd_name)
+        if import_path is not None:
+            command: click.Command = load(import_path)
             return command
         name = nouns()[noun].get(cmd_name)
         return None if name is None else command_of(all_operations()[name], cmd_name, EXTENSIONS.get(name))
@@ -238,12 +257,11 @@ class NounGroup(HelpfulGroup):
 @cache
 def group_of(noun: str) -> NounGroup:
     """Return the group of a noun."""
-    summaries = {name: f"Commands of {name.replace('-', ' ')}s." for name in nouns()}
-    return NounGroup(noun, help=summaries[noun], context_settings={"help_option_names": ["-h", "--help"]})
+    return NounGroup(noun, help=NOUNS[noun], context_settings=HELP_OPTIONS)
 
 
 def __getattr__(name: str) -> NounGroup:
-    """Give the group of a noun as an attribute of this module, which is how lazy groups name their commands."""
+    """Return the group of a noun: a lazy group loads each command as an attribute of a module."""
     noun = name.replace("_", "-")
     if noun not in nouns():
         raise AttributeError(name)

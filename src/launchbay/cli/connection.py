@@ -1,10 +1,10 @@
-"""A command's connection: which server, as whom, in which organization. From options, variables and the profile."""
+"""A command's connection: server, credentials and organization, from options, variables and the profile."""
 
 import importlib.util
 import os
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,15 +16,12 @@ from launchbay.cli.names import Names
 from launchbay.client import Basic, Client, RefreshToken, Retries, Session, SessionToken
 from launchbay.client.core import Authentication
 
-# Profiles: which server, which organization, which output. One file in the configuration directory, readable by its
-# owner only.
-
 DEFAULT = "default"
 OUTPUTS = ("table", "json", "yaml")
 
 
 class Profile(msgspec.Struct, omit_defaults=True):
-    """A server with what a user has chosen for it."""
+    """A server, and what its user chose for it."""
 
     url: str = ""
     email: str = ""
@@ -33,38 +30,38 @@ class Profile(msgspec.Struct, omit_defaults=True):
 
 
 class Configuration(msgspec.Struct):
-    """All profiles, and the one in use."""
+    """All profiles and the name of the current one: the file `config.json`."""
 
     current: str = DEFAULT
     profiles: dict[str, Profile] = {}
 
 
 def directory() -> Path:
-    """Return the directory of configuration: `LAUNCHBAY_CONFIG_DIR`, or the platform's own."""
+    """Return the configuration directory: `LAUNCHBAY_CONFIG_DIR`, or the platform's default."""
     given = os.environ.get("LAUNCHBAY_CONFIG_DIR")
     return Path(given) if given else platformdirs.user_config_path("launchbay", appauthor=False)
 
 
 def read_configuration() -> Configuration:
-    """Return the profiles. Raises UsageError where the file cannot be read."""
+    """Return the profiles. Raises UsageError if the file can't be read."""
     path = directory() / "config.json"
     try:
         return msgspec.json.decode(path.read_bytes(), type=Configuration)
     except FileNotFoundError:
         return Configuration()
     except (OSError, msgspec.MsgspecError) as error:
-        raise click.UsageError(f"{path} cannot be read: {error}. Mend it, or remove it and log in again.") from error
+        raise click.UsageError(f"Can't read {path}: {error}. Fix it, or delete it and log in again.") from error
 
 
 def write_configuration(configuration: Configuration) -> None:
-    """Keep the profiles."""
+    """Write the profiles to disk."""
     write_private(directory() / "config.json", configuration)
 
 
 def write_private(path: Path, value: Any) -> None:
-    """Write JSON into a file that only its owner can read; whoever reads meanwhile sees the old one or the new one."""
+    """Replace a file, atomically, with JSON that only its owner can read."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # made with mode 0600
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # with mode 0600
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
@@ -75,7 +72,7 @@ def write_private(path: Path, value: Any) -> None:
 
 
 def chosen_name(given: str | None, configuration: Configuration) -> str:
-    """Return the profile that is meant: the option, `LAUNCHBAY_PROFILE`, or the one in use."""
+    """Return the name of the profile: the option, `LAUNCHBAY_PROFILE`, or the current one."""
     return given or os.environ.get("LAUNCHBAY_PROFILE") or configuration.current
 
 
@@ -83,7 +80,7 @@ _SERVICE = "launchbay"
 
 
 class Secrets(msgspec.Struct, omit_defaults=True):
-    """What proves who somebody is at one server; times are seconds since the Unix epoch."""
+    """Credentials for one server; times are seconds since the Unix epoch."""
 
     refresh_token: str = ""
     token_id: str = ""
@@ -92,20 +89,20 @@ class Secrets(msgspec.Struct, omit_defaults=True):
 
 
 class Store(Protocol):
-    """A place for secrets, by profile."""
+    """Stores secrets by profile. `name` says where."""
 
     name: str
 
     def get(self, profile: str) -> Secrets | None:
-        """Return the secrets of a profile."""
+        """Return the secrets of a profile, or None if they are missing or malformed."""
         ...
 
     def put(self, profile: str, secrets: Secrets) -> None:
-        """Keep them."""
+        """Store the secrets of a profile."""
         ...
 
     def delete(self, profile: str) -> None:
-        """Forget them."""
+        """Delete the secrets of a profile, if there are any."""
         ...
 
 
@@ -116,25 +113,22 @@ class FileStore:
         self._path = directory() / "credentials.json"
         self.name = str(self._path)
 
-    def get(self, profile: str) -> Secrets | None:
-        """Return the secrets of a profile."""
+    def get(self, profile: str) -> Secrets | None:  # noqa: D102 - the protocol's
         return self._all().get(profile)
 
-    def put(self, profile: str, secrets: Secrets) -> None:
-        """Keep them."""
+    def put(self, profile: str, secrets: Secrets) -> None:  # noqa: D102 - the protocol's
         write_private(self._path, {**self._all(), profile: secrets})
 
-    def delete(self, profile: str) -> None:
-        """Forget them."""
-        kept = self._all()
-        if kept.pop(profile, None) is not None:
-            write_private(self._path, kept)
+    def delete(self, profile: str) -> None:  # noqa: D102 - the protocol's
+        stored = self._all()
+        if stored.pop(profile, None) is not None:
+            write_private(self._path, stored)
 
     def _all(self) -> dict[str, Secrets]:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Secrets])
         except (FileNotFoundError, msgspec.MsgspecError):
-            return {}  # broken credentials are none: logging in makes new ones
+            return {}  # after a login there are new credentials
 
 
 class KeyringStore:
@@ -142,52 +136,49 @@ class KeyringStore:
 
     name = "the system's keyring"
 
-    def __init__(self, keyring: Any) -> None:  # Any: the library is there in some installations only
+    def __init__(self, keyring: Any) -> None:  # Any: the library is optional
         self._keyring = keyring
 
-    def get(self, profile: str) -> Secrets | None:
-        """Return the secrets of a profile; what cannot be read is none: logging in makes new ones."""
+    def get(self, profile: str) -> Secrets | None:  # noqa: D102 - the protocol's
         text = self._ask("get_password", profile)
         try:
             return None if text is None else msgspec.json.decode(text, type=Secrets)
         except msgspec.MsgspecError:
             return None
 
-    def put(self, profile: str, secrets: Secrets) -> None:
-        """Keep them."""
+    def put(self, profile: str, secrets: Secrets) -> None:  # noqa: D102 - the protocol's
         self._ask("set_password", profile, msgspec.json.encode(secrets).decode())
 
-    def delete(self, profile: str) -> None:
-        """Forget them."""
+    def delete(self, profile: str) -> None:  # noqa: D102 - the protocol's
         if self._ask("get_password", profile) is not None:
             self._ask("delete_password", profile)
 
-    def _ask(self, what: str, *words: str) -> Any:
-        """Ask the keyring. Raises ClickException with what to do when it is locked or away."""
+    def _ask(self, method: str, *arguments: str) -> Any:
+        """Call the keyring. Raises ClickException if it is locked or unavailable."""
         try:
-            return getattr(self._keyring, what)(_SERVICE, *words)
+            return getattr(self._keyring, method)(_SERVICE, *arguments)
         except self._keyring.errors.KeyringError as error:
-            message = f"The keyring does not answer: {error}. Unlock it, or set LAUNCHBAY_KEYRING=off to use a file."
+            message = f"Can't use the keyring: {error}. Unlock it, or set LAUNCHBAY_KEYRING=off to use a file."
             raise click.ClickException(message) from error
 
 
 def store() -> Store:
-    """Return where secrets are kept here: `LAUNCHBAY_KEYRING=off` keeps them in the file in any case."""
+    """Return the store of secrets: the system's keyring, or a file if it has no keyring or `LAUNCHBAY_KEYRING=off`."""
     if os.environ.get("LAUNCHBAY_KEYRING") == "off" or importlib.util.find_spec("keyring") is None:
         return FileStore()
     keyring = importlib.import_module("keyring")
-    # Below 1 are the library's own stand-ins for "no keyring here".
+    # The library's own placeholders for "no keyring" have priorities below 1.
     return KeyringStore(keyring) if keyring.get_keyring().priority >= 1 else FileStore()
 
 
 @dataclass
 class Connection:
-    """What every command that talks to a server has."""
+    """The client of a command, and what the command needs with it."""
 
     client: Client
     names: Names
     output: str
-    profile: str = field(default="")
+    profile: str = ""
 
 
 def connect(
@@ -199,7 +190,7 @@ def connect(
     timeout_s: float = 30.0,
     retries: Retries | None = None,
 ) -> Connection:
-    """Return the connection that the options mean. Raises UsageError where no server is named."""
+    """Return a connection for these options. Raises UsageError if no server is configured."""
     configuration = read_configuration()
     name = chosen_name(profile_name, configuration)
     profile = configuration.profiles.get(name, Profile())
@@ -213,35 +204,39 @@ def connect(
     click.get_current_context().call_on_close(client.close)
     wanted = organization or os.environ.get("LAUNCHBAY_ORGANIZATION") or profile.organization
     chosen = output or os.environ.get("LAUNCHBAY_OUTPUT") or profile.output or OUTPUTS[0]
-    if chosen not in OUTPUTS:
-        raise click.UsageError(f"The output {chosen!r} is not known. Choose one of {', '.join(OUTPUTS)}.")
-    return Connection(client, Names(client, wanted), chosen, name)
+    return Connection(client, Names(client, wanted), validate_output(chosen), name)
+
+
+def validate_output(output: str) -> str:
+    """Return an output format. Raises UsageError if it is unknown."""
+    if output not in OUTPUTS:
+        raise click.UsageError(f"Unknown output format {output!r}. Use one of: {', '.join(OUTPUTS)}.")
+    return output
 
 
 def _authentication(profile: str) -> Authentication:
-    """Return who calls: variables win over what the profile keeps; nobody where there is neither."""
+    """Return credentials from variables, or else from the profile; None if neither has any."""
     environ = os.environ
     if environ.get("LAUNCHBAY_TOKEN"):
         token = environ["LAUNCHBAY_TOKEN"]
         return RefreshToken(token) if token.startswith("lbr_") else SessionToken(token)
     if environ.get("LAUNCHBAY_EMAIL") and environ.get("LAUNCHBAY_PASSWORD"):
         return Basic(environ["LAUNCHBAY_EMAIL"], environ["LAUNCHBAY_PASSWORD"])
-    kept = store()
-    secrets = kept.get(profile)
+    secrets_store = store()
+    secrets = secrets_store.get(profile)
     if secrets is None or not secrets.refresh_token:
         return None
-    known = secrets
+    token, token_id = secrets.refresh_token, secrets.token_id
 
     def renewed(session: Session) -> None:
-        kept.put(profile, Secrets(known.refresh_token, known.token_id, session.token, session.expires_at_s))
+        secrets_store.put(profile, Secrets(token, token_id, session.token, session.expires_at_s))
 
-    session = Session(known.session, known.session_expires_at_s) if known.session else None
-    is_good = session is not None and session.expires_at_s > time.time()
-    return RefreshToken(known.refresh_token, session if is_good else None, renewed)
+    is_valid = secrets.session and secrets.session_expires_at_s > time.time()
+    return RefreshToken(token, Session(secrets.session, secrets.session_expires_at_s) if is_valid else None, renewed)
 
 
 def _no_server(name: str, configuration: Configuration) -> str:
     if configuration.profiles:
         known = ", ".join(sorted(configuration.profiles))
-        return f"There is no profile '{name}'. Profiles: {known}. Make one with: launchbay login URL --profile {name}"
-    return "No server is known yet. Log in first: launchbay login https://launchbay.example.org"
+        return f"Unknown profile '{name}'. Profiles: {known}. To add it, run: launchbay login URL --profile {name}"
+    return "No server is configured. Log in first: launchbay login https://launchbay.example.org"

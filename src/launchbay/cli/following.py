@@ -1,9 +1,10 @@
-"""Waiting for an instance with its steps before one's eyes: bars on a terminal, lines elsewhere."""
+"""Wait for jobs and instances while showing their steps, and print logs."""
 
 import sys
 import threading
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -11,47 +12,51 @@ import click
 
 from launchbay.cli.connection import Connection
 from launchbay.cli.lazy import load
-from launchbay.cli.output import printable, show_one_of_many
-from launchbay.client import Client, ClientError, Event, InstanceFailed
+from launchbay.cli.output import CommandFailed, ExitCode, ObjectNotFound, printable, show_one_of_many
+from launchbay.client import Client, ClientError, Event, InstanceFailed, WaitTimedOut
 from launchbay.client.core import Call
 from launchbay.client.types import InstanceDocument
 
-_FINAL_POLL_S = 1.0
+_LAST_EVENTS_S = 1.0
+_POLL_FIRST_S = 0.2
+_POLL_LONGEST_S = 5.0
+_NEWEST_JOBS = 50  # between listing an instance's jobs and listing them again, no one starts more
 _ENDS = {"Running", "Failed", "Destroyed"}
+_STEP_ENDS = {"Succeeded", "Failed"}
 
 
 class Progress(Protocol):
-    """Where progress is shown."""
+    """Shows how a job advances."""
 
     def status(self, text: str) -> None:
         """Show the status of the instance."""
         ...
 
     def step(self, path: str, name: str, status: str, percent: int) -> None:
-        """Show where a step stands."""
+        """Show the status of a step."""
         ...
 
     def close(self) -> None:
-        """Leave the last picture."""
+        """Stop drawing, and keep what was drawn."""
         ...
 
 
 class LineProgress:
-    """A line for each change."""
+    """Prints a line for each change."""
 
     def __init__(self) -> None:
         self._shown: dict[str, str] = {}
 
     def status(self, text: str) -> None:
-        """Print the status where it is a new one."""
+        """Print the status if it changed."""
         self._print_once("", text, text)
 
     def step(self, path: str, name: str, status: str, percent: int) -> None:
-        """Print a step where its status is a new one."""
+        """Print the step if its status changed."""
         self._print_once(path, status, f"  {name}: {status}" + (f" {percent} %" if 0 < percent < 100 else ""))
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """Do nothing; every line is complete."""
 
     def _print_once(self, key: str, status: str, line: str) -> None:
         if self._shown.get(key) != status:
@@ -60,39 +65,85 @@ class LineProgress:
 
 
 def progress_for_terminal() -> Progress:
-    """Return bars where the standard error is a terminal, lines otherwise."""
+    """Return bars if standard error is a terminal, lines otherwise."""
     if sys.stderr.isatty():
         bars: Progress = load("launchbay.cli.rich_output:ProgressBars")()
         return bars
     return LineProgress()
 
 
-def wait_until_final(
-    client: Client,
-    instance: str,
-    timeout_s: float | None,
-    progress: Progress,
-    *,
-    after: int | None,
-    until: Collection[str] = ("Running", "Destroyed"),
-) -> InstanceDocument:
-    """Wait until the instance is in one of these statuses, showing its steps, and return it.
+def newest_job(client: Client, instance: str) -> str | None:
+    """Return the id of the newest job of an instance, or None if it has none."""
+    return next((job.id for job in client.list_jobs(instance, limit=1)), None)
 
-    `after` is the number of the event after which to look, 0 for all, None for those from now on. Raises what
-    `Client.wait` raises; an interruption says that the instance goes on.
+
+def started_job(client: Client, instance: str, name: str, *, after: str | None) -> str:
+    """Return the id of the first job with this name that is newer than the job `after`.
+
+    No newer job exists if the call repeated an idempotency key: then it is the newest job with this name.
     """
+    jobs = client.list_jobs(instance, limit=_NEWEST_JOBS)
+    newer = next((place for place, job in enumerate(jobs) if job.id == after), len(jobs))
+    named = [job.id for job in jobs[:newer] if job.name == name] or [job.id for job in jobs if job.name == name][:1]
+    if not named:
+        raise ObjectNotFound(f"Job '{name}' not found. List the jobs with: launchbay job list {instance}")
+    return named[-1]
+
+
+def wait_for_job(
+    client: Client, instance: str, job: str, timeout_s: float | None, progress: Progress, *, after: int | None
+) -> None:
+    """Wait until a job ends, showing its steps.
+
+    `after` is the number of the last event to skip: 0 shows all, None shows those from now on. Raises CommandFailed if
+    the job failed, WaitTimedOut, and what calls raise.
+    """
+    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    with _watch(client, instance, progress, after) as watcher:
+        pause_s, has_ended = _POLL_FIRST_S, False
+        while (found := client.read_job(instance, job)).status == "Executing":
+            left_s = pause_s if deadline_s is None else deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise WaitTimedOut(f"Job '{found.name}' is still running after {timeout_s:g} s.", found.status)
+            has_ended = watcher.ended.wait(min(pause_s, left_s))
+            watcher.ended.clear()  # it may have been another job that ended
+            pause_s = min(2 * pause_s, _POLL_LONGEST_S)
+        if not has_ended:
+            watcher.ended.wait(_LAST_EVENTS_S)
+        watcher.silence()
+        for step in found.steps:  # a short job may end before the first event arrives
+            if step.status in _STEP_ENDS and "/" in step.path:
+                progress.step(step.path, step.name, step.status, step.percent_complete)
+    if found.status != "Succeeded":
+        reason = f": {found.error_message}" if found.error_message else "."
+        raise CommandFailed(printable(f"Job '{found.name}' failed{reason}"), ExitCode.FAILED)
+
+
+def wait_for_instance(
+    client: Client, instance: str, timeout_s: float | None, progress: Progress, *, until: Collection[str]
+) -> InstanceDocument:
+    """Wait until the instance is in one of these statuses, showing its steps. Raises what `Client.wait` raises."""
+    with _watch(client, instance, progress, None) as watcher:
+        try:
+            document = client.wait(instance, until=until, timeout_s=timeout_s)
+        except InstanceFailed:
+            watcher.ended.wait(_LAST_EVENTS_S)
+            raise
+        watcher.ended.wait(_LAST_EVENTS_S)
+    return document
+
+
+@contextmanager
+def _watch(client: Client, instance: str, progress: Progress, after: int | None) -> Iterator["_Watcher"]:
+    """Show events while the body waits. An interrupt prints how to wait again."""
     watcher = _Watcher(client, instance, progress, after)
     watcher.start()
     try:
-        document = client.wait(instance, until=until, timeout_s=timeout_s)
-        watcher.join_soon()
-        return document
-    except InstanceFailed:
-        watcher.join_soon()
-        raise
+        yield watcher
     except KeyboardInterrupt:
         progress.close()
-        click.echo(f"\nThe instance goes on without you. Wait again with: launchbay instance wait {instance}", err=True)
+        text = f"\nThe job keeps running on the server. Wait again with: launchbay instance wait {instance}"
+        click.echo(text, err=True)
         raise
     finally:
         watcher.silence()
@@ -100,18 +151,18 @@ def wait_until_final(
 
 
 class _Watcher(threading.Thread):
-    """Shows what the event stream tells. Nothing depends on it: where there is no stream, there is no progress."""
+    """Shows events as they arrive. Nothing depends on it: without an event stream, there is no progress to see."""
 
     def __init__(self, client: Client, instance: str, progress: Progress, after: int | None) -> None:
         super().__init__(daemon=True)
         self._client, self._instance, self._progress, self._after = client, instance, progress, after
         self._lock = threading.Lock()
         self._is_silent = False
-        self._has_ended = threading.Event()
+        self.ended = threading.Event()
 
     def run(self) -> None:
-        """Show events until the instance comes to rest."""
-        # A client that is closed meanwhile, since the command is done, is told by httpx with a RuntimeError.
+        """Show events until silenced. Set `ended` whenever a job leaves the instance idle."""
+        # If the command ends first, it closes the client, and httpx raises a RuntimeError.
         with suppress(ClientError, RuntimeError):
             for event in self._client.watch_instance(self._instance, after=self._after):
                 with self._lock:
@@ -119,14 +170,10 @@ class _Watcher(threading.Thread):
                         return
                     self._show(event)
                 if event.name == "status" and event.data.get("status") in _ENDS:
-                    self._has_ended.set()
-
-    def join_soon(self) -> None:
-        """Wait a moment for the last events: the answer that it is over may have overtaken them."""
-        self._has_ended.wait(_FINAL_POLL_S)
+                    self.ended.set()
 
     def silence(self) -> None:
-        """Show nothing any more."""
+        """Stop showing events."""
         with self._lock:
             self._is_silent = True
 
@@ -143,7 +190,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "debug": "bright_black"}
 
 
 def print_log(connection: Connection, call: Call[Any], *, follow: bool) -> None:
-    """Print the lines of a call of `read_log`; with `follow` those that come too, until the instance is destroyed."""
+    """Print the lines of a `read_log` call; with `follow`, also new lines until the instance is destroyed."""
     last = int(call.query.get("after") or 0)
     listing = connection.client.read_log
     arguments = {name: value for name, value in call.query.items() if value is not None}

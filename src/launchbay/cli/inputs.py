@@ -1,4 +1,4 @@
-"""Arguments of operations as arguments and options of commands: what users type, and how it becomes a value."""
+"""Arguments and options of commands, made from the arguments of operations; how text becomes values; completion."""
 
 import inspect
 import json
@@ -29,12 +29,11 @@ from launchbay.manifest.tree import plain
 COMPLETION_TIMEOUT_S = 2.0
 
 
-def _applications(connection: Connection) -> Iterable[str]:
-    return (each.name for each in connection.client.list_applications(connection.names.organization()))
+def _named_in_organization(operation: str) -> Callable[[Connection], Iterable[str]]:
+    def names(connection: Connection) -> Iterable[str]:
+        return (each.name for each in getattr(connection.client, operation)(connection.names.organization()))
 
-
-def _environments(connection: Connection) -> Iterable[str]:
-    return (each.name for each in connection.client.list_environments(connection.names.organization()))
+    return names
 
 
 def _instances(connection: Connection) -> Iterable[str]:
@@ -47,14 +46,6 @@ def _revisions(connection: Connection) -> Iterable[str]:
             yield f"{application.name}/{revision.name}"
 
 
-def _roles(connection: Connection) -> Iterable[str]:
-    return (each.name for each in connection.client.list_roles(connection.names.organization()))
-
-
-def _services(connection: Connection) -> Iterable[str]:
-    return (each.name for each in connection.client.list_services(connection.names.organization()))
-
-
 def _tokens(connection: Connection) -> Iterable[str]:
     return (each.label for each in connection.client.list_tokens())
 
@@ -64,25 +55,25 @@ def _users(connection: Connection) -> Iterable[str]:
 
 
 def _workflows(connection: Connection, given: Mapping[str, Any]) -> Iterable[str]:
-    """Return the workflows of the instance that stands before, in the same command."""
+    """Return the workflows of the instance that is named earlier in the command."""
     instance = connection.names.instance(str(given.get("instance_id")))
     return connection.client.read_instance(instance).available_workflows
 
 
 _NAMES: Mapping[str, Callable[[Connection], Iterable[str]]] = {
-    "application": _applications,
-    "environment": _environments,
+    "application": _named_in_organization("list_applications"),
+    "environment": _named_in_organization("list_environments"),
     "instance": _instances,
     "revision": _revisions,
-    "role": _roles,
-    "service": _services,
+    "role": _named_in_organization("list_roles"),
+    "service": _named_in_organization("list_services"),
     "token": _tokens,
     "user": _users,
 }
 
 
 def suggest(noun: str, ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the names of things of a kind that begin so; none where nobody is signed in or the server is away."""
+    """Return the names that start with `incomplete`; none if the server can't be asked."""
     names: Iterable[str] = ()
     with suppress(ClientError, click.ClickException), ctx:
         given = ctx.params
@@ -99,7 +90,7 @@ def suggest(noun: str, ctx: click.Context, _: click.Parameter, incomplete: str) 
 
 
 def completion_for(noun: str) -> dict[str, Any]:
-    """Return what makes a parameter suggest names of a kind; nothing for kinds that have none."""
+    """Return the click arguments that make a parameter complete names of this kind."""
     return {"shell_complete": partial(suggest, noun)} if noun in _NAMES or noun == "workflow" else {}
 
 
@@ -109,7 +100,7 @@ NEVER = -1
 
 
 def parse_duration_ms(text: str) -> int:
-    """Return milliseconds: `90s`, `1h30m`, `2d`, `never` (-1), or plain milliseconds."""
+    """Parse `90s`, `1h30m`, `2d`, `never` (-1), or a number of milliseconds."""
     stripped = text.strip().lower()
     if stripped in {"never", "-1"}:
         return NEVER
@@ -118,13 +109,13 @@ def parse_duration_ms(text: str) -> int:
     parts = _PART.findall(stripped)
     if not parts or "".join(number + unit for number, unit in parts) != stripped:
         raise click.UsageError(
-            f"{text!r} is no duration. Write it as 90s, 1h30m, 2d or never; plain digits are milliseconds."
+            f"Invalid duration: {text}. Use 90s, 1h30m, 2d or never. A number without a unit is milliseconds."
         )
     return sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
 
 
 def parse_time_ms(text: str) -> int:
-    """Return milliseconds since the Unix epoch: `+2h` from now, `2026-12-24T18:00`, `never` (-1), or plain ones."""
+    """Parse a time to milliseconds since the Unix epoch: `+2h`, `2026-12-24T18:00`, `never` (-1), or milliseconds."""
     stripped = text.strip()
     if stripped.startswith("+"):
         return int(time.time() * 1000) + parse_duration_ms(stripped[1:])
@@ -133,46 +124,43 @@ def parse_time_ms(text: str) -> int:
     try:
         return int(datetime.fromisoformat(stripped).astimezone().timestamp() * 1000)
     except ValueError:
-        message = f"{text!r} is no moment. Write it as +2h, 2026-12-24T18:00, 2026-12-24T18:00+01:00 or never."
+        message = f"Invalid time: {text}. Use +2h, 2026-12-24T18:00, 2026-12-24T18:00+01:00 or never."
         raise click.UsageError(message) from None
 
 
 def text_or_file(text: str) -> str:
-    """Return a text, or with `@FILE` what is in the file; `@-` is the standard input."""
+    """Return the string, or for `@FILE` the content of the file; `@-` is standard input."""
     return file_text(text[1:]) if text.startswith("@") and len(text) > 1 else text
 
 
 def file_text(name: str) -> str:
-    """Return the text of a file; `-` is the standard input."""
+    """Return the text of a file; `-` is standard input. Raises UsageError if it can't be read."""
     try:
         return sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise click.UsageError(f"{name} cannot be read: {reason}.") from error
+        raise click.UsageError(f"Can't read {name}: {reason}.") from error
 
 
 def json_file(name: str) -> Any:
-    """Return the value of a file of JSON; `-` is the standard input."""
+    """Return the value of a JSON file; `-` is standard input."""
     try:
         return json.loads(file_text(name))
     except ValueError as error:
-        raise click.UsageError(f"{name} is no JSON: {error}.") from error
+        raise click.UsageError(f"{name} isn't valid JSON: {error}.") from error
 
 
 def document(text: str, what: str) -> Any:
-    """Return the value of a text of JSON or YAML."""
+    """Return the value of a JSON or YAML string. `what` names it in the error message."""
     try:
         return plain(read(text.encode()))
     except InvalidManifest as error:
-        sentence = error.messages[0].replace("The manifest", "It")
-        raise click.UsageError(f"{what} is neither JSON nor YAML. {sentence}") from error
+        reason = error.messages[0].replace("The manifest", "It")
+        raise click.UsageError(f"{what} is neither JSON nor YAML. {reason}") from error
 
 
 def mapping(items: Sequence[str]) -> Mapping[str, Any] | None:
-    """Return the map of items such as `NAME=TEXT`, `NAME:=JSON`, `@FILE` and `{"name": …}`; later ones win.
-
-    None without any item.
-    """
+    """Return the map of `NAME=STRING`, `NAME:=JSON`, `@FILE` and `{"name": …}` items; later ones win. None if empty."""
     if not items:
         return None
     found: dict[str, Any] = {}
@@ -185,7 +173,9 @@ def mapping(items: Sequence[str]) -> Mapping[str, Any] | None:
         else:
             whole = document(text_or_file(item), item)
             if not isinstance(whole, dict):
-                raise click.UsageError(f"{item} holds no map. Write NAME=TEXT, NAME:=JSON, or @FILE with a map in it.")
+                raise click.UsageError(
+                    f"{item} doesn't contain a map. Use NAME=STRING, NAME:=JSON, or @FILE with a map."
+                )
             found.update(whole)
     return found
 
@@ -195,9 +185,7 @@ def _parted(item: str) -> tuple[str, str, str]:
         return "", "", ""
     before, equals, value = item.partition("=")
     if not equals or not before.rstrip(":"):
-        raise click.UsageError(
-            f"{item!r} is not of the form NAME=TEXT. Other forms: NAME:=JSON, @FILE, or a map in JSON."
-        )
+        raise click.UsageError(f"Invalid parameter: {item}. Use NAME=STRING, NAME:=JSON, @FILE or a JSON object.")
     return (before[:-1], ":=", value) if before.endswith(":") else (before, "=", value)
 
 
@@ -205,7 +193,7 @@ def _json(value: str, item: str) -> Any:
     try:
         return json.loads(text_or_file(value))
     except ValueError as error:
-        message = f"{item!r}: what follows := is not JSON ({error}). With = in its place it is a text."
+        message = f"{item}: the value after := isn't valid JSON ({error}). To pass a string, use = instead."
         raise click.UsageError(message) from error
 
 
@@ -216,12 +204,13 @@ _MAPPINGS = {"parameters", "arguments", "user_data"}
 _SECRET = {"password", "current_password", "new_password", "repeated"}
 _ORGANIZATION = {"organization_id", "organization"}
 _FILES: Mapping[str, Callable[[str], Any]] = {"text": file_text, "archive": json_file}
-_PAIRS = "NAME=TEXT, NAME:=JSON, @FILE or a map in JSON; may be repeated."
+_KEY = "Make retries safe: a repeated call with the same key returns the first result."
+_PAIRS = "NAME=STRING, NAME:=JSON, @FILE or a JSON object. Repeatable."
 
 
 @dataclass(frozen=True)
 class _Form:
-    """How users write a value, and how it is read."""
+    """How users write a value, and how it is parsed."""
 
     read: Callable[[str], Any]
     hint: str
@@ -230,22 +219,22 @@ class _Form:
 
 _FORMS = {
     "destroy_interval": _Form(
-        parse_duration_ms, "How long until it is destroyed: 90s, 1h30m, 2d or never; an hour by default.", "DURATION"
+        parse_duration_ms, "Destroy the instance after this time: 90s, 1h30m, 2d or never. Default: 1h.", "DURATION"
     ),
-    "interval": _Form(parse_duration_ms, "How long from now: 90s, 1h30m, 2d, or 0.", "DURATION"),
-    "destroy_at": _Form(parse_time_ms, "When it is destroyed: +2h, 2026-12-24T18:00 or never.", "MOMENT"),
-    "permissions": _Form(text_or_file, "The role's text, or @FILE.", "TEXT"),
+    "interval": _Form(parse_duration_ms, "Time from now: 90s, 1h30m, 2d or 0.", "DURATION"),
+    "destroy_at": _Form(parse_time_ms, "Destroy the instance at this time: +2h, 2026-12-24T18:00 or never.", "TIME"),
+    "permissions": _Form(text_or_file, "Permissions of the role in YAML, or @FILE.", "YAML"),
 }
 
 
 @dataclass(frozen=True)
 class Input:
-    """How one argument of an operation is had. Without a parameter it comes from the connection."""
+    """Where one argument of an operation comes from: a parameter of the command, or the connection if it has none."""
 
     name: str
     parameter: click.Parameter | None
     read: Read
-    also: click.Option | None = None  # another way to give more of the same: -p beside NAME=VALUE
+    also: click.Option | None = None  # a second parameter for more of the same: -p in addition to NAME=VALUE
 
 
 def inputs(operation: AnyOperation) -> list[Input]:
@@ -256,13 +245,13 @@ def inputs(operation: AnyOperation) -> list[Input]:
 
 
 def _input(argument: inspect.Parameter, about: str, *, is_only: bool) -> Input:
-    """Return one input; the only field that a request needs is an argument, where that can be."""
+    """Return one input. A field becomes an argument if it is the only one that the request requires."""
     name = argument.name
     is_optional = argument.default is not inspect.Parameter.empty
     if name in _ORGANIZATION:
         return Input(name, None, _no_organization if is_optional else _organization)
     if name == "idempotency_key":
-        return Input(name, _option(name, "Doing it again with the same key gives the first answer."), _as_given)
+        return Input(name, click.Option(["--idempotency-key"], help=_KEY), _as_given)
     read = _reader(name, argument.annotation)
     positional = argument.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD or (
         not is_optional
@@ -301,7 +290,7 @@ def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional:
         confirm = name == "new_password"
         return click.Option(
             [f"--{name.replace('_', '-')}"],
-            help="Asked for without the option." if not is_optional else about,
+            help=about if is_optional else "Prompted for if omitted.",
             prompt=not is_optional,
             hide_input=True,
             confirmation_prompt=confirm,
@@ -309,35 +298,33 @@ def _keyword(name: str, argument: inspect.Parameter, about: str, *, is_optional:
     if name == "force":
         return click.Option(["--force"], is_flag=True, help=about)
     if kind is bool:
-        default = None if is_optional else inspect.Parameter.empty
         flag = f"--{name.replace('_', '-')}/--no-{name.replace('_', '-')}"
-        return click.Option([flag], default=None, required=default is inspect.Parameter.empty, help=about)
+        return click.Option([flag], default=None, required=not is_optional, help=about)
     hint, metavar = _hint(name, kind)
-    told = hint if name in _FORMS else " ".join(part for part in (about, hint) if part)
     multiple = get_origin(kind) in {Sequence, Mapping}
-    letters = ["-p"] if name in _MAPPINGS and multiple else []
+    short = ["-p"] if name in _MAPPINGS and multiple else ["--name"] if name == "instance_name" else []
     flag = f"--{name.removesuffix('_id').rstrip('_').replace('_', '-')}"
     return click.Option(
-        [*letters, flag, name],
+        [*short, flag, name],
         type=int if kind is int and name not in _FORMS else str,
         multiple=multiple,
         required=not is_optional,
-        help=told,
+        help=hint if name in _FORMS else " ".join(part for part in (about, hint) if part),
         metavar=metavar,
         **(completion_for(name.removesuffix("_id")) if name.endswith("_id") else {}),
     )
 
 
 def _hint(name: str, kind: Any) -> tuple[str, str | None]:
-    """Return what to say about the form of an option, and what to call its value."""
+    """Return the hint about the values of an option, and its metavar."""
     if name in _FORMS:
         form = _FORMS[name]
         return form.hint, form.metavar
     if get_origin(kind) is Mapping:
         return _PAIRS, "NAME=VALUE"
     if name.endswith("_id") and name.removesuffix("_id") in _NAMED:
-        return "By name or id.", name.removesuffix("_id").upper()
-    return ("May be repeated." if get_origin(kind) is Sequence else ""), None
+        return "Name or ID.", name.removesuffix("_id").upper()
+    return ("Repeatable." if get_origin(kind) is Sequence else ""), None
 
 
 def _reader(name: str, annotation: Any) -> Read:
@@ -375,7 +362,7 @@ def _named(noun: str, given: str | None, connection: Connection, _: Mapping[str,
 
 
 def _object_path(given: str | None, connection: Connection, _: Mapping[str, Any]) -> str | None:
-    """Return the path of an object with ids for names: `/applications/shop`."""
+    """Return the path of an object, such as `/applications/shop`, with ids instead of names."""
     if given is None:
         return None
     parts = given.split("/")
@@ -399,7 +386,7 @@ def _items(inner: Any, given: Sequence[str]) -> Any:
     try:
         return msgspec.convert(found, list[inner])
     except msgspec.ValidationError as error:
-        raise click.UsageError(f"What was given is not of the right form: {error}.") from error
+        raise click.UsageError(f"Invalid value: {error}.") from error
 
 
 def _listed(value: Any) -> Sequence[Any]:
@@ -410,12 +397,8 @@ def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _option(name: str, about: str) -> click.Option:
-    return click.Option([f"--{name.replace('_', '-')}"], help=about)
-
-
 def _unwrapped(annotation: Any) -> Any:
-    """Return a type without None and other signs of absence."""
+    """Return a type without None and UNSET; str for any other union."""
     if get_origin(annotation) in {Union, types.UnionType}:
         kinds = [each for each in get_args(annotation) if each not in {type(None), msgspec.UnsetType}]
         return kinds[0] if len(kinds) == 1 else str

@@ -1,21 +1,22 @@
-"""Commands about instances that are no single operation."""
+"""Commands about instances that make several calls: `instance list` and `instance wait`."""
 
 from typing import Any
 
 import click
 
 from launchbay.cli.commands import connected, sharing_options, waiting_options
-from launchbay.cli.following import progress_for_terminal, wait_until_final
+from launchbay.cli.following import progress_for_terminal, wait_for_instance
+from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import RemoteCommand, show
 from launchbay.client.types import InstanceSummary
+from launchbay.model.instance import InstanceStatus
 
-_CONTEXT = {"help_option_names": ["-h", "--help"]}
+_STATUS = click.Choice([status.value for status in InstanceStatus])
 
 
-def _list_all(**given: Any) -> None:
-    with_all, application, environment, status = (
-        given.pop(name) for name in ("all_of_them", "application", "environment", "status")
-    )
+def _list_all(
+    *, with_destroyed: bool, application: str | None, environment: str | None, status: str | None, **given: Any
+) -> None:
     connection = connected(given)
     names, client = connection.names, connection.client
     found: list[InstanceSummary] = []
@@ -24,11 +25,11 @@ def _list_all(**given: Any) -> None:
     elif environment is None:
         found = [each for each in names.instances(None) if status in {None, each.status}]
     if environment is not None:
-        place = names.environment(environment)
+        environment_id = names.environment(environment)
         if application is None:
-            found = list(client.list_environment_instances.each(place, status=status))
-        found = [each for each in found if each.environment == place]
-    if not with_all and status is None:
+            found = list(client.list_environment_instances.each(environment_id, status=status))
+        found = [each for each in found if each.environment == environment_id]
+    if not with_destroyed and status is None:
         found = [each for each in found if each.status != "Destroyed"]
     applications = {each.id: each.name for each in client.list_applications(names.organization())}
     environments = {each.id: each.name for each in client.list_environments(names.organization())}
@@ -48,42 +49,42 @@ def _list_all(**given: Any) -> None:
 list_all = RemoteCommand(
     "list",
     callback=_list_all,
-    short_help="Lists instances of the organization.",
-    help="Lists instances of the organization, those of an application or of an environment.",
+    short_help="List instances of the organization.",
+    help="List instances of the organization, without destroyed ones.",
     params=[
-        click.Option(["--application"], help="Only of this application.", metavar="APPLICATION"),
-        click.Option(["--environment"], help="Only in this environment.", metavar="ENVIRONMENT"),
-        click.Option(["--status"], help="Only in this status."),
-        click.Option(["-a", "--all", "all_of_them"], is_flag=True, help="Destroyed ones too."),
+        click.Option(["--application"], help="Only instances of this application.", metavar="APPLICATION"),
+        click.Option(["--environment"], help="Only instances in this environment.", metavar="ENVIRONMENT"),
+        click.Option(["--status"], type=_STATUS, help="Only instances in this status."),
+        click.Option(["-a", "--all", "with_destroyed"], is_flag=True, help="Include destroyed instances."),
         *sharing_options(),
     ],
-    context_settings=_CONTEXT,
+    context_settings=HELP_OPTIONS,
 )
 
 
 def _wait(instance: str, until: tuple[str, ...], timeout: float | None, **given: Any) -> None:
     connection = connected(given)
     wanted = until or ("Running", "Destroyed")
-    number = connection.names.instance(instance)
-    document = wait_until_final(connection.client, number, timeout, progress_for_terminal(), after=None, until=wanted)
+    instance_id = connection.names.instance(instance)
+    document = wait_for_instance(connection.client, instance_id, timeout, progress_for_terminal(), until=wanted)
     show({"id": document.id, "name": document.name, "status": document.status}, connection.output)
 
 
 wait = RemoteCommand(
     "wait",
     callback=_wait,
-    short_help="Waits for an instance, showing its steps.",
-    help="Waits until nothing is under way on an instance, showing its steps. A failure ends it with exit code 1.",
+    short_help="Wait for an instance and show its steps.",
+    help="Wait until no job runs on an instance and show its steps. Exit with 1 if the instance is Failed.",
     params=[
         click.Argument(["instance"], metavar="INSTANCE"),
         click.Option(
             ["--until"],
             multiple=True,
-            metavar="STATUS",
-            help="The status to wait for; may be repeated. [default: Running or Destroyed]",
+            type=_STATUS,
+            help="Status to wait for. Repeatable.  [default: Running or Destroyed]",
         ),
         *waiting_options(always=True),
         *sharing_options(),
     ],
-    context_settings=_CONTEXT,
+    context_settings=HELP_OPTIONS,
 )

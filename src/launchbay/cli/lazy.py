@@ -1,4 +1,4 @@
-"""Groups of commands that load a command when it is asked for: `launchbay --help` loads none."""
+"""Groups that import a command when it is called: `launchbay --help` imports none."""
 
 import difflib
 import importlib
@@ -11,28 +11,29 @@ import click
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command by its place, `module:attribute`, with its line in the help of the group."""
+    """A command: where it is, `module:attribute`, and its line in the help of its group."""
 
     import_path: str
     summary: str
 
 
 Sections = Mapping[str, Mapping[str, Entry]]
+HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 def load(import_path: str) -> Any:
-    """Return what stands at `module:attribute`."""
+    """Import `module:attribute`."""
     module, _, attribute = import_path.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
 class HelpfulGroup(click.Group):
-    """A group that says what an unknown command may have meant."""
+    """A group that suggests names for an unknown command."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command. Raises UsageError with the nearest names."""
+        """Find the command. Raises UsageError with similar names."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
             raise click.UsageError(unknown_name(f"command '{name}'", name, self.list_commands(ctx)), ctx)
@@ -40,27 +41,24 @@ class HelpfulGroup(click.Group):
 
 
 class LazyGroup(HelpfulGroup):
-    """A group whose commands stand in sections, as entries."""
+    """A group whose help lists its commands in sections."""
 
     def __init__(self, name: str, sections: Sections, **rest: Any) -> None:
         super().__init__(name, **rest)
         self._sections = sections
         self._entries = {name: entry for section in sections.values() for name, entry in section.items()}
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the names, in the order of the sections."""
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002, D102 - click's method
         return list(self._entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """Load a command."""
+        """Import a command."""
         entry = self._entries.get(cmd_name)
-        if entry is None:
-            return None
-        command: click.Command = load(entry.import_path)
+        command: click.Command | None = None if entry is None else load(entry.import_path)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        """Write the sections, without loading anything."""
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's method
+        """Write the sections without importing a command."""
         width = max(len(name) for name in self._entries)
         for title, entries in self._sections.items():
             with formatter.section(title):
@@ -68,31 +66,31 @@ class LazyGroup(HelpfulGroup):
 
 
 def unknown_name(what: str, name: str, known: Sequence[str]) -> str:
-    """Return a sentence about something that is not there, with what may have been meant."""
+    """Return an error message for an unknown name, with similar names. `what` is its kind and the name."""
     near = difflib.get_close_matches(name.lower(), [each.lower() for each in known], n=3, cutoff=0.6)
     shown = [each for each in known if each.lower() in near]
     hint = f" Did you mean {' or '.join(repr(each) for each in shown)}?" if shown else ""
-    return f"There is no {what}.{hint}"
+    return f"Unknown {what}.{hint}"
 
 
 NOUNS: Mapping[str, str] = {
-    "account": "Your password.",
-    "application": "Applications, their launch and their instances.",
-    "approval": "What workflows ask people.",
-    "audit": "Who changed what, and when.",
-    "environment": "Environments: policies, markers, properties, services.",
-    "instance": "Instances: status, workflows, schedules, log, events.",
-    "job": "Jobs of instances: steps, cancelling, resuming.",
-    "manifest": "Manifests of applications, by version.",
-    "organization": "Organizations.",
-    "page": "The pages of the server, as text.",
-    "permission": "Why somebody may do something, or not.",
-    "revision": "Named revisions of applications.",
-    "role": "Roles and their permissions.",
-    "server": "Whether the server is well, and its description.",
-    "service": "Services, their types and commands.",
-    "token": "Refresh tokens.",
-    "user": "Users and the roles that they hold.",
-    "webhook": "Webhooks and their deliveries.",
-    "zone": "Zones that services can be in.",
+    "account": "Change your password.",
+    "application": "Manage applications, and launch them.",
+    "approval": "Answer the questions of waiting workflows.",
+    "audit": "List who changed what, and when.",
+    "environment": "Manage environments: policies, markers, properties, services.",
+    "instance": "Operate instances: status, workflows, schedules, log, events.",
+    "job": "Show, cancel and resume jobs of instances.",
+    "manifest": "Upload and show manifests of applications, by version.",
+    "organization": "Manage organizations.",
+    "page": "Print pages of the server as text.",
+    "permission": "Explain why a user has a permission or not.",
+    "revision": "Manage named revisions of applications.",
+    "role": "Manage roles and their permissions.",
+    "server": "Check the server, and print its metrics and API description.",
+    "service": "Manage services, and run their commands.",
+    "token": "Manage your refresh tokens.",
+    "user": "Manage users and their roles.",
+    "webhook": "Manage webhooks, and show their deliveries.",
+    "zone": "List the zones of services.",
 }

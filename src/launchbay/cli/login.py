@@ -1,4 +1,4 @@
-"""Signing in and out, and profiles."""
+"""`launchbay login`, `logout` and `profile`."""
 
 import socket
 import sys
@@ -9,12 +9,14 @@ import click
 
 from launchbay.cli.commands import token_of
 from launchbay.cli.connection import (
+    DEFAULT,
     OUTPUTS,
     Profile,
     Secrets,
     chosen_name,
     read_configuration,
     store,
+    validate_output,
     write_configuration,
 )
 from launchbay.cli.lazy import HelpfulGroup, unknown_name
@@ -24,32 +26,35 @@ from launchbay.client import Basic, Client, ClientError, RefreshToken, Retries
 
 _HERE = {"localhost", "127.0.0.1", "::1"}
 _KEYS = ("url", "organization", "output")
-_PROFILE = click.option("--profile", metavar="NAME", help="Which profile; one in use or 'default' otherwise.")
+_PROFILE = click.option("--profile", metavar="NAME", help="Use this profile. Default: the current one.")
 
 
 @click.command(cls=RemoteCommand)
 @click.argument("url", required=False)
-@click.option("--email", help="The e-mail address of your account; asked for without the option.")
-@click.option("--password-stdin", is_flag=True, help="Read the password from the standard input.")
-@click.option("--token", "with_token", is_flag=True, help="Give a refresh token from the page /refreshToken instead.")
-@click.option("--organization", help="The organization that commands mean by default, by name or id.")
+@click.option("--email", help="Email address of your account. Prompted for if omitted.")
+@click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
+@click.option("--token", "with_token", is_flag=True, help="Sign in with a refresh token from the page /refreshToken.")
+@click.option("--organization", help="Default organization of commands: name or ID.")
 @_PROFILE
 def login(url: str | None, profile: str | None, organization: str | None, **given: Any) -> None:
-    """Sign in to a server, and keep a token for the commands that follow.
+    """Sign in to a server, and store a token for later commands.
 
-    URL is the server's address, such as https://launchbay.example.org; it can be left out the next time. The password
-    is not kept: a refresh token is made with it, which `launchbay logout` revokes.
+    URL is the server's address, such as https://launchbay.example.org. You can omit it when you sign in again. The
+    password isn't stored. It creates a refresh token, which `launchbay logout` revokes.
     """
     configuration = read_configuration()
     name = chosen_name(profile, configuration)
     known = configuration.profiles.get(name, Profile())
     address = url or known.url
     if not address:
-        raise click.UsageError("Name the server: launchbay login https://launchbay.example.org")
+        raise click.UsageError("Pass the server's address: launchbay login https://launchbay.example.org")
     if "://" not in address:
         address = f"https://{address}"
     if address.startswith("http://") and urlsplit(address).hostname not in _HERE:
-        click.echo(f"Warning: {address} is not encrypted; whoever is in between can read the password.", err=True)
+        click.echo(
+            f"Warning: the connection to {address} isn't encrypted. Others on the network can read the password.",
+            err=True,
+        )
     try:
         email, secrets = _with_token(address) if given["with_token"] else _with_password(address, known, given)
     except ValueError as error:
@@ -58,31 +63,29 @@ def login(url: str | None, profile: str | None, organization: str | None, **give
         chosen = organization if organization is not None else known.organization if address == known.url else ""
         if chosen:
             Names(client, chosen).organization()
-    kept = store()
-    before = kept.get(name)
+    secrets_store = store()
+    before = secrets_store.get(name)
     if before is not None and before.token_id and known.url == address:
         _revoke(address, before)
-    kept.put(name, secrets)
+    secrets_store.put(name, secrets)
     configuration.profiles[name] = Profile(address, email, chosen, known.output)
-    configuration.current = (
-        name if profile or not configuration.profiles.get(configuration.current) else configuration.current
-    )
+    if profile or configuration.current not in configuration.profiles:
+        configuration.current = name
     write_configuration(configuration)
-    click.echo(
-        f"Signed in to {address} as {email or 'the owner of the token'}. The token is kept in {kept.name}.", err=True
-    )
+    user = email or "the owner of the token"
+    click.echo(f"Signed in to {address} as {user}. The token is stored in {secrets_store.name}.", err=True)
 
 
 def _with_password(address: str, known: Profile, given: dict[str, Any]) -> tuple[str, Secrets]:
     email = given["email"] or (known.email if not sys.stdin.isatty() else "")
-    email = email or click.prompt("E-mail address", default=known.email or None, err=True)
+    email = email or click.prompt("Email address", default=known.email or None, err=True)
     if given["password_stdin"]:
         password = sys.stdin.readline().rstrip("\n")
     else:
         password = click.prompt("Password", hide_input=True, err=True)
     label = f"launchbay on {socket.gethostname()}"[:100]
     with Client(address, Basic(email, password)) as client:
-        client.list_organizations()  # a wrong password is told by this better than by the page
+        client.list_organizations()  # a wrong password gets a better message here than from the page
         token = token_of(client.generate_token(email=email, password=password, label=label))
         ours = [each for each in client.list_tokens() if each.label == label]
     newest = max(ours, key=lambda each: each.id, default=None)
@@ -91,7 +94,7 @@ def _with_password(address: str, known: Profile, given: dict[str, Any]) -> tuple
 
 def _with_token(address: str) -> tuple[str, Secrets]:
     if sys.stdin.isatty():
-        click.echo(f"Generate a refresh token at {address.rstrip('/')}/refreshToken and paste it here.", err=True)
+        click.echo(f"Create a refresh token at {address.rstrip('/')}/refreshToken and paste it here.", err=True)
         token = click.prompt("Refresh token", hide_input=True, err=True).strip()
     else:
         token = sys.stdin.readline().strip()
@@ -103,26 +106,26 @@ def _with_token(address: str) -> tuple[str, Secrets]:
 @click.command(cls=RemoteCommand)
 @_PROFILE
 def logout(profile: str | None) -> None:
-    """Revoke the token of a profile and forget it."""
+    """Revoke the token of a profile and delete it."""
     configuration = read_configuration()
     name = chosen_name(profile, configuration)
-    kept = store()
-    secrets = kept.get(name)
+    secrets_store = store()
+    secrets = secrets_store.get(name)
     if secrets is None:
-        click.echo(f"Nobody is signed in with the profile '{name}'.", err=True)
+        click.echo(f"You aren't signed in with the profile '{name}'.", err=True)
         return
     url = configuration.profiles.get(name, Profile()).url
     problem = _revoke(url, secrets) if secrets.token_id and url else None
-    kept.delete(name)
+    secrets_store.delete(name)
     if problem is None:
         click.echo("Signed out.", err=True)
     else:
-        click.echo(f"Signed out here. The token could not be revoked: {problem}", err=True)
+        click.echo(f"Signed out on this machine. Can't revoke the token: {problem}", err=True)
         click.echo("Revoke it with: launchbay token revoke", err=True)
 
 
 def _revoke(url: str, secrets: Secrets) -> ClientError | None:
-    """Revoke the token; return what kept it from being so, which is no reason to keep it here."""
+    """Revoke the token, and return the error if that fails: it is deleted here in any case."""
     try:
         with Client(url, RefreshToken(secrets.refresh_token), retries=Retries(attempts=1)) as client:
             client.revoke_token(secrets.token_id)
@@ -133,7 +136,7 @@ def _revoke(url: str, secrets: Secrets) -> ClientError | None:
 
 @click.group(cls=HelpfulGroup)
 def profile() -> None:
-    """Profiles: servers and organizations that commands can mean."""
+    """Manage profiles: server, organization, output format."""
 
 
 @profile.command("list")
@@ -155,7 +158,7 @@ def list_profiles(output: str) -> None:
 @profile.command("use")
 @click.argument("name")
 def use_profile(name: str) -> None:
-    """Let commands mean this profile from now on."""
+    """Make this profile the current one."""
     configuration = read_configuration()
     _known(name, configuration.profiles)
     configuration.current = name
@@ -167,12 +170,12 @@ def use_profile(name: str) -> None:
 @click.argument("value")
 @_PROFILE
 def set_in_profile(key: str, value: str, profile: str | None) -> None:
-    """Change something of a profile; an empty VALUE takes it away."""
+    """Change a profile. An empty VALUE removes the setting."""
     configuration = read_configuration()
     name = chosen_name(profile, configuration)
     _known(name, configuration.profiles)
-    if key == "output" and value not in {"", *OUTPUTS}:
-        raise click.UsageError(f"The output {value!r} is not known. Choose one of {', '.join(OUTPUTS)}.")
+    if key == "output" and value:
+        validate_output(value)
     setattr(configuration.profiles[name], key, value)
     write_configuration(configuration)
 
@@ -180,12 +183,12 @@ def set_in_profile(key: str, value: str, profile: str | None) -> None:
 @profile.command("remove")
 @click.argument("name")
 def remove_profile(name: str) -> None:
-    """Forget a profile and its token; `launchbay logout` revokes it first."""
+    """Delete a profile and its token. To revoke the token first, run `launchbay logout`."""
     configuration = read_configuration()
     _known(name, configuration.profiles)
     del configuration.profiles[name]
     if configuration.current == name:
-        configuration.current = next(iter(configuration.profiles), "default")
+        configuration.current = next(iter(configuration.profiles), DEFAULT)
     store().delete(name)
     write_configuration(configuration)
 

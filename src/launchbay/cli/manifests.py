@@ -1,10 +1,10 @@
-"""Manifests without a server: `validate` and `graph`."""
+"""`launchbay validate` and `launchbay graph`: manifests without a server."""
 
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import click
 
@@ -17,132 +17,95 @@ from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.model.findings import Finding
 from launchbay.runtime.components.registry import ComponentTypes
 
-_NEW_LINE = r"\n"  # as Graphviz reads it in a label
+
+@dataclass(frozen=True)
+class Notation:
+    """The syntax of a graph language. Formats have {id}, {label}, {source} and {target}."""
+
+    node_format: str
+    terminal_format: str
+    link_format: str
+    composite_format: str
+    composite_end: str
+    header: Sequence[str]
+    footer: Sequence[str]
+    line_break: str
+    escapes: Mapping[int, str]
+
+    def escape(self, text: str) -> str:
+        """Return the text for use in a label."""
+        return text.translate(self.escapes)
+
+    def node(self, node_id: str, lines: Sequence[str]) -> str:
+        """Return a component with these lines as its label."""
+        return self.node_format.format(id=node_id, label=self.line_break.join(self.escape(line) for line in lines))
 
 
-class _Notation(Protocol):
-    """How a kind of diagram is written."""
-
-    def node(self, number: str, parts: Sequence[str]) -> str:
-        """Write a component of these lines."""
-        ...
-
-    def opening(self, name: str, path: str) -> str:
-        """Write the beginning of a composite."""
-        ...
-
-    def closing(self) -> str:
-        """Write its end."""
-        ...
-
-    def terminal(self, name: str) -> str:
-        """Write one end of the application."""
-        ...
-
-    def link(self, begin: str, end: str, text: str) -> str:
-        """Write a link."""
-        ...
-
-    def whole(self, lines: Sequence[str]) -> str:
-        """Return the diagram of these lines."""
-        ...
-
-
-class Mermaid:
-    """A flow chart of Mermaid."""
-
-    def node(self, number: str, parts: Sequence[str]) -> str:
-        """Write a component."""
-        return f'{number}["{"<br/>".join(_html(part) for part in parts)}"]'
-
-    def opening(self, name: str, path: str) -> str:
-        """Write the beginning of a composite."""
-        return f'subgraph {name}["{_html(path)}"]'
-
-    def closing(self) -> str:
-        """Write its end."""
-        return "end"
-
-    def terminal(self, name: str) -> str:
-        """Write one end of the application."""
-        return f'{name}(["{name}"])'
-
-    def link(self, begin: str, end: str, text: str) -> str:
-        """Write a link."""
-        return f'{begin} -- "{_html(text)}" --> {end}'
-
-    def whole(self, lines: Sequence[str]) -> str:
-        """Return the diagram."""
-        return "\n".join(["flowchart LR", *lines]) + "\n"
-
-
-class Dot:
-    """A graph of Graphviz."""
-
-    def node(self, number: str, parts: Sequence[str]) -> str:
-        """Write a component."""
-        return f'{number} [label="{_NEW_LINE.join(_quoted(part) for part in parts)}"];'
-
-    def opening(self, name: str, path: str) -> str:
-        """Write the beginning of a composite."""
-        return f'subgraph cluster_{name} {{ label="{_quoted(path)}";'
-
-    def closing(self) -> str:
-        """Write its end."""
-        return "}"
-
-    def terminal(self, name: str) -> str:
-        """Write one end of the application."""
-        return f"{name} [shape=oval];"
-
-    def link(self, begin: str, end: str, text: str) -> str:
-        """Write a link."""
-        return f'{begin} -> {end} [label="{_quoted(text)}"];'
-
-    def whole(self, lines: Sequence[str]) -> str:
-        """Return the diagram."""
-        head = ["digraph manifest {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
-        return "\n".join([*head, *lines, "}"]) + "\n"
-
-
-FORMATS: Mapping[str, _Notation] = {"mermaid": Mermaid(), "dot": Dot()}
+MERMAID = Notation(
+    node_format='{id}["{label}"]',
+    terminal_format='{id}(["{id}"])',
+    link_format='{source} -- "{label}" --> {target}',
+    composite_format='subgraph {id}["{label}"]',
+    composite_end="end",
+    header=("flowchart LR",),
+    footer=(),
+    line_break="<br/>",
+    escapes=str.maketrans({"&": "&amp;", '"': "&quot;", "<": "&lt;", ">": "&gt;"}),
+)
+DOT = Notation(
+    node_format='{id} [label="{label}"];',
+    terminal_format="{id} [shape=oval];",
+    link_format='{source} -> {target} [label="{label}"];',
+    composite_format='subgraph cluster_{id} {{ label="{label}";',
+    composite_end="}",
+    header=("digraph manifest {", "  rankdir=LR;", "  node [shape=box, style=rounded];"),
+    footer=("}",),
+    line_break=r"\n",  # as Graphviz reads it
+    escapes=str.maketrans({"\\": r"\\", '"': r"\""}),
+)
+FORMATS: Mapping[str, Notation] = {"mermaid": MERMAID, "dot": DOT}
 
 
 def diagram(manifest: CompiledManifest, form: str) -> str:
-    """Return the diagram of a manifest in one of `FORMATS`."""
-    notation, numbers = FORMATS[form], _numbers(manifest)
+    """Return the graph of a manifest in one of `FORMATS`."""
+    notation, ids = FORMATS[form], _ids(manifest)
     lines = list(_nested(manifest, notation, "", list(manifest.components), 1))
     ends = {"parameters": manifest.parameters, "results": manifest.results}
-    lines += [f"  {notation.terminal(name)}" for name, pins in ends.items() if pins]
-    for begin, end, text in _links(manifest):
-        lines.append(f"  {notation.link(numbers.get(begin, begin), numbers.get(end, end), text)}")
-    return notation.whole(lines)
+    lines += [f"  {notation.terminal_format.format(id=name)}" for name, pins in ends.items() if pins]
+    for source, target, pins in _links(manifest):
+        lines.append(
+            "  "
+            + notation.link_format.format(
+                source=ids.get(source, source), target=ids.get(target, target), label=notation.escape(pins)
+            )
+        )
+    return "\n".join([*notation.header, *lines, *notation.footer]) + "\n"
 
 
-def _numbers(manifest: CompiledManifest) -> dict[str, str]:
+def _ids(manifest: CompiledManifest) -> dict[str, str]:
     return {path: f"c{number}" for number, path in enumerate(manifest.components)}
 
 
 def _nested(
-    manifest: CompiledManifest, notation: _Notation, inside: str, paths: Sequence[str], depth: int
+    manifest: CompiledManifest, notation: Notation, inside: str, paths: Sequence[str], depth: int
 ) -> Iterator[str]:
-    """Yield the lines of components below a composite, each inside of composites of its own."""
-    numbers = _numbers(manifest)
+    """Yield the lines of the components inside a composite; nested composites contain theirs."""
+    ids = _ids(manifest)
     groups: dict[str, list[str]] = {}
     for path in paths:
         head, dot, _ = path[len(inside) :].partition(".")
         groups.setdefault(f"{inside}{head}" if dot else path, []).append(path)
     for group, members in groups.items():
         if members == [group]:
-            yield "  " * depth + notation.node(numbers[group], _label(manifest.components[group]))
+            yield "  " * depth + notation.node(ids[group], _label(manifest.components[group]))
         else:
-            yield "  " * depth + notation.opening(_name(group), group)
+            yield "  " * depth + notation.composite_format.format(id=_name(group), label=notation.escape(group))
             yield from _nested(manifest, notation, f"{group}.", members, depth + 1)
-            yield "  " * depth + notation.closing()
+            yield "  " * depth + notation.composite_end
 
 
 def _links(manifest: CompiledManifest) -> Iterator[tuple[str, str, str]]:
-    """Yield the links from where a value or a command comes to where it goes, with the names of the pins."""
+    """Yield links as source, target and names of the pins, in the direction of values and commands."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, pin in manifest.parameters.items():
         for target in pin.targets:
@@ -167,16 +130,8 @@ def _label(component: Component) -> list[str]:
 
 
 def _name(path: str) -> str:
-    """Return a path as a name that both notations take."""
+    """Return a path as a name that both notations accept."""
     return "g_" + "".join(letter if letter.isalnum() and letter.isascii() else f"_{ord(letter):x}_" for letter in path)
-
-
-def _html(text: str) -> str:
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 _AROUND_CHARS = 80
@@ -184,10 +139,15 @@ _AROUND_CHARS = 80
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option("--strict", is_flag=True, help="Let warnings count as errors.")
+@click.option(
+    "-o", "--output", type=click.Choice(("text", "json")), default="text", show_default=True, help="Output format."
+)
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 def validate(files: tuple[str, ...], output: str, strict: bool) -> None:  # noqa: FBT001 - click hands flags over so
-    """Check manifests offline, with line and column of everything that is wrong."""
+    """Check manifests without a server. Print findings with line and column.
+
+    A FILE of - reads standard input. Exit with 1 if a manifest has an error.
+    """
     actions, types = Registry.load().names(), ComponentTypes.load().definitions
     texts = {name: file_text(name) for name in files}
     found = {name: check(text.encode(), known_actions=actions, known_types=types) for name, text in texts.items()}
@@ -203,7 +163,7 @@ def validate(files: tuple[str, ...], output: str, strict: bool) -> None:  # noqa
                 click.echo(_line(name, finding))
                 _point(texts[name], finding)
             if not findings:
-                click.echo(f"{name}: good")
+                click.echo(f"{name}: valid")
     bad = [each for findings in found.values() for each in findings if strict or each.severity == "error"]
     if bad:
         sys.exit(ExitCode.FAILED)
@@ -211,10 +171,16 @@ def validate(files: tuple[str, ...], output: str, strict: bool) -> None:  # noqa
 
 @click.command()
 @click.argument("file", metavar="FILE")
-@click.option("--format", "form", type=click.Choice(tuple(FORMATS)), default="mermaid", show_default=True)
-@click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Write it there.")
+@click.option(
+    "--format", "form", type=click.Choice(tuple(FORMATS)), default="mermaid", show_default=True, help="Graph format."
+)
+@click.option(
+    "--output-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the graph to this file. Default: standard output.",
+)
 def graph(file: str, form: str, output_file: Path | None) -> None:
-    """Draw the components of a manifest and their links, as Mermaid or as DOT of Graphviz; offline."""
+    """Draw the components of a manifest and their links, as a Mermaid or Graphviz (DOT) graph."""
     actions, types = Registry.load().names(), ComponentTypes.load().definitions
     try:
         compiled = compile_manifest(file_text(file).encode(), known_actions=actions, known_types=types)
@@ -236,7 +202,7 @@ def _line(name: str, finding: Finding) -> str:
 
 
 def _point(text: str, finding: Finding) -> None:
-    """Show the line of a finding, with a mark under its column; of a long line only what is around it."""
+    """Print the line of a finding, shortened around its column, with a mark below."""
     lines = text.splitlines()
     if not 1 <= finding.line <= len(lines):
         return

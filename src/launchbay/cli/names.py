@@ -1,4 +1,4 @@
-"""Names in the place of ids: whatever a user types is looked up in the organization, unless it is an id."""
+"""Names instead of ids: what a user types is looked up in the organization, unless it is an id."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -15,12 +15,12 @@ LAST = "last"
 
 
 def is_id(text: str) -> bool:
-    """Tell whether a text is an id."""
+    """Return whether the text has the form of an id."""
     return _ID.fullmatch(text) is not None
 
 
 class Names:
-    """Looks names up. Raises Missing for one that nothing has, and for one that several things have."""
+    """Finds ids by name. Methods raise ObjectNotFound if no object, or more than one, has the name."""
 
     def __init__(self, client: Client, organization: str) -> None:
         self._client = client
@@ -28,7 +28,7 @@ class Names:
         self._organization = ""
 
     def organization(self) -> str:
-        """Return the id of the organization: the one that was chosen, or the only one."""
+        """Return the id of the chosen organization, or of the only one."""
         if not self._organization:
             self._organization = self._wanted if is_id(self._wanted) else self._find_organization()
         return self._organization
@@ -54,7 +54,7 @@ class Names:
         return _one("zone", text, lambda: self._client.list_zones(self.organization()))
 
     def user(self, text: str) -> str:
-        """Return the id of a user, by e-mail address or name."""
+        """Return the id of a user, by email address or name."""
         if is_id(text):
             return text
         users = self._client.list_users(self.organization())
@@ -64,32 +64,29 @@ class Names:
 
     def token(self, text: str) -> str:
         """Return the id of a refresh token, by its label."""
-        return (
-            text
-            if is_id(text)
-            else _chosen("token", text, [(each.label, each.id) for each in self._client.list_tokens()])
-        )
-
-    def webhook(self, text: str) -> str:
-        """Return the id of a webhook, by its shown address."""
         if is_id(text):
             return text
-        return _chosen(
-            "webhook", text, [(each.url, each.id) for each in self._client.list_webhooks(self.organization())]
-        )
+        return _chosen("token", text, [(each.label, each.id) for each in self._client.list_tokens()])
+
+    def webhook(self, text: str) -> str:
+        """Return the id of a webhook, by its URL."""
+        if is_id(text):
+            return text
+        webhooks = self._client.list_webhooks(self.organization())
+        return _chosen("webhook", text, [(each.url, each.id) for each in webhooks])
 
     def revision(self, text: str) -> str:
-        """Return the id of a revision, `APPLICATION/REVISION` by names."""
+        """Return the id of a revision, by `APPLICATION/REVISION`."""
         if is_id(text):
             return text
         application, slash, name = text.rpartition("/")
         if not slash:
-            raise ObjectNotFound(f"'{text}' names no revision: write APPLICATION/REVISION, or the revision's id.")
+            raise ObjectNotFound(f"Unknown revision '{text}'. Use APPLICATION/REVISION, or the revision's ID.")
         application_id = self.application(application)
         return _one("revision", name, lambda: self._client.list_revisions(application_id))
 
     def instance(self, text: str) -> str:
-        """Return the id of an instance: of those with this name, the one that is not destroyed."""
+        """Return the id of an instance. Destroyed instances count only if no other has the name."""
         if is_id(text):
             return text
         found = [each for each in self.instances(text) if each.name == text]
@@ -107,14 +104,12 @@ class Names:
             yield from self._client.list_environment_instances.each(environment.id, name=name)
 
     def job(self, text: str, instance: str) -> str:
-        """Return the id of a job of an instance: `last` is the newest one."""
+        """Return the id of a job of an instance; `last` is the newest one."""
         if is_id(text):
             return text
-        jobs = self._client.list_jobs(instance)
-        if text == LAST and jobs:
-            newest: str = max(jobs, key=lambda job: job.id).id
-            return newest
-        raise ObjectNotFound(f"'{text}' names no job of this instance: write its id, or {LAST} for the newest one.")
+        for newest in self._client.list_jobs(instance, limit=1) if text == LAST else ():
+            return newest.id
+        raise ObjectNotFound(f"Unknown job '{text}'. Use its ID, or {LAST} for the newest job of the instance.")
 
     def _find_organization(self) -> str:
         organizations = self._client.list_organizations()
@@ -124,9 +119,9 @@ class Names:
         if len(pairs) == 1:
             return pairs[0][1]
         if not pairs:
-            raise ObjectNotFound("You belong to no organization. Ask an administrator to add you to one.")
+            raise ObjectNotFound("You aren't a member of any organization. Ask an administrator to add you to one.")
         names = ", ".join(repr(name) for name, _ in pairs)
-        raise ObjectNotFound(f"You belong to several organizations: {names}. Choose one with --organization.")
+        raise ObjectNotFound(f"You are a member of several organizations: {names}. Choose one with --organization.")
 
 
 def _one(kind: str, text: str, listing: Callable[[], Sequence[T]]) -> str:
@@ -145,4 +140,4 @@ def _chosen(kind: str, text: str, pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _several(kind: str, text: str, ids: Sequence[str]) -> ObjectNotFound:
-    return ObjectNotFound(f"Several of these are called '{text}'. Name the {kind} by its id: {', '.join(ids)}.")
+    return ObjectNotFound(f"More than one {kind} is named '{text}'. Use an ID: {', '.join(ids)}.")

@@ -1,4 +1,4 @@
-"""Results on the standard output: JSON and YAML as the API has them, or tables for people."""
+"""Results as tables, JSON or YAML; errors of the client as messages and exit codes."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from launchbay.errors import LaunchbayError
 
 
 def show_one_of_many(value: Any, output: str) -> None:
-    """Print one of the documents of a stream: JSON in one line, YAML as a document of its own."""
+    """Print one document of a stream: JSON as one line, YAML as a separate document."""
     if output == "json":
         click.echo(json.dumps(value, ensure_ascii=False))
     else:
@@ -35,7 +35,7 @@ def show_one_of_many(value: Any, output: str) -> None:
 
 
 def show(value: Any, output: str, columns: Sequence[str] = ()) -> None:
-    """Print a result: a text as it is, a document in the chosen form. `columns` are those of a table of its items."""
+    """Print a string verbatim, and a document as `output` says. `columns` are those of its table."""
     if isinstance(value, str):
         click.echo(value, nl=not value.endswith("\n"))
     elif output == "json":
@@ -47,7 +47,7 @@ def show(value: Any, output: str, columns: Sequence[str] = ()) -> None:
     elif isinstance(value, dict) and set(value) == {"id"}:
         click.echo(value["id"])
     else:
-        # Tables need a library that takes as long to load as all the rest; documents do not.
+        # Only tables need Rich, which takes as long to import as everything else.
         load("launchbay.cli.rich_output:show_table")(value, columns)
 
 
@@ -68,41 +68,38 @@ class ExitCode(IntEnum):
 
 
 MEANINGS = {
-    ExitCode.OK: ("It is done.", "Nothing."),
+    ExitCode.OK: ("The command succeeded.", "Nothing."),
     ExitCode.FAILED: (
-        "What was asked for failed: a launch, a job, a test, a bad manifest, or something inside of the server.",
-        "Read the message; `launchbay instance log` and `launchbay job show` tell about jobs.",
+        "A launch, job, test or manifest check failed, or the server had an internal error.",
+        "Read the message. For a job, run `launchbay job show` and `launchbay instance log`.",
     ),
-    ExitCode.USAGE: ("The command line is wrong, or no profile says which server is meant.", "See `--help`."),
-    ExitCode.NOT_FOUND: ("There is no object with this name or id.", "List the objects of that kind."),
-    ExitCode.NOT_AUTHENTICATED: ("The credentials are missing, wrong, expired or revoked.", "`launchbay login`."),
+    ExitCode.USAGE: ("The command line is invalid, or no server is configured.", "See `--help`."),
+    ExitCode.NOT_FOUND: ("No object has this name or ID.", "List the objects of that kind."),
+    ExitCode.NOT_AUTHENTICATED: ("The credentials are missing, wrong, expired or revoked.", "Run `launchbay login`."),
     ExitCode.NOT_ALLOWED: (
-        "The caller lacks the permission.",
-        "`launchbay permission explain` tells which role would allow it; ask an administrator for that role.",
+        "You lack the permission.",
+        "Run `launchbay permission explain`. Ask an administrator for a role that grants it.",
     ),
     ExitCode.CONFLICT: (
-        "The object is busy with a job, or was changed meanwhile.",
-        "Wait for its end: `launchbay instance wait`.",
+        "A job runs on the object, or another request changed it.",
+        "Wait for the job with `launchbay instance wait`, then retry.",
     ),
-    ExitCode.UNAVAILABLE: ("The server does not answer, or says that it cannot now.", "Try again later."),
-    ExitCode.TIMED_OUT: (
-        "What was waited for did not happen in the time of `--timeout`; it may still happen.",
-        "Wait again.",
-    ),
-    ExitCode.REFUSED: ("The server refused what was sent as wrong.", "Change what the message names."),
-    ExitCode.INTERRUPTED: ("The command was interrupted with Ctrl-C; what runs on the server goes on.", "Nothing."),
+    ExitCode.UNAVAILABLE: ("The server doesn't respond, or is temporarily unavailable.", "Retry later."),
+    ExitCode.TIMED_OUT: ("The time of `--timeout` is over. The job keeps running.", "Wait again."),
+    ExitCode.REFUSED: ("The server rejected the request as invalid.", "Change what the message names."),
+    ExitCode.INTERRUPTED: ("You interrupted the command with Ctrl-C. Jobs on the server keep running.", "Nothing."),
 }
 
-# Control characters but for line feed and tab, and what changes the direction of writing.
-_MOVING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Control characters except line feed and tab, and characters that change the direction of text.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
-    """Return a text with what a terminal would obey written out, such as `\\x1b`."""
-    return _MOVING.sub(_written, text)
+    """Return the text with escapes such as `\\x1b` instead of characters that a terminal would obey."""
+    return _CONTROL.sub(_escape, text)
 
 
-def _written(found: "re.Match[str]") -> str:
+def _escape(found: "re.Match[str]") -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
@@ -120,22 +117,22 @@ _CODES: tuple[tuple[type[ClientError], ExitCode], ...] = (
     (ApiError, ExitCode.REFUSED),
 )
 _REMEDIES_OF_CODES = {
-    "InvalidParameters": "Give a value with: -p NAME=VALUE; launchbay application preview shows what would happen.",
-    "InvalidManifest": "Check manifests before they are sent with: launchbay validate FILE",
+    "InvalidParameters": "Pass values with -p NAME=VALUE. To preview a launch, run: launchbay application preview",
+    "InvalidManifest": "Check manifests before you upload them: launchbay validate FILE",
 }
 _REMEDIES = {
-    ExitCode.NOT_AUTHENTICATED: "Sign in with: launchbay login",
-    ExitCode.NOT_ALLOWED: "See what your roles allow with: launchbay permission explain --help",
-    ExitCode.CONFLICT: "Wait for the running job with: launchbay instance wait INSTANCE",
+    ExitCode.NOT_AUTHENTICATED: "Sign in: launchbay login",
+    ExitCode.NOT_ALLOWED: "To see what your roles grant, run: launchbay permission explain --help",
+    ExitCode.CONFLICT: "Wait for the running job: launchbay instance wait INSTANCE",
 }
 
 
 class ObjectNotFound(ClientError):
-    """A name that nothing has; the sentence says what may have been meant."""
+    """No object has this name, or several have; the message may suggest names."""
 
 
 class CommandFailed(click.ClickException):
-    """A failure with an exit code of its own."""
+    """A failure with its own exit code."""
 
     def __init__(self, message: str, code: ExitCode) -> None:
         super().__init__(message)
@@ -143,10 +140,10 @@ class CommandFailed(click.ClickException):
 
 
 class RemoteCommand(click.Command):
-    """A command that talks to a server: what the client raises becomes a message and an exit code."""
+    """A command that calls a server: errors of the client become messages and exit codes."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it."""
+        """Run the command. Raises CommandFailed for errors of the client."""
         try:
             return super().invoke(ctx)
         except ClientError as error:
@@ -168,7 +165,7 @@ def exit_code_of(error: ClientError) -> ExitCode:
 
 
 def lines(error: ClientError, command: str | None = None) -> Iterator[str]:
-    """Yield what to tell of an error in a command."""
+    """Yield the messages of an error, the fix if one is known, and the error's code."""
     if not isinstance(error, ApiError):
         yield str(error)
         return

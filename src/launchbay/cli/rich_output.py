@@ -1,4 +1,4 @@
-"""Documents as tables, for people."""
+"""Documents as tables and bars, for people."""
 
 import json
 import re
@@ -18,11 +18,12 @@ from rich.text import Text
 from launchbay.cli.output import printable
 
 _TIME_FORMAT = re.compile(r"(At|^at|^timestamp|Since)$")
-_LEAST_MS = 10**11  # 1973: numbers below are none of our moments
+_LEAST_MS = 10**11  # 1973: smaller numbers aren't times
 _CELL_CHARS = 60
 _WHOLE = {"id", "status", "name", "email", "label", "percentComplete", "attempt"}
 _DULL = {"ownerId", "outputs", "outputsOmitted", "canEvict", "canManageRoles"}  # in lists; documents show them
 _UNBOUNDED = 2_000
+_WIDTH = 100  # of lists inside an object, if the output isn't a terminal
 _WHOLE_CHARS = 30
 COLOURS = {
     "Running": "green", "Succeeded": "green", "delivered": "green", "Executing": "yellow", "Requested": "yellow",
@@ -31,37 +32,40 @@ COLOURS = {
 
 
 def show_table(value: Any, columns: Sequence[str] = ()) -> None:
-    """Print a document: a list as a table, an object as its fields, with a table for each list in it."""
+    """Print a list as a table, and an object as one field per line followed by the lists in it."""
     if isinstance(value, dict) and len(value) == 1 and isinstance(next(iter(value.values())), list):
         (value,) = value.values()
     console = Console(highlight=False)
     if console.is_terminal:
-        _show(console, value, columns)
+        _show(console, value, columns, console.width)
         return
-    # Whoever reads this cuts the lines, or searches in them: they are neither folded nor filled.
+    # Scripts cut and search these lines, so they are neither wrapped nor padded.
     text = StringIO()
-    _show(Console(highlight=False, width=_UNBOUNDED, file=text), value, columns)
+    _show(Console(highlight=False, width=_UNBOUNDED, file=text), value, columns, _WIDTH)
     for line in text.getvalue().splitlines():
         click.echo(line.rstrip())
 
 
-def _show(console: Console, value: Any, columns: Sequence[str]) -> None:
+def _show(console: Console, value: Any, columns: Sequence[str], width: int) -> None:
     if isinstance(value, list):
         _show_list(console, value, columns)
     elif isinstance(value, dict):
-        _show_object(console, value)
+        _show_object(console, value, width)
     else:
         console.print(_cell("", value))
 
 
 def _show_list(console: Console, items: Sequence[Any], columns: Sequence[str] = ()) -> None:
     if not items:
-        Console(stderr=True).print("[dim]Nothing here.[/]")
-        return
-    if not all(isinstance(item, dict) for item in items):
+        Console(stderr=True).print("[dim]No results.[/]")
+    elif all(isinstance(item, dict) for item in items):
+        console.print(_table(items, columns))
+    else:
         for item in items:
             console.print(_cell("", item))
-        return
+
+
+def _table(items: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> Table:
     found = dict.fromkeys(name for item in items for name in item if _is_shown(item[name]))
     names = list(columns) or [name for name in found if name not in _DULL and any(_has(item, name) for item in items)]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
@@ -74,17 +78,15 @@ def _show_list(console: Console, items: Sequence[Any], columns: Sequence[str] = 
         )
     for row in rows:
         table.add_row(*row)
-    console.print(table)
+    return table
 
 
-def _show_object(console: Console, document: Mapping[str, Any]) -> None:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
-    tables = {}
+def _show_object(console: Console, document: Mapping[str, Any], width: int) -> None:
+    lists = {}
+    grid = _grid()
     for name, value in document.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            tables[name] = value
+        if _is_list_of_objects(value):
+            lists[name] = value
         elif isinstance(value, dict) and value:
             grid.add_row(printable(name), "")
             for inner, each in value.items():
@@ -92,13 +94,40 @@ def _show_object(console: Console, document: Mapping[str, Any]) -> None:
         else:
             grid.add_row(name, _cell(name, value, whole=True))
     console.print(grid)
-    for name, items in tables.items():
+    for name, items in lists.items():
         console.print(f"\n[bold]{name}[/]")
-        _show_list(console, items)
+        table = _table(items)
+        if Console(width=_UNBOUNDED).measure(table).maximum <= width:
+            console.print(table)
+        else:
+            _show_blocks(console, items)
+
+
+def _show_blocks(console: Console, items: Sequence[Mapping[str, Any]]) -> None:
+    """Print objects below each other, one field per line: a table of them would be too wide."""
+    for number, item in enumerate(items):
+        grid = _grid()
+        for name, value in item.items():
+            if _is_shown(value) and _has(item, name) and name not in _DULL:
+                grid.add_row(Text(f"  {printable(name)}"), _cell(name, value, in_list=True))
+        if number:
+            console.print()
+        console.print(grid)
+
+
+def _grid() -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
 def _is_shown(value: Any) -> bool:
-    return not isinstance(value, dict) and not (isinstance(value, list) and value and isinstance(value[0], dict))
+    return not isinstance(value, dict) and not _is_list_of_objects(value)
 
 
 def _has(item: Mapping[str, Any], name: str) -> bool:
@@ -128,7 +157,7 @@ def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False) 
 
 
 def format_time(ms: int, *, in_list: bool = False) -> str:
-    """Return milliseconds since the Unix epoch in the time of this place; shorter in a list."""
+    """Return milliseconds since the Unix epoch as local time, without today's date in a list."""
     at = datetime.fromtimestamp(ms / 1000, UTC).astimezone()
     if not in_list:
         return at.strftime("%Y-%m-%d %H:%M:%S")
@@ -136,16 +165,13 @@ def format_time(ms: int, *, in_list: bool = False) -> str:
     return at.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M")
 
 
-_WIDTH = 28
-
-
 class ProgressBars:
-    """One bar for each step, and the status of the instance above them."""
+    """Draws a bar for each step, and the status of the instance above them."""
 
     def __init__(self) -> None:
         self._bars = Progress(
             TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=_WIDTH),
+            BarColumn(bar_width=28),
             TextColumn("{task.percentage:>3.0f} %"),
             TextColumn("{task.fields[status]}"),
             TimeElapsedColumn(),
@@ -156,13 +182,13 @@ class ProgressBars:
         self._bars.start()
 
     def status(self, text: str) -> None:
-        """Print the status of the instance above the bars, where it is a new one."""
+        """Print the status of the instance above the bars if it changed."""
         if text != self._status:
             self._status = text
             self._bars.console.print(_coloured(text))
 
     def step(self, path: str, name: str, status: str, percent: int) -> None:
-        """Move the bar of a step."""
+        """Draw or move the bar of a step."""
         task = self._tasks.get(path)
         if task is None:
             task = self._tasks[path] = self._bars.add_task(escape(printable(name)), total=100, status="")
@@ -171,7 +197,7 @@ class ProgressBars:
             self._bars.stop_task(task)
 
     def close(self) -> None:
-        """Leave the last picture."""
+        """Stop drawing, and keep the bars."""
         self._bars.stop()
 
 

@@ -1,4 +1,4 @@
-"""Where each operation stands in the command line: noun and verb, from its id. `list_roles` is `role list`."""
+"""The noun and verb of each operation, from its id: `list_roles` is `role list`."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -12,7 +12,7 @@ from launchbay.client.operation import EventOperation, ListOperation, Operation
 AnyOperation = Operation[Any, Any] | ListOperation[Any, Any] | EventOperation[Any]
 
 _VERBS = {"read": "show", "change": "update", "replace": "set", "put": "set"}
-# What the rule would name badly: those of a noun that stand in the middle of the id, and words that say more.
+# Operations that the rule would name badly: the noun is in the middle of the id, or another word says more.
 _NAMES = {
     "accept_invitation": "page accept-invitation",
     "approve": "approval approve",
@@ -100,7 +100,7 @@ def nouns() -> Mapping[str, Mapping[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for name, operation in all_operations().items():
         noun, verb = noun_and_verb(name, operation)
-        assert verb not in found.get(noun, {}), f"{name}: there is another '{noun} {verb}'; give one a name of its own"
+        assert verb not in found.get(noun, {}), f"{name}: '{noun} {verb}' is taken; add a name to _NAMES"
         found.setdefault(noun, {})[verb] = name
     return MappingProxyType(found)
 

@@ -11,10 +11,10 @@ from launchbay.cli.commands import connected, sharing_options
 from launchbay.cli.connection import Connection
 from launchbay.cli.directory.contents import InvalidDirectory, read_directory, write_directory
 from launchbay.cli.directory.plan import CHANGE, CREATE, DELETE, Change, Plan, RemoteState
+from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, lines, printable, show
 from launchbay.client import ClientError
 
-_CONTEXT = {"help_option_names": ["-h", "--help"]}
 _COLOURS = {CREATE: "green", CHANGE: "yellow", DELETE: "red"}
 
 
@@ -34,8 +34,10 @@ def _apply(directory: Path, **given: Any) -> None:
         return
     if not options["yes"]:
         if not sys.stdin.isatty():
-            raise click.UsageError("Nobody can be asked here. Give --yes to do it, or --dry-run to see only the plan.")
-        click.confirm("Do it?", abort=True, err=True)
+            raise click.UsageError(
+                "Can't ask for confirmation here. Use --yes to apply, or --dry-run to print the plan."
+            )
+        click.confirm("Apply these changes?", abort=True, err=True)
     _do(changes)
 
 
@@ -50,12 +52,12 @@ def _print_plan(connection: Connection, changes: list[Change], kept: list[Change
         show([{"sign": each.sign, "what": each.what, "detail": each.detail} for each in changes], connection.output)
     if kept:
         names = ", ".join(each.what for each in kept)
-        click.echo(f"Not in the directory, and kept: {names}. --prune deletes what is not in it.", err=True)
+        click.echo(f"Not in the directory, unchanged: {names}. To delete them, use --prune.", err=True)
     if changes:
         counts = {sign: sum(each.sign == sign for each in changes) for sign in _COLOURS}
         click.echo(f"{counts[CREATE]} to create, {counts[CHANGE]} to change, {counts[DELETE]} to delete.", err=True)
     else:
-        click.echo("Nothing to do: the organization is as the directory says.", err=True)
+        click.echo("No changes. The organization matches the directory.", err=True)
 
 
 def _print_difference(change: Change) -> None:
@@ -72,41 +74,42 @@ def _do(changes: list[Change]) -> None:
         except ClientError as error:
             click.echo("\n".join(lines(error)), err=True)
             left = len(changes) - number + 1
-            raise CommandFailed(
-                f"{change.what} failed; {number - 1} done, {left} left. Apply again after mending it: what is done "
-                "stays done.",
-                ExitCode.FAILED,
-            ) from error
+            message = f"{change.what} failed; {number - 1} applied, {left} left. Fix the cause and apply again."
+            raise CommandFailed(message, ExitCode.FAILED) from error
         click.echo(f"[{number}/{len(changes)}] {change.sign} {change.what}", err=True)
 
 
 apply = RemoteCommand(
     "apply",
     callback=_apply,
-    short_help="Make the organization what a directory says.",
-    help="""Makes the organization what a directory says: applications with manifests and revisions, environments and
+    short_help="Apply a directory of files to an organization.",
+    help="""Apply a directory of files to an organization: applications with manifests and revisions, environments,
     roles.
 
-    The plan is shown first. What is as it should be is left alone, so that applying twice changes nothing; nothing is
-    deleted without --prune.""",
+    Prints the plan first. Only differences are applied, so applying twice changes nothing. Nothing is deleted without
+    --prune.""",
     params=[
         click.Argument(["directory"], type=click.Path(path_type=Path), metavar="DIR"),
-        click.Option(["-y", "--yes"], is_flag=True, help="Do not ask."),
-        click.Option(["--dry-run"], is_flag=True, help="Show the plan only."),
-        click.Option(["--diff"], is_flag=True, help="Show in the plan which lines change."),
-        click.Option(["--prune"], is_flag=True, help="Delete what is not in the directory, of kinds that it has."),
+        click.Option(["-y", "--yes"], is_flag=True, help="Skip the confirmation prompt."),
+        click.Option(["--dry-run"], is_flag=True, help="Print the plan only."),
+        click.Option(["--diff"], is_flag=True, help="Print the changed lines in the plan."),
+        click.Option(
+            ["--prune"],
+            is_flag=True,
+            help="Delete objects that the directory lacks, of kinds with a folder.",
+        ),
         *sharing_options(),
     ],
-    context_settings=_CONTEXT,
+    context_settings=HELP_OPTIONS,
 )
 
 
 def _export(directory: Path, **given: Any) -> None:
     overwrite = given.pop("overwrite")
     if directory.exists() and not directory.is_dir():
-        raise click.UsageError(f"{directory} is no directory.")
+        raise click.UsageError(f"{directory} isn't a directory.")
     if directory.is_dir() and any(directory.iterdir()) and not overwrite:
-        raise click.UsageError(f"{directory} is not empty. Give --overwrite to write into it all the same.")
+        raise click.UsageError(f"{directory} isn't empty. To write into it, use --overwrite.")
     connection = connected(given)
     organization = RemoteState(connection.client, connection.names.organization())
     count = write_directory(directory, organization.contents())
@@ -116,14 +119,15 @@ def _export(directory: Path, **given: Any) -> None:
 export = RemoteCommand(
     "export",
     callback=_export,
-    short_help="Write the organization as a directory.",
-    help="""Writes the organization as a directory, which `launchbay apply` makes it again, there or elsewhere.
+    short_help="Write an organization to a directory of files.",
+    help="""Write an organization to a directory of files. To apply it to this or another organization, run
+    `launchbay apply`.
 
-    Left out: instances, services and their secrets, users, and roles that cannot be changed.""",
+    Omitted: instances, services and their secrets, users, and roles that can't be changed.""",
     params=[
         click.Argument(["directory"], type=click.Path(path_type=Path), metavar="DIR"),
-        click.Option(["--overwrite"], is_flag=True, help="Write into a directory that is not empty."),
+        click.Option(["--overwrite"], is_flag=True, help="Write into a directory that isn't empty."),
         *sharing_options(),
     ],
-    context_settings=_CONTEXT,
+    context_settings=HELP_OPTIONS,
 )

@@ -1,14 +1,14 @@
-"""What a directory says of an organization, and what an organization is, in the same form: names, no ids.
+"""An organization as a directory of files, with names instead of ids.
 
 DIR
 ├── applications/NAME/
 │   ├── manifest.yaml               the manifest, or
-│   ├── source.yaml                 where it is loaded from: `url`
+│   ├── source.yaml                 `url` that the manifest is loaded from
 │   └── revisions/NAME/
 │       ├── revision.yaml           parameters, environment, submodules
-│       └── manifest.yaml           only where it is another than the application's
+│       └── manifest.yaml           only if it differs from the application's
 ├── environments/NAME.yaml          default, policies, markers, properties, services
-└── roles/NAME.yaml                 the role's text
+└── roles/NAME.yaml                 permissions of the role
 """
 
 import re
@@ -29,20 +29,20 @@ _ODD = re.compile(r'[/\\:*?"<>|%\x00-\x1f]|^[. ]|[. ]$')
 
 
 class Source(msgspec.Struct, forbid_unknown_fields=True):
-    """Where a manifest is loaded from."""
+    """The address that a manifest is loaded from."""
 
     url: str
 
 
 class NamedRevision(msgspec.Struct):
-    """A revision with its manifest; None is the application's own one."""
+    """A revision with its manifest; None is the application's manifest."""
 
     content: Revision
     manifest: str | None = None
 
 
 class Application(msgspec.Struct):
-    """An application. `manifest` None leaves the manifest alone, `revisions` None the revisions."""
+    """An application. None leaves the manifest or the revisions unchanged."""
 
     manifest: str | None = None
     source: Source | None = None
@@ -50,7 +50,7 @@ class Application(msgspec.Struct):
 
 
 class Contents(msgspec.Struct):
-    """An organization, by name. None is a kind that the directory says nothing of."""
+    """The objects of an organization by name. None is a kind without a folder in the directory."""
 
     applications: dict[str, Application] | None = None
     environments: dict[str, Environment] | None = None
@@ -58,12 +58,12 @@ class Contents(msgspec.Struct):
 
 
 def file_name(name: str) -> str:
-    """Return a name as one of a file: what no file system takes is written as `%` and two digits."""
+    """Return a file name for an object; characters that file systems refuse become `%` and two hex digits."""
     return _ODD.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name)
 
 
 def object_name(stem: str) -> str:
-    """Return the name that a file name stands for."""
+    """Return the name of the object that a file is named after."""
     return unquote(stem, errors="strict")
 
 
@@ -72,7 +72,7 @@ _KINDS = ("applications", "environments", "roles")
 
 
 class InvalidDirectory(Exception):
-    """What is wrong with a directory, as sentences with their places."""
+    """A directory has errors. `problems` are messages with paths."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -80,14 +80,14 @@ class InvalidDirectory(Exception):
 
 
 def read_directory(root: Path) -> Contents:
-    """Return what a directory says. Raises BadDirectory."""
+    """Return the contents of a directory. Raises InvalidDirectory with all problems."""
     reader = _Reader()
     contents = Contents()
     if not root.is_dir():
-        raise InvalidDirectory([f"{root} is no directory."])
+        raise InvalidDirectory([f"{root} isn't a directory."])
     for path in _visible(root):
         if path.name not in _KINDS:
-            reader.problems.append(f"{path}: not expected here. The directory has: {', '.join(_KINDS)}.")
+            reader.problems.append(f"{path}: unexpected name. Valid names: {', '.join(_KINDS)}.")
     if (root / "roles").is_dir():
         contents.roles = dict(reader.files(root / "roles", reader.text))
     if (root / "environments").is_dir():
@@ -99,7 +99,7 @@ def read_directory(root: Path) -> Contents:
             reader.name(path, path.name): reader.application(path) for path in _visible(root / "applications")
         }
     if contents == Contents() and not reader.problems:
-        reader.problems.append(f"{root}: there is nothing in it. It may have: {', '.join(_KINDS)}.")
+        reader.problems.append(f"{root}: the directory is empty. Valid names: {', '.join(_KINDS)}.")
     if reader.problems:
         raise InvalidDirectory(reader.problems)
     return contents
@@ -110,15 +110,15 @@ class _Reader:
         self.problems: list[str] = []
 
     def files(self, folder: Path, content: Callable[[Path], T]) -> Iterator[tuple[str, T]]:
-        """Yield name and content of each YAML file of a folder."""
+        """Yield name and content of each YAML file in a folder."""
         for path in _visible(folder):
             if path.suffix != ".yaml" or not path.is_file():
-                self.problems.append(f"{path}: not expected here. Call it {path.stem}.yaml.")
+                self.problems.append(f"{path}: unexpected name. Rename it to {path.stem}.yaml.")
                 continue
             yield self.name(path, path.stem), content(path)
 
     def application(self, folder: Path) -> Application:
-        """Return an application of its folder."""
+        """Return the application in a folder."""
         found = Application()
         for path in _visible(folder):
             if path.name == "manifest.yaml":
@@ -128,11 +128,9 @@ class _Reader:
             elif path.name == "revisions" and path.is_dir():
                 found.revisions = {self.name(each, each.name): self._revision(each) for each in _visible(path)}
             else:
-                self.problems.append(f"{path}: not expected here. Known are manifest.yaml, source.yaml and revisions.")
+                self.problems.append(f"{path}: unexpected name. Valid names: manifest.yaml, source.yaml, revisions.")
         if found.manifest is not None and found.source is not None:
-            self.problems.append(
-                f"{folder}: has manifest.yaml and source.yaml. Keep the one that the manifest is from."
-            )
+            self.problems.append(f"{folder}: contains manifest.yaml and source.yaml. Delete one of them.")
         return found
 
     def _revision(self, folder: Path) -> NamedRevision:
@@ -143,19 +141,19 @@ class _Reader:
             elif path.name == "manifest.yaml":
                 found.manifest = self.text(path)
             else:
-                self.problems.append(f"{path}: not expected here. A revision has revision.yaml and manifest.yaml.")
+                self.problems.append(f"{path}: unexpected name. Valid names: revision.yaml, manifest.yaml.")
         return found
 
     def text(self, path: Path) -> str:
-        """Return the text of a file, with its line ends as they are."""
+        """Return the text of a file with its line ends unchanged."""
         try:
             return path.read_bytes().decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            self.problems.append(f"{path}: cannot be read: {error}.")
+            self.problems.append(f"{path}: can't read the file: {error}.")
             return ""
 
     def document(self, path: Path, kind: type[T]) -> T:
-        """Return the document of a file; an empty one of the kind where it cannot be had."""
+        """Return the document in a file, or an empty one after noting a problem."""
         text = self.text(path)
         try:
             value: Any = {} if not text.strip() else read(text.encode())
@@ -167,32 +165,32 @@ class _Reader:
                 self.problems.append(f"{path}:{found['line']}:{found['column']}: {message}")
         except msgspec.ValidationError as error:
             self.problems.append(f"{path}: {error}.")
-        return kind() if kind is not Source else kind(url="")  # type: ignore[call-arg] # a problem is noted: nobody sees it
+        return kind() if kind is not Source else kind(url="")  # type: ignore[call-arg] # after a problem, no one reads it
 
     def name(self, path: Path, stem: str) -> str:
-        """Return the name that a file or folder stands for."""
+        """Return the name of the object that a file or folder is named after."""
         try:
             return object_name(stem)
         except UnicodeDecodeError:
-            self.problems.append(f"{path}: the name has a % that stands for no letter. Write the % itself as %25.")
+            self.problems.append(f"{path}: invalid % escape in the name. Write % as %25.")
             return stem
 
 
 def _visible(folder: Path) -> list[Path]:
-    """Return what is in a folder; names that begin with a dot are an editor's or a repository's."""
+    """Return the content of a folder except names that start with a dot, which belong to editors and Git."""
     return sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts so that YAML 1.2 reads them as texts: the library quotes only what 1.1 would read otherwise."""
+    """Quotes strings that YAML 1.2 would read as something else; the library knows only YAML 1.1."""
 
     def ignore_aliases(self, _: Any) -> bool:
-        """Write everything out."""
+        """Return True: write repeated values in full."""
         return True
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    # Block style keeps only line feeds, and no spaces at the end of lines.
+    # Block style preserves only line feeds, and no spaces at the end of lines.
     is_block = "\n" in text and all(line == line.rstrip() and line.isprintable() for line in text.split("\n"))
     style = "|" if is_block and text[:1] not in {" ", "\n"} else None if _is_plain(text) else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
@@ -209,13 +207,13 @@ _Dumper.add_representer(str, _text)
 
 
 def yaml_text(value: Any) -> str:
-    """Return a value of JSON's kinds as a YAML document."""
+    """Return a JSON value as a YAML document."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
     return text
 
 
 def write_directory(root: Path, contents: Contents) -> int:
-    """Write what contents say, and return the number of files."""
+    """Write the contents, and return the number of files."""
     files: dict[Path, str] = {}
     for name, text in (contents.roles or {}).items():
         files[root / "roles" / f"{file_name(name)}.yaml"] = text

@@ -1,4 +1,4 @@
-"""From what is and what a directory says to changes, each with how it is done. Nothing changes before it is done."""
+"""The changes from the state of an organization to the contents of a directory, and how to make each."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from launchbay.model.archive import (
 
 @dataclass
 class RemoteState:
-    """An organization, looked at where it is asked for. Ids of what is made meanwhile are noted here."""
+    """The state of an organization, read on demand. Ids of objects that the plan creates are added."""
 
     client: Client
     id: str
@@ -34,12 +34,12 @@ class RemoteState:
 
     @cached_property
     def roles(self) -> dict[str, str]:
-        """Name → id of the roles that can be changed."""
+        """Ids of the editable roles by name."""
         return {each.name: each.id for each in self.client.list_roles(self.id) if each.can_edit}
 
     @cached_property
     def fixed_roles(self) -> frozenset[str]:
-        """Names of the roles that cannot be changed."""
+        """Names of the roles that can't be changed."""
         return frozenset(each.name for each in self.client.list_roles(self.id) if not each.can_edit)
 
     @cached_property
@@ -49,7 +49,7 @@ class RemoteState:
 
     @cached_property
     def default_environment(self) -> str:
-        """The name of the default environment."""
+        """Name of the default environment, or an empty string."""
         return next((each.name for each in self.client.list_environments(self.id) if each.is_default), "")
 
     @cached_property
@@ -63,11 +63,11 @@ class RemoteState:
         return {each.name: each.id for each in self.client.list_services(self.id)}
 
     def role_text(self, name: str) -> str:
-        """Return the text of a role."""
+        """Return the permissions of a role, in YAML."""
         return self.client.read_role(self.roles[name]).permissions
 
     def environment(self, name: str) -> Environment:
-        """Return an environment in full."""
+        """Return an environment with policies, markers, properties and services."""
         number = self.environments[name]
         policies = plain(read(self.client.read_policies(number).encode()))
         names = {service: name for name, service in self.services.items()}
@@ -124,15 +124,15 @@ class RemoteState:
             self.revisions(application)
         number = self.revision_ids.get((application, name))
         if number is None:
-            raise ObjectNotFound(f"There is no revision '{text}', which a submodule names as APPLICATION/REVISION.")
+            raise ObjectNotFound(f"Unknown revision '{text}' in submodules. Use APPLICATION/REVISION.")
         return number
 
     def with_ids(self, submodules: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the submodules of a revision as the API takes them. Raises Missing."""
+        """Return the submodules of a revision with ids instead of names. Raises ObjectNotFound."""
         return with_revision_ids(submodules, self.revision_id)
 
     def contents(self) -> Contents:
-        """Return everything that a directory can say of it."""
+        """Return everything that a directory can contain."""
         return Contents(
             applications={name: self._whole_application(name) for name in sorted(self.applications)},
             environments={name: self.environment(name) for name in sorted(self.environments)},
@@ -159,7 +159,7 @@ CREATE, CHANGE, DELETE = "+", "~", "-"
 
 @dataclass(frozen=True)
 class Change:
-    """One change. `before` and `after` are texts to be compared, where there are such."""
+    """One change. `before` and `after` are YAML to compare, or empty."""
 
     sign: str
     what: str
@@ -170,7 +170,7 @@ class Change:
 
 
 class Plan:
-    """The changes that make an organization what contents say, in an order in which they can be done."""
+    """The changes from an organization to the wanted contents, in the order to apply them. Planning changes nothing."""
 
     def __init__(self, organization: RemoteState, wanted: Contents) -> None:
         self._organization = organization
@@ -178,7 +178,7 @@ class Plan:
         self._wanted = wanted
 
     def changes(self) -> list[Change]:
-        """Return them. Raises Missing for a name that nothing has, and ApiError for a manifest that is refused."""
+        """Return creations and changes. Raises ObjectNotFound for an unknown name or an invalid manifest."""
         wanted = self._wanted
         found = [change for name, text in (wanted.roles or {}).items() for change in self._role(name, text)]
         for name, environment in (wanted.environments or {}).items():
@@ -192,7 +192,7 @@ class Plan:
         return found
 
     def superfluous(self) -> list[Change]:
-        """Return the deletions of what is there and not in the directory: only of kinds that it has a folder for."""
+        """Return deletions of objects that aren't in the directory, only of kinds that have a folder in it."""
         organization, wanted, client = self._organization, self._wanted, self._client
         found: list[Change] = []
         for name, application in (wanted.applications or {}).items():
@@ -215,7 +215,7 @@ class Plan:
     def _role(self, name: str, text: str) -> Iterator[Change]:
         organization, client = self._organization, self._client
         if name in organization.fixed_roles:
-            raise ObjectNotFound(f"The role '{name}' cannot be changed. Take roles/{name}.yaml away.")
+            raise ObjectNotFound(f"The role '{name}' can't be changed. Delete roles/{name}.yaml.")
         if name not in organization.roles:
             create = partial(client.create_role, organization.id, name=name, permissions=text)
             yield Change(CREATE, f"role {name}", create, after=text)
@@ -229,7 +229,7 @@ class Plan:
         organization = self._organization
         for service in wanted.services or ():
             if service not in organization.services:
-                raise ObjectNotFound(f"There is no service '{service}', which the environment '{name}' shall offer.")
+                raise ObjectNotFound(f"Unknown service '{service}' in environment '{name}'.")
         is_new = name not in organization.environments
         now = Environment(policies={}, markers=[], properties=[], services=[])
         if is_new:
@@ -244,7 +244,7 @@ class Plan:
                 sign = CREATE if is_new else CHANGE
                 yield Change(sign, f"{part} of environment {name}", set_part, before=before, after=after)
         if wanted.default and not now.default:
-            yield Change(CHANGE, f"environment {name}", partial(self._set_default, name), "becomes the default one")
+            yield Change(CHANGE, f"environment {name}", partial(self._set_default, name), "becomes the default")
 
     def _create_environment(self, name: str) -> None:
         created = self._client.create_environment(self._organization.id, name=name)
@@ -287,8 +287,8 @@ class Plan:
             return
         if document is not None and document.source_url is not None and wanted.manifest is not None:
             raise ObjectNotFound(
-                f"The manifest of '{name}' is loaded from {document.source_url}, and cannot be replaced by a file. "
-                f"Write applications/{name}/source.yaml with that url."
+                f"The manifest of '{name}' is loaded from {document.source_url}; a file can't replace it. "
+                f"Write the URL to applications/{name}/source.yaml."
             )
         others = dict.fromkeys(
             each.manifest for each in (wanted.revisions or {}).values() if each.manifest not in {None, wanted.manifest}
@@ -303,9 +303,9 @@ class Plan:
             yield self._upload(name, newest, sign, f"manifest of application {name}", now or "")
 
     def _upload(self, name: str, text: str, sign: str, what: str, before: str) -> Change:
-        """Return an upload, once the server has said that it would take it."""
+        """Return an upload. Raises ObjectNotFound if the server finds an error in the manifest."""
         for error in self._client.validate_manifest(text).errors[:1]:
-            raise ObjectNotFound(f"The {what} is refused: line {error.line}, column {error.column}: {error.message}")
+            raise ObjectNotFound(f"The {what} is invalid: line {error.line}, column {error.column}: {error.message}")
         return Change(sign, what, partial(self._replace_manifest, name, text), before=before, after=text)
 
     def _create_application(self, name: str) -> None:
@@ -319,7 +319,7 @@ class Plan:
         self._client.set_manifest_source(self._organization.applications[name], url=url)
 
     def _revisions_in_order(self) -> list[tuple[str, str]]:
-        """Return the wanted revisions, each after those that its submodules name."""
+        """Return the wanted revisions, each after the revisions of its submodules."""
         applications = self._wanted.applications or {}
         done: dict[tuple[str, str], None] = {}
         begun: set[tuple[str, str]] = set()
@@ -344,9 +344,7 @@ class Plan:
         organization, content = self._organization, wanted.content
         planned = self._wanted.environments or {}
         if content.environment is not None and content.environment not in {*organization.environments, *planned}:
-            raise ObjectNotFound(
-                f"There is no environment '{content.environment}', which the revision {application}/{name} names."
-            )
+            raise ObjectNotFound(f"Unknown environment '{content.environment}' in revision {application}/{name}.")
         now = organization.revisions(application).get(name) if application in organization.applications else None
         what, do = f"revision {application}/{name}", partial(self._put_revision, application, name, wanted)
         if now is None:
@@ -360,7 +358,7 @@ class Plan:
             yield Change(CHANGE, what, do, detail, _shown(before), _shown(content))
 
     def _text_of(self, application: str, revision: NamedRevision) -> str | None:
-        """Return the manifest that a revision shall have; None where the directory does not say."""
+        """Return the wanted manifest of a revision, or None if the directory has none."""
         return revision.manifest or (self._wanted.applications or {})[application].manifest
 
     def _put_revision(self, application: str, name: str, wanted: NamedRevision) -> None:
@@ -391,7 +389,7 @@ class Plan:
 
 
 def _same(part: str, wanted: Any, present: Any) -> bool:
-    """Tell whether two values are the same; markers and services have no order."""
+    """Return whether two values are equal; markers and services are unordered."""
     return sorted(wanted) == sorted(present) if part in {"markers", "services"} else bool(wanted == present)
 
 

@@ -1,0 +1,117 @@
+"""`--wait` follows the job that the command starts, and exits with the outcome of that job."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.shell import Shell
+
+GOOD, BAD = "0", "whenever"  # delays of the action `wait`: a workflow with the second one fails
+MANIFEST = """
+application:
+  configuration: { input.at-launch: "0", input.at-destroy: "0", input.at-change: "0" }
+  interfaces:
+    input:
+      at-launch: bind(ferry#input.at-launch)
+      at-destroy: bind(ferry#input.at-destroy)
+      at-change: bind(ferry#input.at-change)
+    manage: { move: bind(ferry#manage.move) }
+  components:
+    ferry:
+      type: workflow.Instance
+      interfaces:
+        input:
+          at-launch: configuration(string)
+          at-destroy: configuration(string)
+          at-change: configuration(string)
+        manage: { move: receive-command(string delay) }
+      configuration:
+        configuration.triggers: { input.at-change: change }
+        configuration.workflows:
+          launch: { steps: [{ sail: { action: wait, parameters: { delay: "{$.at-launch}" } } }] }
+          move: { steps: [{ turn: { action: wait, parameters: { delay: "{$.delay}" } } }] }
+          change: { steps: [{ refit: { action: wait, parameters: { delay: "{$.at-change}" } } }] }
+          destroy: { steps: [{ scrap: { action: wait, parameters: { delay: "{$.at-destroy}" } } }] }
+"""
+
+
+@pytest.fixture
+def ferry(cli: Shell, tmp_path: Path) -> str:
+    """Return the name of an application whose workflows fail on demand."""
+    name = f"ferry of {tmp_path.name}"
+    file = tmp_path / "manifest.yaml"
+    file.write_text(MANIFEST, "utf-8")
+    cli.good("application", "create", name)
+    cli.good("manifest", "upload", name, str(file))
+    return name
+
+
+def launched(cli: Shell, ferry: str, *words: str) -> str:
+    instance = cli.good("launch", ferry, *words).strip()
+    cli.good("instance", "wait", instance)
+    return instance
+
+
+def status(cli: Shell, instance: str) -> str:
+    return str(cli.document("instance", "show", instance)["status"])
+
+
+def test_a_launch_exits_by_its_outcome(cli: Shell, ferry: str) -> None:
+    assert "Running" in cli.good("launch", ferry, "--name", "Elsa", "--wait")
+    told = cli.bad(1, "launch", ferry, "-p", f"input.at-launch={BAD}", "--wait")
+    assert "Job 'launch' failed: Component 'ferry': workflow 'launch': step 'sail' failed" in told
+
+
+def test_a_failed_launch_that_is_repeated_exits_by_the_new_outcome(cli: Shell, ferry: str) -> None:
+    cli.bad(1, "launch", ferry, "--name", ferry, "-p", f"input.at-launch={BAD}", "--wait")
+    assert "Job 'launch' failed" in cli.bad(1, "run", ferry, "launch", "--wait")
+    cli.good("job", "resume", ferry, "last", "-p", f"input.at-launch={GOOD}", "--wait")
+    assert status(cli, ferry) == "Running"
+
+
+def test_a_command_exits_by_its_outcome_though_the_instance_keeps_running(cli: Shell, ferry: str) -> None:
+    instance = launched(cli, ferry)
+    told = cli.run("run", instance, "manage.move", f"delay={GOOD}", "--wait")
+    assert (told.exit_code, "turn: Succeeded" in told.stderr) == (0, True)
+    told = cli.run("run", instance, "manage.move", f"delay={BAD}", "--wait")
+    assert (told.exit_code, told.stdout) == (1, "")
+    assert "Job 'manage.move' failed: Component 'ferry': workflow 'move': step 'turn' failed" in told.stderr
+    assert status(cli, instance) == "Running"
+    cli.good("run", instance, "manage.move", f"delay={GOOD}", "--wait")
+
+
+def test_a_destroy_exits_by_its_outcome(cli: Shell, ferry: str) -> None:
+    assert "Destroyed" in cli.good("run", launched(cli, ferry), "destroy", "--wait")
+    instance = launched(cli, ferry, "-p", f"input.at-destroy={BAD}")
+    assert "step 'scrap' failed" in cli.bad(1, "run", instance, "destroy", "--wait")
+
+
+def test_a_reconfiguration_exits_by_its_outcome(cli: Shell, ferry: str) -> None:
+    instance = launched(cli, ferry)
+    cli.good("instance", "reconfigure", instance, "-p", "input.at-change=1 ms", "--wait")
+    told = cli.bad(1, "instance", "reconfigure", instance, "-p", f"input.at-change={BAD}", "--wait")
+    assert "Job 'reconfigure' failed" in told
+    assert "step 'refit' failed" in told
+
+
+def test_a_repeated_idempotency_key_waits_for_the_job_of_the_first_call(cli: Shell, ferry: str) -> None:
+    instance = launched(cli, ferry)
+    words = ("run", instance, "manage.move", f"delay={BAD}", "--wait", "--idempotency-key", ferry)
+    for _ in range(2):
+        assert "Job 'manage.move' failed" in cli.bad(1, *words)
+    assert [job["name"] for job in cli.document("job", "list", instance)] == ["manage.move", "launch"]
+
+
+def test_an_earlier_failure_of_the_same_workflow_is_not_this_one(cli: Shell, ferry: str) -> None:
+    instance = launched(cli, ferry)
+    for _ in range(3):  # within one second, so that ids say nothing about the order
+        cli.bad(1, "run", instance, "manage.move", f"delay={BAD}", "--wait")
+        cli.good("run", instance, "manage.move", f"delay={GOOD}", "--wait")
+        assert cli.document("job", "show", instance, "last")["status"] == "Succeeded"
+
+
+def test_a_job_that_takes_longer_than_the_timeout_exits_with_8(cli: Shell, ferry: str) -> None:
+    instance = launched(cli, ferry)
+    told = cli.bad(8, "run", instance, "manage.move", "delay=10 minutes", "--wait", "--timeout", "50ms")
+    assert "Job 'manage.move' is still running after 0.05 s." in told
+    cli.good("job", "cancel", instance, "last", "--yes")
