@@ -20,7 +20,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check prose docs console axe debian moto test test-slow test-random test-faults serve demo wheel bench soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto test test-slow test-random test-faults serve demo wheel bench soak lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -33,7 +33,11 @@ check: $(DEV) ## lint, formatting, types, import contracts, rules of style
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	frontend/check
-	$(PYTEST) -q tests/style/test_style.py
+	$(PYTEST) -q tests/style/test_style.py tests/style/test_imports.py
+
+generate: $(DEV) debian ## write the client, reference pages and golden files again after a change of the API
+	$(BIN)/python -m generators
+	LAUNCHBAY_GOLDEN=write $(PYTEST) -q tests/golden tests/matrix
 
 prose: $(DEV) ## check the English of documentation, messages and docstrings
 	$(BIN)/python -m tests.style.prose $(ARGS)

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from tests.support.documentation import DOCS, ROOT, blocks
 
+MODULES = DOCS / "modules.md"
 PAGE = DOCS / "architecture.md"
 SOURCE = ROOT / "src" / "launchbay"
 
 
 def shown_layers() -> list[set[str]]:
     """Return the names in each line of the tree that the page draws."""
-    (block,) = (block for block in blocks(PAGE) if block.text.startswith("bootstrap\n"))
+    (block,) = (block for block in blocks(PAGE) if block.text.startswith("app\n"))
     return [set(line.split()) for line in block.text.splitlines()]
 
 
@@ -40,3 +41,9 @@ def test_every_folder_is_explained_in_the_table() -> None:
 
 def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
     assert shown_layers() == list(checked_layers())
+
+
+def test_every_module_has_one_line() -> None:
+    listed = re.findall(r"^\| `([\w/]+\.py)` \| \S", MODULES.read_text("utf-8"), flags=re.MULTILINE)
+    modules = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if path.name != "__init__.py"}
+    assert sorted(listed) == sorted(modules)

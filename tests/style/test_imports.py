@@ -1,0 +1,209 @@
+"""The modules of the product and of the tests depend on each other as the architecture page says."""
+
+import ast
+import configparser
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+TESTS = ROOT / "tests"
+MOST_MODULES = 300
+SMALL_LINES = 40
+SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\s", re.DOTALL)
+
+# Packages whose names users import, though other modules define them.
+PUBLIC = {"launchbay.client": "the documented import path of the Python client"}
+# Modules under 40 lines with a single importer.
+SMALL: dict[str, str] = {}
+# Modules outside `store` with SQL of their own.
+WITH_SQL = {
+    "launchbay.engine.queue": "Procrastinate's tables, which only this module knows",
+    "launchbay.engine.queue_schema": "versions of Procrastinate's tables",
+    "launchbay.postgres.backup": "databases of other versions, without our schema",
+}
+# Files of tests that are neither tests nor shared helpers.
+PROGRAMS = {
+    "tests/actions/stand_ins/helm.py": "a program that tests copy and start",
+    "tests/client/typed.py": "source text for the type checkers that test_typing.py starts",
+    "tests/durability/probe/launchbay_probe.py": "a package that tests install",
+    "tests/style/prose.py": "the command of `make prose`",
+}
+
+
+def read_modules() -> Iterator[tuple[str, ast.Module]]:
+    """Yield each module of the product by its dotted name."""
+    for path in sorted((SOURCE / "launchbay").rglob("*.py")):
+        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        yield name.removesuffix(".__init__"), ast.parse(path.read_text("utf-8"))
+
+
+MODULES = dict(read_modules())
+
+
+def imported_names(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield module and name of each import from the product, wherever it stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "launchbay":
+            for alias in node.names:
+                yield node.module or "", alias.name
+
+
+def imported_modules(name: str, modules: Mapping[str, ast.Module]) -> set[str]:
+    """Return the modules of the product that a module imports."""
+    pairs = imported_names(modules[name])
+    return {f"{module}.{each}" if f"{module}.{each}" in modules else module for module, each in pairs}
+
+
+def defined_names(tree: ast.Module) -> set[str]:
+    """Return the names that a module defines at its top level, also under conditions."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        else:
+            waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def reexports(modules: Mapping[str, ast.Module]) -> Iterator[str]:
+    """Yield imports of a name from a module that only imports it itself."""
+    defined = {name: defined_names(tree) for name, tree in modules.items()}
+    for name, tree in modules.items():
+        for module, each in imported_names(tree):
+            if module not in PUBLIC and f"{module}.{each}" not in modules and each not in defined.get(module, ()):
+                yield f"{name} imports {each} from {module}"
+
+
+def cycle(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Return the modules that are in or behind a cycle of imports."""
+    left = {name: imported_modules(name, modules) & set(modules) - {name} for name in modules}
+    while free := [name for name, needs in left.items() if not needs & left.keys()]:
+        for name in free:
+            del left[name]
+    return sorted(left)
+
+
+def layers() -> list[list[str]]:
+    """Return the layers of the import rules, top first."""
+    rules = configparser.ConfigParser()
+    rules.read(ROOT / ".importlinter")
+    lines = rules["importlinter:contract:layers"]["layers"].splitlines()
+    return [found for line in lines if (found := re.findall(r"launchbay\.(\w+)", line))]
+
+
+def climbs(modules: Mapping[str, ast.Module]) -> Iterator[str]:
+    """Yield imports that lead up, or to another package of the same layer."""
+    place = {name: number for number, names in enumerate(layers()) for name in names}
+    for name in modules:
+        for other in imported_modules(name, modules):
+            here, there = (f"{each}.".split(".")[1] for each in (name, other))
+            if here and there and here != there and place[there] <= place[here]:
+                yield f"{name} imports {other}"
+
+
+def small_modules(modules: Mapping[str, ast.Module], lines: Mapping[str, int]) -> Iterator[str]:
+    """Yield short modules that only one other module imports: they belong there."""
+    users = Counter(needed for name in modules for needed in imported_modules(name, modules) - {name})
+    return (name for name in modules if lines[name] < SMALL_LINES and users[name] == 1)
+
+
+def texts(tree: ast.Module) -> Iterator[str]:
+    """Yield the strings of a module that are no docstrings."""
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in docstrings:
+            if isinstance(node.value, str):
+                yield node.value
+            elif isinstance(node.value, bytes):
+                yield node.value.decode("latin-1")
+
+
+def foreign_helpers(path: Path, text: str) -> Iterator[str]:
+    """Yield imports of a test file from other tests than the shared helpers."""
+    own = path.relative_to(ROOT).parts[:2]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tests":
+            parts = tuple((node.module or "").split("."))
+            if parts[:2] not in (("tests", "support"), own) or parts[-1].startswith(("test_", "conftest")):
+                yield f"{path.relative_to(ROOT)} imports from {node.module}"
+
+
+def test_there_are_few_modules() -> None:
+    assert len(MODULES) <= MOST_MODULES
+
+
+def test_no_imports_form_a_cycle() -> None:
+    assert cycle(MODULES) == []
+
+
+def test_imports_point_down_the_layers() -> None:
+    assert {name.split(".")[1] for name in MODULES if "." in name} == {name for names in layers() for name in names}
+    assert list(climbs(MODULES)) == []
+
+
+def test_each_name_has_one_import_path() -> None:
+    assert list(reexports(MODULES)) == []
+
+
+def test_no_small_module_has_a_single_importer() -> None:
+    files = {name: SOURCE.joinpath(*name.split(".")) for name in MODULES}
+    modules = {name: tree for name, tree in MODULES.items() if not files[name].is_dir()}
+    lines = {name: files[name].with_suffix(".py").read_text("utf-8").count("\n") for name in modules}
+    assert set(small_modules(modules, lines)) == set(SMALL)
+
+
+def test_only_the_store_contains_sql() -> None:
+    outside = {name for name, tree in MODULES.items() if any(SQL.search(text) for text in texts(tree))}
+    assert {name for name in outside if not name.startswith("launchbay.store.")} == set(WITH_SQL)
+
+
+def test_shared_helpers_of_tests_are_in_one_place() -> None:
+    files = {path.relative_to(ROOT).as_posix() for path in TESTS.rglob("*.py")}
+    others = {name for name in files if not re.search(r"(^tests/support/.*|/test_\w+|/conftest|/__init__)\.py$", name)}
+    assert others == set(PROGRAMS)
+
+
+def test_tests_import_shared_helpers_only() -> None:
+    assert [
+        each for path in sorted(TESTS.rglob("*.py")) for each in foreign_helpers(path, path.read_text("utf-8"))
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("sources", "findings"),
+    [
+        ({"launchbay.web": "from launchbay.store import x", "launchbay.store": "x = 1"}, 0),
+        ({"launchbay.web": "from launchbay.store import x", "launchbay.store": "from os import x"}, 1),
+        ({"launchbay.store": "from launchbay.web import x", "launchbay.web": "x = 1"}, 1),
+        ({"launchbay.web": "from launchbay.console import x", "launchbay.console": "x = 1"}, 1),
+        ({"launchbay.a": "from launchbay import b", "launchbay.b": "from launchbay import a"}, 2),
+    ],
+)
+def test_the_rules_find_what_breaks_them(sources: dict[str, str], findings: int) -> None:
+    modules = {name: ast.parse(text) for name, text in sources.items()}
+    known = not modules.keys() & {"launchbay.a"}
+    found = [*reexports({"launchbay": ast.parse(""), **modules}), *(climbs(modules) if known else ()), *cycle(modules)]
+    assert len(found) == findings
+
+
+def test_a_helper_of_another_folder_is_found() -> None:
+    path = TESTS / "api" / "test_x.py"
+    assert (
+        list(foreign_helpers(path, "from tests.support.clock import HandClock\nfrom tests.web.sample import x\n")) != []
+    )
+    assert list(foreign_helpers(path, "from tests.support.clock import HandClock\n")) == []
