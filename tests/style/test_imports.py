@@ -19,7 +19,7 @@ SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s
 # Packages whose names users import, though other modules define them.
 PUBLIC = {"launchbay.client": "the documented import path of the Python client"}
 # Modules under 40 lines with a single importer.
-SMALL: dict[str, str] = {}
+SMALL = {"launchbay.console.pages.audit": "a page, which only the table of pages imports"}
 # Modules outside `store` with SQL of their own.
 WITH_SQL = {
     "launchbay.engine.queue": "Procrastinate's tables, which only this module knows",
