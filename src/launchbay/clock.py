@@ -1,4 +1,4 @@
-"""Where the time comes from; tests put another clock in its place."""
+"""The source of time; tests replace it with another clock."""
 
 import time
 from datetime import UTC, datetime
@@ -6,26 +6,26 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall-clock time for what people see, monotonic time for what is measured."""
+    """Wall-clock time for display, monotonic time for measuring."""
 
     def now(self) -> datetime:
         """Return the wall-clock time, in UTC."""
         ...
 
     def monotonic_s(self) -> float:
-        """Return seconds on a clock that never steps."""
+        """Return monotonic time in seconds."""
         ...
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The clocks of the operating system."""
 
     def now(self) -> datetime:
         """Return the wall-clock time, in UTC."""
         return datetime.now(UTC)
 
     def monotonic_s(self) -> float:
-        """Return seconds on a clock that never steps."""
+        """Return monotonic time in seconds."""
         return time.monotonic()
 
 
@@ -35,5 +35,5 @@ def to_ms(value: datetime) -> int:
 
 
 def from_ms(milliseconds: int) -> datetime:
-    """Return the UTC moment for milliseconds since the Unix epoch."""
+    """Return the UTC time of milliseconds since the Unix epoch."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -1,24 +1,29 @@
-"""The error tree. It knows nothing of HTTP: `web/problems.py` alone maps these to statuses.
+"""The error tree. It knows nothing of HTTP: only `web/problems.py` maps these errors to statuses.
 
 LaunchbayError
-├── BadRequest            what was sent is wrong in itself or in its meaning
-│   ├── MalformedBody     not readable at all: content type, encoding, syntax, bounds
-│   ├── InvalidManifest   carries the findings, each with line and column
+├── BadRequest            the request is invalid in form or meaning
+│   ├── MalformedBody     unreadable: content type, encoding, syntax, limits
+│   ├── InvalidManifest   contains the findings, each with line and column
 │   └── FieldErrors       field name → messages (service update and service command)
-├── NotAuthenticated      no or wrong credentials
-├── NotAllowed            known caller, not permitted
-├── NotFound              no such object
-├── Conflict              the object is busy or changed meanwhile
-├── TooManyRequests       a rate limit; carries `retry_after_s`
-├── TooLarge              beyond a size bound
-├── Unavailable           database away, overload, shutting down; carries `retry_after_s`
-├── ManifestSourceLocked  the manifest comes from a URL and cannot be replaced by upload
-├── ExpressionError       an expression cannot be evaluated; the step that holds it fails
-├── OutgoingFailed        an outgoing HTTP exchange did not come about
+├── NotAuthenticated      credentials are missing or wrong
+├── NotAllowed            the caller is known but has no permission
+├── NotFound              the object doesn't exist
+├── Conflict              the object is busy, or another request changed it
+├── TooManyRequests       a rate limit; has `retry_after_s`
+├── TooLarge              beyond a size limit
+├── Unavailable           database unavailable, overload, stopping; has `retry_after_s`
+├── ManifestSourceLocked  the manifest comes from a URL, so an upload can't replace it
+├── ExpressionError       an expression can't be evaluated; its step fails
+│   └── MalformedExpression  (manifest/paths.py) its syntax is wrong; has `offset`
+├── EgressFailed          an outgoing HTTP request failed
 │   └── AddressRefused    the address rules forbid its target
-├── ActionFailed          an action could not do its work; the step fails, and may be retried
-├── CannotStart           the process cannot start as it is set up; for the operator, before anything is served
-└── Fenced                this process lost the job to another one and must write nothing more
+├── ActionFailed          an action failed; its step fails, and may be retried
+├── CannotStart           the configuration prevents the start; for the operator
+├── Fenced                another process took over the job; this one must write nothing more
+├── UnsealFailed          (auth/secret_key.py) an encrypted value can't be decrypted
+└── MethodNotAllowed      (web/problems.py) the path doesn't support the method
+
+WorkflowFailed is outside the tree: the runtime raises it between workflows, and no caller of the API ever gets it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +31,7 @@ from typing import Any
 
 
 class LaunchbayError(Exception):
-    """An error with sentences for its reader and a machine-readable code (api-decisions, "Wire" 5)."""
+    """An error with messages for people and a code for programs (api-decisions, "Wire" 5)."""
 
     code = "InternalError"
 
@@ -38,19 +43,19 @@ class LaunchbayError(Exception):
 
 
 class BadRequest(LaunchbayError):
-    """What was sent is wrong in its meaning; the sentences name the place and the remedy."""
+    """The request is invalid; the messages name the problem and the fix."""
 
     code = "BadRequest"
 
 
 class MalformedBody(BadRequest):
-    """The body cannot be read at all; refused before any data is looked at (order of checks, "Wire" 6)."""
+    """The body is unreadable; rejected before any data is read (order of checks, "Wire" 6)."""
 
     code = "MalformedBody"
 
 
 class InvalidManifest(BadRequest):
-    """The manifest has errors. `findings` holds `{message, line, column, code}` of each."""
+    """The manifest has errors. `findings` has `{message, line, column, code}` of each."""
 
     code = "InvalidManifest"
 
@@ -60,7 +65,7 @@ class InvalidManifest(BadRequest):
 
 
 class FieldErrors(BadRequest):
-    """Errors by field name, the answer form of service update and service command (reference §7)."""
+    """Errors by field name, the response of service update and service command (reference §7)."""
 
     code = "FieldErrors"
 
@@ -82,19 +87,19 @@ class NotAllowed(LaunchbayError):
 
 
 class NotFound(LaunchbayError):
-    """The addressed object does not exist."""
+    """The addressed object doesn't exist."""
 
     code = "NotFound"
 
 
 class Conflict(LaunchbayError):
-    """The object is busy with a job, or was changed by somebody else meanwhile."""
+    """The object is busy with a job, or another request changed it."""
 
     code = "Conflict"
 
 
 class TooManyRequests(LaunchbayError):
-    """A rate limit was reached; `retry_after_s` tells when to try again."""
+    """A rate limit is reached; retry after `retry_after_s`."""
 
     code = "TooManyRequests"
 
@@ -104,13 +109,13 @@ class TooManyRequests(LaunchbayError):
 
 
 class TooLarge(LaunchbayError):
-    """A body or value is beyond its bound in `limits.py`."""
+    """A body or value exceeds its limit in `limits.py`."""
 
     code = "TooLarge"
 
 
 class Unavailable(LaunchbayError):
-    """The service cannot answer now: database away, overload, shutting down."""
+    """The service can't respond now: database unavailable, overload, stopping."""
 
     code = "Unavailable"
 
@@ -120,19 +125,19 @@ class Unavailable(LaunchbayError):
 
 
 class ManifestSourceLocked(LaunchbayError):
-    """The manifest is loaded from an external location; the reference answers 401 to an upload then."""
+    """The manifest is loaded from a URL; the reference returns 401 for an upload."""
 
     code = "ManifestSourceLocked"
 
 
 class ExpressionError(LaunchbayError):
-    """An expression cannot be evaluated against its scope (manifest-language §6)."""
+    """An expression can't be evaluated in its scope (manifest-language §6)."""
 
     code = "ExpressionError"
 
 
 class EgressFailed(LaunchbayError):
-    """An outgoing HTTP exchange did not come about. `retryable` is False where another attempt cannot help."""
+    """An outgoing HTTP request failed. `retryable` is False if another attempt can't succeed."""
 
     code = "OutgoingFailed"
 
@@ -151,7 +156,7 @@ class AddressRefused(EgressFailed):
 
 
 class ActionFailed(LaunchbayError):
-    """An action could not do its work. `retryable` is False where another attempt cannot help."""
+    """An action failed. `retryable` is False if another attempt can't succeed."""
 
     code = "ActionFailed"
 
@@ -161,21 +166,21 @@ class ActionFailed(LaunchbayError):
 
 
 class Fenced(LaunchbayError):
-    """Another worker has taken the job over; whatever this one still holds must not be written."""
+    """Another worker took over the job; this one must not write anything more."""
 
     code = "Fenced"
 
 
 class CannotStart(LaunchbayError):
-    """The process cannot start as it is set up; the sentences tell the operator what to change."""
+    """The configuration prevents the start; the messages say what to change."""
 
     code = "CannotStart"
 
 
 class WorkflowFailed(Exception):
-    """A workflow, and with it whatever called it, has failed; the text is for the instance's error message.
+    """A workflow, and with it its caller, failed; the text is for the instance's error message.
 
-    `propagates` False lets the instance keep its status where the job's plan would change it.
+    With `propagates` False, the instance's status stays unchanged even if the job's plan would change it.
     """
 
     def __init__(self, text: str, *, propagates: bool = True) -> None:

@@ -9,17 +9,17 @@ _ID = re.compile(r"[0-9a-f]{24}")
 
 
 def new_id() -> str:
-    """Return a fresh id: 32 bits of seconds since the epoch, then 64 random bits."""
+    """Return a new ID: 32 bits of seconds since the epoch, then 64 random bits."""
     return f"{int(time.time()) & 0xFFFFFFFF:08x}{secrets.token_hex(8)}"
 
 
 def is_id(text: str) -> bool:
-    """Tell whether the text has the form of an id; anything else addresses no object (404)."""
+    """Return whether the text has the form of an ID; anything else addresses no object (404)."""
     return _ID.fullmatch(text) is not None
 
 
 class NamedRow(NamedTuple):
-    """An id with its name, as lists show it."""
+    """An ID with its name, as lists show it."""
 
     id: str
     name: str

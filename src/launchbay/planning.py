@@ -1,7 +1,7 @@
-"""How work is accepted: the compiled manifest, the frozen plan, and the one transaction that promises the job.
+"""Accepting work: the compiled manifest, the frozen plan, and the one statement that accepts the job.
 
-The request side and the engine's stager both accept work, and must do so in the same way; they share this layer because
-they may not import each other.
+Requests and the engine's stager must accept work in the same way. They share this module because they can't import
+each other.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from launchbay.telemetry.tracing import trace_parent
 
 LAUNCH = "launch"
 DESTROY = "destroy"
-RECONFIGURE = "reconfigure"  # the name that the job has in the history; no workflow of a manifest is called by it
+RECONFIGURE = "reconfigure"  # the job's name in the history; no workflow of a manifest runs under it
 _NAMES_SHOWN = 20
 
 
@@ -49,24 +49,24 @@ def plan_destroy(prior_status: InstanceStatus) -> Plan:
 
 
 def plan_deletion(prior_status: InstanceStatus, *, recalls: str | None = None) -> Plan:
-    """Return the plan of a forced deletion; `recalls` is the job that it put an end to."""
+    """Return the plan of a forced deletion; `recalls` is the job that it cancelled."""
     plan = plan_destroy(prior_status)
     return msgspec.structs.replace(plan, deletes_instance=True, recalls=recalls)
 
 
 def plan_reconfigure(prior_status: InstanceStatus) -> Plan:
-    """Return the plan of a reconfiguration; what it comes from stands with the instance."""
+    """Return the plan of a reconfiguration; the instance stores its former configuration."""
     return Plan(kind="reconfigure", workflow=RECONFIGURE, prior_status=prior_status)
 
 
 def plan_trigger(manifest: CompiledManifest, component: str, workflow: str, prior_status: InstanceStatus) -> Plan:
     """Return the plan of a workflow that a trigger or the manifest's own schedule asks for (manifest-language §5).
 
-    Raises BadRequest when the manifest has no such component or workflow any more.
+    Raises BadRequest if the manifest no longer has the component or workflow.
     """
     found = component_at(manifest, component)
     if found is None or workflow not in found.workflows:
-        raise BadRequest(f"Component {component!r} has no workflow {workflow!r} any more.", code="UnknownWorkflow")
+        raise BadRequest(f"Component {component!r} no longer has workflow {workflow!r}.", code="UnknownWorkflow")
     return Plan(
         kind="trigger",
         workflow=workflow,
@@ -82,8 +82,8 @@ def plan_run(
 ) -> Plan:
     """Return the plan of a workflow that a client or a schedule asks for.
 
-    Parameter values are texts, coerced to the declared types; other JSON values are taken too. Raises BadRequest for an
-    unknown workflow, an undeclared parameter of a component manifest, or a value that does not fit its type.
+    Parameter values are strings or other JSON values, coerced to the declared types. Raises BadRequest for an unknown
+    workflow, an undeclared parameter of a component manifest, or a value that doesn't match its type.
     """
     if workflow == LAUNCH:
         return plan_launch({}, prior_status)
@@ -111,10 +111,10 @@ def plan_run(
 def plan_call(
     manifest: CompiledManifest, workflow: str, arguments: Mapping[str, Any], prior_status: InstanceStatus
 ) -> Plan:
-    """Return the plan of a workflow that another instance calls, with arguments that have their types already.
+    """Return the plan of a workflow that another instance calls, with arguments of the right types.
 
-    Arguments that the command does not declare are passed on, as between components of one application. Raises
-    BadRequest for an unknown workflow.
+    Undeclared arguments are passed, as between components of one application. Raises BadRequest for an unknown
+    workflow.
     """
     if workflow == RECONFIGURE:
         return plan_reconfigure(prior_status)
@@ -123,9 +123,9 @@ def plan_call(
 
 
 def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:
-    """Return the steps of a plan in brief, `[path, name, status, percent]`, all Requested, in the manifest's order."""
+    """Return the steps of a plan as `[path, name, status, percent]`, all Requested, in the manifest's order."""
     if plan.kind in {"refused", "reconfigure"}:
-        return []  # what a reconfiguration does shows when it is done: it depends on where it comes from
+        return []  # the steps of a reconfiguration depend on the former configuration
     if plan.kind in {"command", "trigger"}:
         assert plan.component is not None
         assert plan.component_workflow is not None
@@ -133,7 +133,7 @@ def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:
     else:
         order = manifest.order if plan.kind == "launch" else tuple(reversed(manifest.order))
         runs = [(path, plan.workflow) for path in order]
-    # Members of Scalers show their steps in the job's detail: how many there are is not known yet.
+    # Members of Scalers show their steps in the job's detail: their number isn't known yet.
     return [
         [step_path(workflow_path(path, name), step.name), step.name, "Requested", 0]
         for path, name in runs
@@ -151,7 +151,7 @@ def _arguments(
     if unknown and manifest.is_component_manifest:
         declared = ", ".join(types) or "none"
         raise BadRequest(
-            f"The workflow {workflow} has no parameter {_shown(unknown)}. Its parameters: {declared}.",
+            f"Workflow {workflow} has no parameter {_shown(unknown)}. Parameters: {declared}.",
             code="UnknownParameter",
         )
     arguments: dict[str, Any] = {}
@@ -168,7 +168,7 @@ def _arguments(
 
 
 def _shown(names: list[str]) -> str:
-    """Name what a caller has sent, of which there may be any number of any length."""
+    """Return names that a caller sent, clipped in number and length."""
     shown = [name if len(name) <= 100 else f"{name[:100]}…" for name in names[:_NAMES_SHOWN]]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
@@ -187,21 +187,21 @@ def _declared_types(component: Component, pin: str) -> dict[str, Type | None]:
 
 
 def accepting_event(plan: Plan) -> InstanceEvent:
-    """Return what accepting the plan means for the instance."""
+    """Return the instance's event when the plan is accepted."""
     return InstanceEvent.DESTROY_ACCEPTED if plan.kind == "destroy" else InstanceEvent.WORK_ACCEPTED
 
 
 def may_accept(plan: Plan) -> bool:
-    """Tell whether an instance in the plan's prior status can take it."""
+    """Return whether an instance in the plan's prior status can accept it."""
     return InstanceStatus(plan.prior_status) in sources(accepting_event(plan))
 
 
 async def accept(
     connection: Connection, instance_id: str, owner_id: str, plan: Plan, manifest: CompiledManifest
 ) -> str | None:
-    """Claim the instance for a job and return the job's id; None when another job or status came first.
+    """Claim the instance for a job and return the job's ID; None if another job or status came first.
 
-    Linearizable: the conditional UPDATE decides, with the unique index on jobs under way (architecture, rule 6).
+    Linearizable: the conditional UPDATE decides, with the unique index on running jobs (architecture, rule 6).
     """
     job_id = new_id()
     queued = await jobs.accept_work(
@@ -218,13 +218,13 @@ async def accept(
 
 
 def with_trace(plan: Plan) -> Plan:
-    """Return the plan with the trace that the running code belongs to."""
+    """Return the plan with the current trace."""
     parent = trace_parent.get()
     return msgspec.structs.replace(plan, trace=parent) if parent else plan
 
 
 def job_columns(plan: Plan, manifest: CompiledManifest) -> dict[str, Any]:
-    """Return the columns of a new job that follow from its plan."""
+    """Return the columns of a new job that its plan determines."""
     return {
         "job_status": JobStatus.EXECUTING.value,
         "plan": with_trace(plan).to_text(),
@@ -233,7 +233,7 @@ def job_columns(plan: Plan, manifest: CompiledManifest) -> dict[str, Any]:
 
 
 def environment_view(environment: Environment) -> EnvironmentView:
-    """Return what the environment offers now, to be kept with the instance."""
+    """Return a copy of the environment, to be stored with the instance."""
     offered = msgspec.json.decode(environment.properties)
     return EnvironmentView(
         policies=msgspec.json.decode(environment.policies),
@@ -243,7 +243,7 @@ def environment_view(environment: Environment) -> EnvironmentView:
 
 
 CACHED_MANIFESTS = 256  # a compiled manifest of 500 lines takes about 1 MB
-INLINE_CHARS = 16 * KIB  # takes a few milliseconds
+INLINE_CHARS = 16 * KIB  # compiles in a few milliseconds
 T = TypeVar("T")
 
 
@@ -258,15 +258,15 @@ class CompiledManifests:
     async def get(self, connection: Connection, application_id: str, version: int) -> CompiledManifest:
         """Return a stored manifest version, compiled.
 
-        Raises InvalidManifest for one that this program does not accept any more. The version exists: callers have
-        looked it up together with the application, and only its deletion meanwhile is Conflict.
+        Raises InvalidManifest for one that this program no longer accepts, and Conflict if the application was deleted
+        after the caller looked up the version.
         """
         key = (application_id, version)
         compiled = self._by_version.get(key)
         if compiled is None:
             content = await applications.get_manifest(connection, application_id=application_id, version=version)
             if content is None:
-                raise Conflict("The application was deleted at the same moment.")
+                raise Conflict("Another request deleted the application.")
             compiled = self._by_version[key] = await off_loop_if_large(self._compile, content)
             if len(self._by_version) > self._capacity:
                 self._by_version.popitem(last=False)
@@ -275,5 +275,5 @@ class CompiledManifests:
 
 
 async def off_loop_if_large(read: Callable[[bytes], T], text: str) -> T:
-    """Return what `read` makes of a manifest text; a long one is read in a thread, so that nobody else waits for it."""
+    """Return `read(text)`; a long text is read in a thread, so that it doesn't block the event loop."""
     return read(text.encode()) if len(text) <= INLINE_CHARS else await asyncio.to_thread(read, text.encode())

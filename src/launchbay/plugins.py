@@ -1,8 +1,8 @@
-"""What installed packages bring: objects behind a contract, found through their entry points.
+"""Plug-ins of installed packages: objects that implement a contract, found through entry points.
 
-Each kind (actions, machine providers, service types, component types) has a registry of its own, with its contract and
-what is built in. What they have in common is here: a package that cannot be loaded is left out and the server starts
-without it, and no order of loading may decide which of two objects with one name counts.
+Each kind (actions, machine providers, service types, component types) has its own registry, with its contract and its
+built-in objects. All share two rules: the server starts without a package that fails to load, and two objects with one
+name are an error, since the order of loading must not decide between them.
 """
 
 import logging
@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from launchbay.errors import CannotStart
 
-BUILT_IN = "launchbay"  # the package that is this program
+BUILT_IN = "launchbay"  # the package of this program
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -21,16 +21,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Packaged(Generic[T]):
-    """What packages brought, each with its package, and a sentence for each that could not be loaded."""
+    """Objects with their packages, and a message for each that failed to load."""
 
     sources: tuple[tuple[str, T], ...]
     problems: tuple[str, ...]
 
 
 def packaged(group: str, noun: str, check: Callable[[Any], T]) -> Packaged[T]:
-    """Load what stands in a group of entry points, by package and name. Classes are called for their objects.
+    """Load a group of entry points, ordered by package and name. A class is instantiated.
 
-    `check` returns the object, or raises TypeError with a sentence where it does not keep the contract.
+    `check` returns the object, or raises TypeError with a message if it doesn't implement the contract.
     """
     sources: list[tuple[str, T]] = []
     problems: list[str] = []
@@ -38,9 +38,9 @@ def packaged(group: str, noun: str, check: Callable[[Any], T]) -> Packaged[T]:
         try:
             found = point.load()
             sources.append((_package(point), check(found() if isinstance(found, type) else found)))
-        except Exception as error:  # noqa: BLE001 - a package of somebody else may raise anything; the server starts without it
+        except Exception as error:  # noqa: BLE001 - another author's package may raise anything; the server starts without it
             problem = (
-                f"The {noun} '{point.name}' of the package {_package(point)} ({point.value}) is left out:"
+                f"Can't load {noun} '{point.name}' of package {_package(point)} ({point.value}):"
                 f" {type(error).__name__}: {error}"
             )
             # Not structlog: the CLI loads plug-ins too, and its standard output is data.
@@ -58,9 +58,9 @@ def by_name(
     code: str,
     taken: Mapping[str, str] | None = None,
 ) -> dict[str, T]:
-    """Return the objects by every name that each has. `taken` are names that nobody else may have, with whose they are.
+    """Return the objects by each of their names. `taken` maps reserved names to their packages.
 
-    Raises CannotStart, with the code, when two have one name.
+    Raises CannotStart, with the code, if two objects have the same name.
     """
     found: dict[str, T] = {}
     packages = dict(taken or {})
@@ -68,8 +68,8 @@ def by_name(
         for name in names(each):
             if name in packages:
                 raise CannotStart(
-                    f"Two {noun}s have the {key} '{name}': one of the package {packages[name]}, one of {package}.",
-                    f"Remove one of the packages, or give its {noun} another {key}.",
+                    f"Packages {packages[name]} and {package} both provide the {noun} {key} '{name}'.",
+                    f"Remove one of the packages, or change the {key} of its {noun}.",
                     code=code,
                 )
             packages[name] = package

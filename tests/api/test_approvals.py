@@ -98,7 +98,7 @@ async def test_a_step_goes_on_when_somebody_has_approved_and_knows_who_it_was(ap
     instance, approval = await asking(api)
     document = await api.document(instance)
     assert document["status"] == "Executing"
-    assert document["waitingFor"] == "Waits for approval by somebody who may approve: Deploy 1.4?"
+    assert document["waitingFor"] == "Waiting for approval by any user who may approve: Deploy 1.4?"
     ann = await approver(api)
 
     answered = accepted(await ann.post(f"approvals/{approval['id']}/approve", {"comment": "Seen in staging."}))
@@ -173,7 +173,7 @@ async def test_a_step_may_ask_for_a_role_or_a_permission_besides(api: Api) -> No
     ann = await approver(api)
     ben = await approver(api, role)
 
-    assert for_role["who"] == f"somebody with the role '{role}'"
+    assert for_role["who"] == f"a user with role '{role}'"
     assert role in refused(await ann.post(f"approvals/{for_role['id']}/approve"), 403)
     refused(await api.post(f"approvals/{for_role['id']}/approve"), 403)  # the administrator does not hold it either
     assert "ManageUsers" in refused(await ann.post(f"approvals/{for_permission['id']}/approve"), 403)

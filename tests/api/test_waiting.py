@@ -44,7 +44,7 @@ async def test_due_work_says_behind_whose_job_it_waits(api: Api) -> None:
     accepted(await api.post(f"instances/{instance}/go/schedule", {"interval": "1"}))
     said = await waiting(api, instance, "'go'")
     assert said.startswith("Scheduled 'go', due since 20")
-    assert said.endswith("waits for the end of 'hold', run by Administrator.")
+    assert said.endswith("is waiting for the end of 'hold', run by Administrator.")
 
 
 async def test_a_launch_names_the_submodule_that_it_waits_for(api: Api) -> None:
@@ -52,17 +52,17 @@ async def test_a_launch_names_the_submodule_that_it_waits_for(api: Api) -> None:
     instance = await api.launch(await api.application(PARENT % child))
     said = await waiting(api, instance, "'launch' of 'db'")
     inner = next(c for c in (await api.document(instance))["components"] if c["name"] == "db")["instanceId"]
-    assert said == f"Waits for 'launch' of 'db', instance {inner}."
+    assert said == f"Waiting for 'launch' of 'db', instance {inner}."
     assert "waitingFor" not in await api.settled(instance)
 
 
 async def test_a_job_that_has_not_begun_says_whether_there_is_anybody_to_run_it(databases: Databases) -> None:
     async with running_api(databases.create(), engine=False) as api:
         instance = await api.launch(await api.application(HOLDING))
-        said = await waiting(api, instance, "waits for")
-        assert said.startswith("'launch' waits for a worker: none has given a sign of life lately.")
+        said = await waiting(api, instance, "waiting for")
+        assert said.startswith("'launch' is waiting for a worker. No worker has sent a heartbeat recently; start one.")
         async with api.database.connection() as connection:
             await connection.execute("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now())")
         await api.launch(await api.application(HOLDING))
-        said = await waiting(api, instance, "another")
-        assert said == "'launch' waits for a free place of a worker, as another job of the organization does."
+        said = await waiting(api, instance, "other")
+        assert said == "'launch' and 1 other job of the organization are waiting for a free job slot."

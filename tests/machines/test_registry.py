@@ -38,7 +38,7 @@ def test_an_unknown_provider_of_the_setting_ends_the_start() -> None:
 
 @pytest.mark.parametrize("name", ["dry-run", "none"])
 def test_two_providers_of_one_name_end_the_start(name: str) -> None:
-    with pytest.raises(CannotStart, match=f"Two machine providers have the name '{name}'"):
+    with pytest.raises(CannotStart, match=f"both provide the machine provider name '{name}'"):
         Providers([("launchbay", DryRun()), ("other", Lab(name=name))])
 
 

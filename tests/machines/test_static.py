@@ -156,7 +156,7 @@ async def test_entries_say_login_and_port_and_a_host_that_is_adopted_stays_so(be
 
 async def test_a_host_that_does_not_answer_fails_the_step_with_its_name(bench: Bench) -> None:
     text = workflow("a: {action: provisionVms, parameters: {staticIps: [127.0.2.1, '127.0.2.200:1', 'no host']}}")
-    assert "'no host' is no host" in await failure(bench.instance(text))
+    assert "Invalid host 'no host'" in await failure(bench.instance(text))
     text = workflow("a: {action: provisionVms, parameters: {staticIps: [127.0.2.1, '127.0.2.200:1']}}")
     live = bench.instance(text)
     assert "127.0.2.200:1 cannot be reached" in await failure(live)

@@ -94,7 +94,7 @@ def test_a_name_that_stands_twice_is_refused_once() -> None:
         validate_markers(twice)
     assert caught.value.messages == ("Duplicate marker 'a'. Keep one.",)
     assert refused(Property("p", 1, "int"), Property("p", 1, "int")) == (
-        "The property 'p' stands twice; keep one of them.",
+        "Duplicate property 'p'. Keep one.",
     )
 
 

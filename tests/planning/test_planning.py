@@ -81,7 +81,7 @@ def test_values_that_do_not_fit_are_refused_by_name() -> None:
 
 def test_undeclared_parameters_are_refused_for_component_manifests_and_taken_for_workflow_manifests() -> None:
     told = refusal(V2, "act.grow", by="1", more="x")
-    assert told == "The workflow act.grow has no parameter more. Its parameters: by, names."
+    assert told == "Workflow act.grow has no parameter more. Parameters: by, names."
     assert plan_run(compiled(V1), "scale", {"more": "x"}, RUNNING).arguments == {"more": "x"}
 
 

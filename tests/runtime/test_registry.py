@@ -89,13 +89,13 @@ def test_what_does_not_keep_the_contract_is_left_out_and_told(
     types = ComponentTypes.load()
     assert set(types.running) == set(BUILTIN)
     [told] = types.problems
-    assert "The component type 'type0' of the package" in told
+    assert "Can't load component type 'type0' of package" in told
     assert problem in told
 
 
 def test_two_types_of_one_name_end_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, *["tests.runtime.test_registry:Named"] * 2)
-    with pytest.raises(CannotStart, match=r"Two component types have the name 'example\.Named'"):
+    with pytest.raises(CannotStart, match=r"both provide the component type name 'example\.Named'"):
         ComponentTypes.load()
 
 

@@ -1,4 +1,4 @@
-"""What an organization is made of, by name: the parts that its directory (`launchbay export`) and its archive share."""
+"""An organization as values by name: the format of its directory (`launchbay export`) and its archive."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
@@ -9,7 +9,7 @@ ARCHIVE_VERSION = 1
 
 
 class Revision(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What a revision holds beside its version. Revisions of submodules are named as APPLICATION/REVISION."""
+    """A revision without its version. Revisions of submodules are named as APPLICATION/REVISION."""
 
     parameters: dict[str, Any] = {}
     environment: str | None = None
@@ -25,7 +25,7 @@ class PropertyEntry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Environment(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """An environment. What is left out is not looked at; services are named."""
+    """An environment. Omitted parts stay unchanged; services are named."""
 
     default: bool = False
     policies: dict[str, Any] | None = None
@@ -41,7 +41,7 @@ class ArchivedRevision(Revision, forbid_unknown_fields=True, kw_only=True):
 
 
 class ArchivedApplication(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """An application with all versions of its manifest, the first one first."""
+    """An application with all versions of its manifest, oldest first."""
 
     manifests: list[str]
     source: str | None = None
@@ -70,10 +70,10 @@ class ArchivedUser(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tru
 
 
 class Archive(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A whole organization in one document. No secret is in it: `holes` tells what has to be filled in afterwards.
+    """An organization in one document, without secrets: `holes` lists what to fill in after the import.
 
-    `mentions` are the ids that texts of manifests and roles name, each with the kind and name of its object: what is
-    imported has other ids.
+    `mentions` are the IDs in manifests and roles, each with the kind and name of its object: imported objects have
+    other IDs.
     """
 
     format: Literal["launchbay organization"] = "launchbay organization"
@@ -89,12 +89,12 @@ class Archive(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def with_revision_names(submodules: Mapping[str, Any], name_of: Callable[[str], str]) -> dict[str, Any]:
-    """Return the submodules of a revision with names in the place of the ids of revisions."""
+    """Return the submodules of a revision with names instead of IDs of revisions."""
     return _with(submodules, "revisionId", "revision", name_of)
 
 
 def with_revision_ids(submodules: Mapping[str, Any], id_of: Callable[[str], str]) -> dict[str, Any]:
-    """Return the submodules of a revision as the API takes them."""
+    """Return the submodules of a revision in the form of the API."""
     return _with(submodules, "revision", "revisionId", id_of)
 
 
@@ -112,7 +112,7 @@ def _with(submodules: Mapping[str, Any], field: str, other: str, of: Callable[[s
     found: dict[str, Any] = {}
     for name, content in submodules.items():
         if not isinstance(content, Mapping):
-            found[name] = content  # which is refused where submodules are read
+            found[name] = content  # rejected by the reader of submodules
             continue
         entry = dict(content)
         if entry.get(field):

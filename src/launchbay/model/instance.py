@@ -1,4 +1,4 @@
-"""The life of an application instance: its statuses, and the one table of their moves (api-decisions, "States")."""
+"""Application instances: statuses and transitions, links, scale, what work waits for (api-decisions, "States")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,22 +35,22 @@ class InstanceEvent(StrEnum):
 
 
 class InvalidTransition(ValueError):
-    """An event that cannot happen in a status; reaching it is a defect of the caller."""
+    """An event can't happen in a status; a defect of the caller."""
 
 
 _S = InstanceStatus
 _E = InstanceEvent
 _TRANSITIONS: dict[tuple[InstanceStatus, InstanceEvent], InstanceStatus] = {
     (_S.REQUESTED, _E.LAUNCH_STARTED): _S.EXECUTING,
-    # A worker that takes the launch over after a crash finds it started already.
+    # A worker that takes over the launch after a crash finds it started already.
     (_S.EXECUTING, _E.LAUNCH_STARTED): _S.EXECUTING,
     (_S.RUNNING, _E.WORK_ACCEPTED): _S.EXECUTING,
     (_S.FAILED, _E.WORK_ACCEPTED): _S.EXECUTING,
     (_S.EXECUTING, _E.WORK_SUCCEEDED): _S.RUNNING,
     (_S.EXECUTING, _E.WORK_FAILED): _S.FAILED,
-    # A launch that never got to a worker can be given up as well: it ends as Failed.
+    # A launch that no worker started can be cancelled as well: it ends as Failed.
     (_S.REQUESTED, _E.WORK_FAILED): _S.FAILED,
-    # A submodule whose parent failed before its turn came has never been launched.
+    # A submodule whose parent failed first was never launched.
     (_S.REQUESTED, _E.DESTROY_ACCEPTED): _S.DESTROYING,
     (_S.RUNNING, _E.DESTROY_ACCEPTED): _S.DESTROYING,
     (_S.FAILED, _E.DESTROY_ACCEPTED): _S.DESTROYING,
@@ -60,22 +60,22 @@ _TRANSITIONS: dict[tuple[InstanceStatus, InstanceEvent], InstanceStatus] = {
 
 
 def transition(status: InstanceStatus, event: InstanceEvent) -> InstanceStatus:
-    """Return the status after the event. Raises ImpossibleMove for a pair that the table does not have."""
+    """Return the status after the event. Raises InvalidTransition for a pair that isn't in the table."""
     try:
         return _TRANSITIONS[status, event]
     except KeyError:
-        raise InvalidTransition(f"An instance that is {status} cannot have: {event}.") from None
+        raise InvalidTransition(f"Invalid event for an instance in status {status}: {event}.") from None
 
 
 def sources(event: InstanceEvent) -> tuple[InstanceStatus, ...]:
-    """Return the statuses in which the event can happen: the condition of the UPDATE that accepts a job."""
+    """Return the statuses in which the event can happen, the condition of the UPDATE that accepts a job."""
     return tuple(status for status, possible in _TRANSITIONS if possible is event)
 
 
 def status_after_job(prior: InstanceStatus, *, is_destroy: bool, succeeded: bool, propagates: bool) -> InstanceStatus:
     """Return an instance's status when a job ends.
 
-    `prior` is the status at accept. A workflow that does not propagate its status leaves the instance as it was
+    `prior` is the status at accept. A workflow that doesn't propagate its status leaves the instance unchanged
     (manifest-language §5, propagateStatus).
     """
     if is_destroy:
@@ -86,15 +86,15 @@ def status_after_job(prior: InstanceStatus, *, is_destroy: bool, succeeded: bool
 
 
 def is_active(status: InstanceStatus, *, may_hold_something: bool) -> bool:
-    """Tell whether the instance is active: only then does its deletion need force (api-decisions, "States").
+    """Return whether the instance is active: only then does its deletion need force (api-decisions, "States").
 
-    `may_hold_something` is False when nothing it has done can have made a resource.
+    `may_hold_something` is False if none of its jobs can have created a resource.
     """
     return status is not _S.DESTROYED and (status is not _S.FAILED or may_hold_something)
 
 
 class FormerConfiguration(msgspec.Struct, frozen=True):
-    """The manifest version, the given parameters, and where components led: `{component: [instance id, kind]}`."""
+    """Manifest version, given parameters and former links of components: `{component: [instance id, kind]}`."""
 
     version: int
     parameters: dict[str, Any]
@@ -106,7 +106,7 @@ class FormerConfiguration(msgspec.Struct, frozen=True):
 
 
 def read_former_configuration(text: str) -> FormerConfiguration:
-    """Return it from its stored form."""
+    """Return the former configuration from its stored form."""
     return _former_configuration_decoder.decode(text)
 
 
@@ -114,7 +114,7 @@ _former_configuration_decoder = msgspec.json.Decoder(FormerConfiguration)
 
 
 class LinkKind(StrEnum):
-    """What the component leads to, and whose it is."""
+    """The kind of target that a component is linked to."""
 
     OWN = "own"  # an instance, launched as a submodule, and destroyed with its parent
     SHARED = "shared"  # a running instance from the environment's shared-instances catalog
@@ -123,9 +123,9 @@ class LinkKind(StrEnum):
 
 
 class BoundService(msgspec.Struct, frozen=True):
-    """A service as an instance sees it: as it was at launch or at the last reconfiguration (language §8).
+    """A service as an instance sees it, copied at launch or at the last reconfiguration (language §8).
 
-    `secrets` are sealed; `signals` are what its type publishes of it, by `interface.pin`.
+    `secrets` are encrypted; `signals` are the values that its type publishes, by `interface.pin`.
     """
 
     name: str
@@ -139,12 +139,12 @@ class Binding(msgspec.Struct, frozen=True):
     """How a component is connected to a service: its pins, each with the service's name for it."""
 
     pins: dict[str, str] = {}
-    service: BoundService | None = None  # of links of the kind SERVICE_INSTANCE
+    service: BoundService | None = None  # only in links of the kind SERVICE_INSTANCE
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where a component leads. Two links are equal when they lead to the same thing."""
+    """The target of a component. Two links are equal if their targets are."""
 
     instance_id: str  # of an instance, or of a service
     kind: LinkKind
@@ -152,16 +152,16 @@ class Link:
 
     @property
     def is_instance(self) -> bool:
-        """Tell whether an instance stands there."""
+        """Return whether the target is an instance."""
         return self.kind is not LinkKind.SERVICE_INSTANCE
 
     def key(self, pin: str) -> str | None:
-        """Return the other side's name for a pin `interface.pin` of the component, None where it has none."""
+        """Return the target's name for a pin `interface.pin` of the component, or None."""
         is_service = self.kind in {LinkKind.SERVICE, LinkKind.SERVICE_INSTANCE}
         return self.binding.pins.get(pin) if is_service else pin
 
     def is_same(self, other: "Link | None") -> bool:
-        """Tell whether the other link is equal and connected in the same way."""
+        """Return whether the other link is equal and has the same binding."""
         return other is not None and self == other and self.binding == other.binding
 
     def binding_text(self) -> str | None:
@@ -178,14 +178,14 @@ _binding_decoder = msgspec.json.Decoder(Binding)
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """`quantity` members, and the configured number that this came from or was set over."""
+    """`quantity` members, and the configured number at the time when it was set."""
 
     configured: int
     quantity: int
 
 
 def effective_scale(scale: Scale | None, configured: int) -> Scale:
-    """Return the scale under a configured number: a quantity that was set stays until another one is configured."""
+    """Return the scale for a configured number: a quantity stays until another number is configured."""
     return scale if scale is not None and scale.configured == configured else Scale(configured, configured)
 
 
@@ -202,7 +202,7 @@ _scale_decoder = msgspec.json.Decoder(dict[str, _Part])
 
 
 class Queued(msgspec.Struct, frozen=True, array_like=True):
-    """The job has not begun: how many of the organization's jobs wait like it, and how many workers live."""
+    """A job that hasn't started: the organization's number of waiting jobs, and the number of live workers."""
 
     waiting: int
     workers: int
@@ -219,7 +219,7 @@ class AwaitedApproval(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ChildJob(msgspec.Struct, frozen=True, array_like=True):
-    """A job on another instance that the running one waits for; `component` stands for that instance."""
+    """A job on another instance that the running one waits for; `component` is linked to that instance."""
 
     workflow: str
     component: str | None
@@ -227,14 +227,14 @@ class ChildJob(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Launching(msgspec.Struct, frozen=True, array_like=True):
-    """A service that the launch leans on and that is being launched itself."""
+    """A service that the launch needs and that is still launching."""
 
     component: str
     instance_id: str
 
 
 class DueRun(msgspec.Struct, frozen=True, array_like=True):
-    """Something due that waits for the end of the running job. `due_at_s` is in seconds since 1970, UTC."""
+    """A due run that waits for the end of the running job. `due_at_s` is in seconds since 1970, UTC."""
 
     kind: str
     workflow: str
@@ -243,7 +243,7 @@ class DueRun(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Waits(msgspec.Struct, frozen=True):
-    """All that an instance's work waits for at one moment; `job` and `owner` say what runs, and for whom."""
+    """Everything that an instance's work waits for; `job` is the running one, requested by `owner`."""
 
     job: str | None = None
     owner: str | None = None
@@ -255,17 +255,17 @@ class Waits(msgspec.Struct, frozen=True):
 
 
 def waiting_for(waits: Waits) -> str:
-    """Return the sentences, "" when nothing waits. What keeps the running job comes before what it keeps itself."""
+    """Return what work waits for, or "". Waits of the running job precede waits for its end."""
     sentences = [_awaited_approval(each) for each in waits.approvals or ()]
     if waits.queued is not None:
         sentences.append(_queued(waits.job, waits.queued))
     sentences += [
-        f"Waits for {each.workflow!r} of {_for_component(each.component)}instance {each.instance_id}."
+        f"Waiting for {each.workflow!r} of {_for_component(each.component)}instance {each.instance_id}."
         for each in waits.inner or ()
     ]
     if not sentences:
         sentences += [
-            f"Waits for the launch of the service {each.component!r}, instance {each.instance_id}."
+            f"Waiting for the launch of service {each.component!r}, instance {each.instance_id}."
             for each in waits.launching or ()
         ]
     sentences += [_due(each, waits) for each in waits.due or ()]
@@ -279,12 +279,12 @@ def _awaited_approval(each: AwaitedApproval) -> str:
 
 def _queued(job: str | None, queued: Queued) -> str:
     if queued.workers == 0:
-        return f"{job!r} waits for a worker: none has given a sign of life lately. The operator must start one."
+        return f"{job!r} is waiting for a worker. No worker has sent a heartbeat recently; start one."
     others = queued.waiting - 1
-    beside = f", as {others if others < 999 else 'many'} other jobs of the organization do"
-    if others <= 1:
-        beside = ", as another job of the organization does" if others == 1 else ""
-    return f"{job!r} waits for a free place of a worker{beside}."
+    if others <= 0:
+        return f"{job!r} is waiting for a free job slot."
+    jobs = "1 other job" if others == 1 else f"{others if others < 999 else 'many'} other jobs"
+    return f"{job!r} and {jobs} of the organization are waiting for a free job slot."
 
 
 def _for_component(component: str | None) -> str:
@@ -292,12 +292,12 @@ def _for_component(component: str | None) -> str:
 
 
 def _due(each: DueRun, waits: Waits) -> str:
-    behind = "what is due before it" if waits.job is None else f"the end of {waits.job!r}, run by {waits.owner}"
+    behind = "earlier due work" if waits.job is None else f"the end of {waits.job!r}, run by {waits.owner}"
     if each.kind == "expiry":
-        return f"Its destruction is due and waits for {behind}."
+        return f"The instance's destruction is due and waiting for {behind}."
     if each.kind == "signals":
-        return f"Changed signals of other instances wait for {behind}."
+        return f"Changed signals of other instances are waiting for {behind}."
     where = f" of {each.component!r}" if each.component else ""
     at = datetime.fromtimestamp(each.due_at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     what = {"cron": "Scheduled", "trigger": "Triggered"}.get(each.kind, "Scheduled")
-    return f"{what} {each.workflow!r}{where}, due since {at}, waits for {behind}."
+    return f"{what} {each.workflow!r}{where}, due since {at}, is waiting for {behind}."

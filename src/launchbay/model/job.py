@@ -1,4 +1,4 @@
-"""Jobs and steps: their statuses and the tables that move between them (reference §3, api-decisions "States")."""
+"""Jobs: statuses of jobs and steps, approvals, frozen plans, step paths (reference §3, api-decisions "States")."""
 
 import hashlib
 import re
@@ -31,7 +31,7 @@ class StepStatus(StrEnum):
 
 
 class InvalidStepTransition(ValueError):
-    """A step cannot go from one status to the other; reaching it is a defect of the caller."""
+    """A step can't change from one status to the other; a defect of the caller."""
 
 
 _STEP_TRANSITIONS: dict[StepStatus, frozenset[StepStatus]] = {
@@ -43,9 +43,9 @@ _STEP_TRANSITIONS: dict[StepStatus, frozenset[StepStatus]] = {
 
 
 def transition_step(status: StepStatus, to: StepStatus) -> StepStatus:
-    """Return `to` if a step may go there from `status`. Raises ImpossibleStepMove otherwise."""
+    """Return `to` if a step in `status` can change to it. Raises InvalidStepTransition otherwise."""
     if to not in _STEP_TRANSITIONS[status]:
-        raise InvalidStepTransition(f"A step that is {status} cannot become {to}.")
+        raise InvalidStepTransition(f"A step can't change from {status} to {to}.")
     return to
 
 
@@ -55,7 +55,7 @@ def raise_percent(shown: int, reported: int) -> int:
 
 
 class ApprovalStatus(StrEnum):
-    """Where an approval stands. Everything but `pending` is final."""
+    """Status of an approval. All but `pending` are final."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -66,8 +66,9 @@ class ApprovalStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a step wants approved. `who` is the name of a permission or of a role of the organization; None asks for
-    nothing beyond the permission that every answer takes. Times are in UTC.
+    """The question of an approval. Times are in UTC.
+
+    `who` is the name of a permission or of a role of the organization; None requires only the permission to answer.
     """
 
     text: str
@@ -79,7 +80,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one person answered; `by` is their e-mail address."""
+    """One person's answer; `by` is their email address."""
 
     by: str
     approves: bool
@@ -89,36 +90,36 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How an approval ended, with the answers in the order of their times."""
+    """The result of an approval, with the answers by time."""
 
     status: ApprovalStatus
     answers: Sequence[Answer]
 
 
 def verdict_after(answers: Sequence[bool], needed: int) -> ApprovalStatus:
-    """Return where an approval stands with these answers: one refusal decides, and so do `needed` consents."""
+    """Return the status after these answers: one rejection decides, and so do `needed` approvals."""
     if not all(answers):
         return ApprovalStatus.REJECTED
     return ApprovalStatus.APPROVED if len(answers) >= needed else ApprovalStatus.PENDING
 
 
 def waiting_message(text: str, *, who: str, needed: int, given: int) -> str:
-    """Return what an instance waits for, for people; `who` as `who_sentence` says it."""
+    """Describe a pending approval; `who` comes from `approver_message`."""
     count = "approval" if needed == 1 else f"{needed} approvals ({given} given)"
-    return f"Waits for {count} by {who}: {text}"
+    return f"Waiting for {count} by {who}: {text}"
 
 
 def approver_message(*, permission: str | None, role: str | None) -> str:
-    """Return who may answer, for people."""
+    """Describe the users who may answer."""
     if role is not None:
-        return f"somebody with the role {role!r}"
+        return f"a user with role {role!r}"
     if permission is not None:
-        return f"somebody with the permission {permission}"
-    return "somebody who may approve"
+        return f"a user with permission {permission}"
+    return "any user who may approve"
 
 
-# Raised when an older program would carry out a plan wrongly, or its journal: the journal has the version of its plan.
-# A field that older programs may pass over does not raise it (docs/decisions/0086-stored-versions.md).
+# Incremented if an older program would run a plan, or replay its journal, incorrectly. A field that older programs may
+# ignore doesn't increment it (docs/decisions/0086-stored-versions.md).
 PLAN_VERSION = 1
 JobKind = Literal["launch", "command", "trigger", "reconfigure", "destroy", "refused"]
 
@@ -126,18 +127,18 @@ JobKind = Literal["launch", "command", "trigger", "reconfigure", "destroy", "ref
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a job does.
 
-    `launch` and `destroy` go over all components, `command` sends `component_workflow` to an `interface` of one
-    `component`, `trigger` runs one of its workflows. `reconfigure` goes from the instance's former configuration to the
-    present one. `refused` fails with `refusal` at once: a schedule that fell due and cannot be carried out any more
-    still shows what became of it.
+    `launch` and `destroy` run on all components, `command` sends `component_workflow` to an `interface` of one
+    `component`, `trigger` runs one of its workflows. `reconfigure` changes the instance from its former configuration
+    to the present one. `refused` fails immediately with `refusal`: a due schedule that can no longer run still shows a
+    result.
 
-    `workflow` is the name that the job has in the API. `prior_status` is the instance's status at accept and
-    `propagates` whether the job's end changes it (manifest-language §5, propagateStatus). `deletes_instance` makes a
-    destroy the last job of a forced deletion: it has a time limit, and the records go after it. `resumes` are the
-    failed jobs, the last one last, that this one goes on with: what they have done stays done. `recalls` is the job
-    that a forced deletion put an end to, if any: what it has done is brought into the instance's state first. `trace`
-    is the trace of whoever asked for the job (W3C traceparent), "" without. `version` stays the last field for ever:
-    the statement that claims a job looks for it at the end of the text.
+    `workflow` is the job's name in the API. `prior_status` is the instance's status at accept, and `propagates` says
+    whether the job's end changes it (manifest-language §5, propagateStatus). `deletes_instance` makes a destroy the
+    last job of a forced deletion: it has a time limit, and the records are deleted after it. `resumes` are the failed
+    jobs, newest last, that this one continues: their completed steps don't run again. `recalls` is the job that a
+    forced deletion cancelled, if any: its effects are replayed into the instance's state first. `trace` is the trace
+    of the request (W3C traceparent), or "". `version` must stay the last field: the statement that claims a job looks
+    for it at the end of the text.
     """
 
     kind: JobKind
@@ -161,7 +162,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_plan(text: str) -> Plan:
-    """Return the plan from its stored form. Raises Conflict for a version that this program does not know."""
+    """Return the plan from its stored form. Raises Conflict for a newer version."""
     try:
         plan = _decoder.decode(text)
     except msgspec.ValidationError:
@@ -174,9 +175,9 @@ def read_plan(text: str) -> Plan:
 def _check_version(version: int) -> None:
     if version > PLAN_VERSION:
         raise Conflict(
-            f"A newer version of Launchbay has accepted the job: its plan has format {version}, and this server knows"
+            f"A newer version of Launchbay accepted the job: its plan has format {version}, this server supports"
             f" {PLAN_VERSION}.",
-            "Upgrade this server, or ask one that is upgraded already.",
+            "Upgrade this server, or send the request to an upgraded one.",
             code="NewerPlan",
         )
 
@@ -190,26 +191,26 @@ _version_decoder = msgspec.json.Decoder(_Versioned)
 
 # The path of a step in its job's plan: the key of its record, and of its idempotency key (architecture, rule 7).
 #
-#     web#launch/deploy                      the step `deploy` of the workflow `launch` of the component `web`
-# web#launch/deploy/copy                 a step of the macro that `deploy` calls     web#launch/ask>db#actions.grow/grow
-# a step of the workflow that the command `actions.grow` runs at the peer `db`     web#launch/deploy~2/copy
-# the same as the second one, in the second attempt of `deploy`
+#     web#launch/deploy                       the step `deploy` of the workflow `launch` of the component `web`
+#     web#launch/deploy/copy                  a step of the macro that `deploy` calls
+#     web#launch/ask>db#actions.grow/grow     a step of the workflow of the command `actions.grow` at the peer `db`
+#     web#launch/deploy~2/copy                the second path, in the second attempt of `deploy`
 #
-# Different places have different paths, whatever the names in a manifest are: the marks above are escaped in names.
+# Different steps have different paths for any names in a manifest: these separators are escaped in names.
 
-PATH_CHARS = 600  # with four bytes each still less than a key of an index may have
+PATH_CHARS = 600  # with four bytes each, less than the limit of an index key
 _HEAD_CHARS = 120
 _ESCAPED = re.compile(r"%([0-9A-F]{2})")
 _MARK = re.compile(r"[%/#>~\x00-\x1f\x7f]")
 
 
 def segment(name: str) -> str:
-    """Return a name as it stands in a path."""
+    """Return a name, escaped for a path."""
     return _MARK.sub(lambda mark: f"%{ord(mark[0]):02X}", name)
 
 
 def workflow_path(component: str, workflow: str) -> str:
-    """Return the path of a workflow that the job itself runs."""
+    """Return the path of a workflow that the job runs directly."""
     return _bounded(f"{segment(component)}#{segment(workflow)}")
 
 
@@ -224,17 +225,17 @@ def command_path(step: str, component: str, pin: str) -> str:
 
 
 def attempt_path(step: str, attempt: int) -> str:
-    """Return what a step's calls have before theirs in one of its attempts, the first being 1."""
+    """Return the prefix of a step's calls in one of its attempts, starting at 1."""
     return step if attempt == 1 else _bounded(f"{step}~{attempt}")
 
 
 def component_of(path: str) -> str:
-    """Return the component, as `segment` writes it, whose workflow the job itself runs on this path."""
+    """Return the component, as written by `segment`, whose workflow the job runs directly."""
     return path.partition("#")[0]
 
 
 def is_own_step(path: str) -> bool:
-    """Tell whether the path is that of a step in a workflow that the job itself runs, not of one inside of a call."""
+    """Return whether the path is a step of a workflow that the job runs directly, not inside a call."""
     return path.count("/") == 1 and ">" not in path and "~" not in path
 
 
@@ -244,7 +245,7 @@ def step_name(path: str) -> str:
 
 
 def _bounded(path: str) -> str:
-    """Return the path, or for a very long one its head with a digest of the whole."""
+    """Return the path, or the head of a very long one with a digest of all of it."""
     if len(path) <= PATH_CHARS:
         return path
     return f"{path[:_HEAD_CHARS]}%{hashlib.sha256(path.encode()).hexdigest()}"

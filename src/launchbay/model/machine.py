@@ -1,7 +1,7 @@
-"""Machines and what is done on them: what actions, machine providers and an instance's state have in common. Pure.
+"""Machines and commands on them, as actions, machine providers and an instance's state share them. Pure.
 
-A machine belongs to a *role* of a component: the name under which the component's workflows, and the macros that they
-call, address its machines (manifest-language §9).
+A machine belongs to a *role* of a component: the name that the component's workflows and their macros use for its
+machines (manifest-language §9).
 """
 
 import re
@@ -20,9 +20,9 @@ DRY_RUN = "dry-run"
 class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One machine of a role.
 
-    `id` is its name with its provider. `number` is its place among all machines that the instance ever had, so that
-    the order in a role does not depend on which of two parallel steps ended first. An `adopted` machine was there
-    before, and to release it is to forget it. `login`, `port` and `key_name`, of a key pair, are for the way in.
+    `id` is its provider's name for it. `number` is its index among all machines that the instance ever had, so that the
+    order in a role doesn't depend on which of two parallel steps ended first. An `adopted` machine existed before:
+    releasing it only forgets it. `login`, `port` and `key_name`, of a key pair, are for SSH.
     """
 
     id: str
@@ -39,25 +39,23 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
     @property
     def host(self) -> str:
-        """Return the one address that outputs name it by: an element of `ips`."""
+        """Return its address in outputs: an element of `ips`."""
         return self.public_ip or self.private_ip or self.host_name
 
     @property
     def inner_host(self) -> str:
-        """Return its address inside of its network: an element of `privateips`."""
+        """Return its address inside its network: an element of `privateips`."""
         return self.private_ip or self.public_ip or self.host_name
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return what tells it from the other machines of its component. One machine may be in two roles."""
+        """Return its key among the machines of its component. One machine may be in two roles."""
         return self.role, self.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSpec:
-    """What a machine shall be like. `key_name` names the key pair that lets in. `settings` is everything else that the
-    manifest says, for the provider to know.
-    """
+    """A requested machine. `key_name` names its key pair; `settings` are the manifest's other settings."""
 
     hardware: str = ""
     image: str = ""
@@ -76,9 +74,8 @@ Sink = Callable[[str, str], None]
 class RemoteCommand:
     """A command for a machine's shell.
 
-    `line` may be a whole script; `timeout_s` None is the provider's own bound. `sink` gets the output as it comes, and
-    may see parts of it twice after a broken connection. Of stdout and stderr each, so many bytes are kept for the
-    result.
+    `line` may be a script; `timeout_s` None is the provider's default. `sink` gets the live output, parts of it twice
+    after a broken connection. The result has the last `keep_bytes` bytes of stdout and of stderr.
     """
 
     line: str
@@ -90,7 +87,7 @@ class RemoteCommand:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended, with its output as text."""
+    """The exit code of a command, and its output as text."""
 
     stdout: str
     stderr: str
@@ -99,8 +96,8 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRun:
-    """A command to run in an image. Without a command it is the image's own; the empty `size` is the operator's bound,
-    the empty `network` the first of those that the operator allows. The rest is as in `RemoteCommand`.
+    """A command to run in an image. Defaults: the image's own command, the operator's limit for `size`, the first
+    allowed network. The other fields are as in `RemoteCommand`.
     """
 
     image: str
@@ -116,8 +113,8 @@ class ImageRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshAccess:
-    """What another program needs to get into a machine by SSH: an address that the rules allow, the login, its private
-    key, and the key that the host has shown (`ssh-ed25519 AAAA…`).
+    """SSH access for another program: an address that the rules allow, login, private key, and the host's key
+    (`ssh-ed25519 AAAA…`).
     """
 
     address: str
@@ -129,10 +126,7 @@ class SshAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChefRun:
-    """What Chef shall do on a machine: the recipes, where their archive is, and the attributes of the node.
-
-    `sink` gets what Chef writes, as it comes.
-    """
+    """A run of Chef on a machine: recipes, their archive's URL, attributes of the node. `sink` gets live output."""
 
     run_list: Sequence[str]
     recipe_url: str = ""
@@ -144,31 +138,31 @@ class ChefRun:
 
 
 def shell_line(command: Sequence[str]) -> str:
-    """Return a command as one line for a shell: the first element as it is, the others as one argument each.
+    """Return a command as one line for a shell: the first element unchanged, each other one as one argument.
 
-    One element is a line or a script, and more are a program with its arguments (manifest-language §9). A first element
-    with shell in it and arguments after it, as public manifests have, means the same then as it did there.
+    One element is a line or a script; more are a program with its arguments (manifest-language §9). Public manifests
+    also have shell syntax in the first element with arguments after it, and keep its meaning.
     """
     return " ".join((*command[:1], *map(shlex.quote, command[1:])))
 
 
 def merge_machines(machines: Iterable[Machine], added: Iterable[Machine]) -> list[Machine]:
-    """Return the machines with the newcomers, in the order of their numbers; one that was there is replaced."""
+    """Return the machines with the added ones by number; an added machine replaces one with its key."""
     found = {machine.key: machine for machine in (*machines, *added)}
     return sorted(found.values(), key=lambda machine: (machine.number, machine.key))
 
 
 def exclude_machines(machines: Iterable[Machine], removed: Iterable[Machine]) -> list[Machine]:
-    """Return the machines without those that left."""
+    """Return the machines without the removed ones."""
     gone = {machine.key for machine in removed}
     return [machine for machine in machines if machine.key not in gone]
 
 
-# How a host that is there already is written: an entry of `staticIps`, or a resource of a static pool. Pure.
+# Static hosts: an entry of `staticIps`, or a resource of a static pool.
 #
 #     10.0.0.5    db.example    ops@10.0.0.5:2222    [2001:db8::5]:2222
 #
-# A resource of a pool may be a map as well: `{address, port, user, keyPair}`.
+# A resource of a pool can also be a map: `{address, port, user, keyPair}`.
 
 SSH_PORT = 22
 PORTS = 65_535
@@ -182,7 +176,7 @@ _KEY_NAMES = ("keyPair", "publicKeyId")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticHost:
-    """A host and the way in; empty or 0 is what the entry does not say."""
+    """A host and its SSH access; unset values are empty or 0."""
 
     address: str
     login: str = ""
@@ -191,21 +185,21 @@ class StaticHost:
 
 
 def read_host(text: str) -> StaticHost:
-    """Return the host that an entry of `staticIps` names. Raises ValueError with a sentence."""
+    """Return the host of an entry of `staticIps`. Raises ValueError with a message."""
     login, at, place = text.strip().rpartition("@")
     host, port = _split(place)
     is_port = not port or (port.isascii() and port.isdigit() and 0 < int(port) <= PORTS)
     is_host = _HOST.fullmatch(host) or _V6.fullmatch(host)
     if not (is_port and is_host) or (at and not _LOGIN.fullmatch(login)):
         raise ValueError(
-            f"{text[:120]!r} is no host: expected an address or a name, such as 10.0.0.5, ops@db.example:2222 or"
+            f"Invalid host {text[:120]!r}. Use an address or a name, such as 10.0.0.5, ops@db.example:2222 or"
             " [2001:db8::5]:22."
         )
     return StaticHost(address=host, login=login, port=int(port or 0))
 
 
 def address_of(text: str) -> str:
-    """Return the address alone of an entry of `staticIps`; what cannot be read is taken for an address."""
+    """Return only the address of an entry of `staticIps`; an invalid entry is returned unchanged."""
     try:
         return read_host(text).address
     except ValueError:
@@ -213,17 +207,14 @@ def address_of(text: str) -> str:
 
 
 def read_resource(resource_id: str, place: Any) -> StaticHost:
-    """Return the host that a resource of a pool is: its description, or its id where that says no address.
-
-    Raises ValueError with a sentence.
-    """
+    """Return the host of a pool's resource, from its description or else its ID. Raises ValueError with a message."""
     if isinstance(place, str) and place:
         return read_host(place)
     described = place if isinstance(place, Mapping) else {}
     found = read_host(_first(described, _ADDRESS_NAMES) or resource_id)
     port = described.get("port", found.port)
     if isinstance(port, bool) or not str(port).isdigit() or not 0 <= int(port) <= PORTS:
-        raise ValueError(f"The resource {resource_id[:80]!r} of the pool has no port that can be.")
+        raise ValueError(f"The pool's resource {resource_id[:80]!r} has an invalid port. Use 0 to {PORTS}.")
     return StaticHost(
         address=found.address,
         login=_first(described, _LOGIN_NAMES) or found.login,

@@ -1,9 +1,9 @@
-"""Finds secrets in texts, also in the disguises that encodings give them, and where only a part of one is there. Pure.
+"""Secrets in texts: found in any common encoding, also in part, and replaced (promise 10). Pure.
 
-A secret leaves in other clothes than it came in: a Basic header is base64 with something before it, a URL escapes with
-percent signs, JSON with backslashes, a dump is hexadecimal, and a long one is wrapped over lines. Each of these is a
-text of its own that is looked for. Of long ones short pieces are looked for, and what is found grows to both sides as
-far as it is the same: a line that was cut, or wrapped anywhere, gives away little more than two pieces at the most.
+Secrets appear encoded: a Basic header is base64 after a prefix, a URL escapes with percent signs, JSON with
+backslashes, a dump is hexadecimal, and long ones are wrapped over lines. Each encoding is searched for. Long ones are
+searched for by short pieces, and a match extends to both sides while the text is equal: a line that was cut or wrapped
+anywhere reveals little more than two pieces.
 """
 
 import base64
@@ -15,23 +15,23 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-SHORTEST_CHARS = 4  # a shorter secret would cover letters of ordinary words all over a text
-_SHORTEST_LINE_CHARS = 12  # of a secret of several lines, each of which may stand alone
+SHORTEST_CHARS = 4  # a shorter secret would redact parts of ordinary words
+_SHORTEST_LINE_CHARS = 12  # of a secret with several lines, each of which is searched for
 _SHORTEST_ENCODED_CHARS = 5
 _PIECE_CHARS = 16
-_PIECES = 256  # of one disguise; of very long ones every so-manieth
-_STRIDE = 4  # between the places of a text that are looked at; more pieces are known for it
+_PIECES = 256  # of one encoding; very long ones are sampled
+_STRIDE = 4  # between the searched positions of a text; each piece is indexed at as many offsets
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
 Span = tuple[int, int]
 _Place = tuple[str, int, bool]
 
 
 class SecretEncodings:
-    """Texts that are secret, in all their disguises. More can be added at any time."""
+    """Secrets in all their encodings. More can be added at any time."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets: set[str] = set()
-        # Text → the disguises that it is or is a piece of, each with its place there and whether that is base64.
+        # Text → the encodings that contain it, each with its offset there and whether that encoding is base64.
         self._whole: dict[str, list[_Place]] = {}
         self._pieces: dict[str, list[_Place]] = {}
         self.longest_chars = 0
@@ -39,11 +39,11 @@ class SecretEncodings:
             self.add(secret)
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to look for."""
+        """Return whether there are secrets to search for."""
         return bool(self._whole or self._pieces)
 
     def add(self, secret: str) -> None:
-        """Look for this text too, unless it is too short to be told from others."""
+        """Add a secret, unless it is too short to be distinguished from other text."""
         if secret in self._secrets or len(secret) < SHORTEST_CHARS:
             return
         self._secrets.add(secret)
@@ -56,7 +56,7 @@ class SecretEncodings:
                     self._whole.setdefault(line, []).append((line, 0, False))
 
     def spans(self, text: str) -> list[Span]:
-        """Return where secrets stand in the text, from left to right; no two touch."""
+        """Return the spans of secrets in the text, from left to right; no two touch."""
         found: list[Span] = []
         for each, places in self._whole.items():
             start = text.find(each)
@@ -65,7 +65,7 @@ class SecretEncodings:
                 start = text.find(each, start + 1)
         pieces, size = self._pieces, _PIECE_CHARS
         if pieces:
-            # Only every so-manieth place: of each disguise the pieces are known that may stand there.
+            # Only every _STRIDE-th position: the pieces of each encoding are indexed at all offsets.
             found += (
                 _extend_match(text, start, size, place)
                 for start in range(0, len(text) - size + 1, _STRIDE)
@@ -75,7 +75,7 @@ class SecretEncodings:
         return _merge_spans(found)
 
     def replace(self, text: str, replacement: Callable[[str], str]) -> str:
-        """Return the text with every secret in it as `stand_in` makes of it."""
+        """Return the text with every secret replaced by the result of `replacement`."""
         spans = self.spans(text)
         if not spans:
             return text
@@ -100,9 +100,9 @@ class SecretEncodings:
 
 
 class RedactionStream:
-    """Covers secrets in a text that comes in chunks: what may be the beginning of one is held back.
+    """Redacts secrets in a text that arrives in chunks, holding back a possible start of one.
 
-    No more is held back than the line that is not whole yet: of a secret of several lines each line is looked for.
+    It holds back at most the incomplete line: each line of a secret with several lines is searched for.
     """
 
     def __init__(self, encodings: SecretEncodings, mask: str) -> None:
@@ -111,7 +111,7 @@ class RedactionStream:
         self._held = ""
 
     def feed(self, chunk: str) -> str:
-        """Take the next chunk and return what can be shown by now."""
+        """Add the next chunk and return the text that can be shown now."""
         self._held += chunk
         last_line = self._held.rfind("\n") + 1
         cut = max(last_line, len(self._held) - max(0, self._encodings.longest_chars - 1))
@@ -122,7 +122,7 @@ class RedactionStream:
         return self._redact(shown)
 
     def finish(self) -> str:
-        """Return what is left at the end."""
+        """Return the rest of the text."""
         shown, self._held = self._held, ""
         return self._redact(shown)
 
@@ -131,7 +131,7 @@ class RedactionStream:
 
 
 def _extend_match(text: str, start: int, length: int, encoding: _Place) -> Span:
-    """Return how far a piece that was found goes on as its disguise does."""
+    """Return the span of a match, extended while the text equals its encoding."""
     whole, place, is_base64 = encoding
     stop, end = start + length, place + length
     while start > 0 and place > 0 and text[start - 1] == whole[place - 1]:
@@ -139,7 +139,7 @@ def _extend_match(text: str, start: int, length: int, encoding: _Place) -> Span:
     while stop < len(text) and end < len(whole) and text[stop] == whole[end]:
         stop, end = stop + 1, end + 1
     if is_base64:
-        # The characters beside it hold bits of it, together with those of what stands beside it.
+        # The adjacent characters contain some of its bits, together with bits of the adjacent text.
         if start > 0 and text[start - 1] in _BASE64:
             start -= 1
         while stop < len(text) and (text[stop] == "=" or (end == len(whole) and text[stop] in _BASE64)):
@@ -158,7 +158,7 @@ def _merge_spans(spans: list[Span]) -> list[Span]:
 
 
 def _encodings(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the text itself and what common encodings make of it, each once, and whether that is base64."""
+    """Yield the text and its common encodings, each once, with whether it is base64."""
     data = text.encode("utf-8", "surrogatepass")
     escaped = [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]
     doubly = [json.dumps(each)[1:-1] for each in escaped]
@@ -180,7 +180,7 @@ def _lower_escapes(text: str) -> str:
 
 
 def _base64_cores(text: str) -> Iterator[str]:
-    """Yield, for each alignment and alphabet, the characters that stand for this text alone, whatever is around it."""
+    """Yield, for each alignment and alphabet, the characters that only this text determines."""
     data = text.encode("utf-8", "surrogatepass")
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + data)
@@ -191,40 +191,39 @@ def _base64_cores(text: str) -> Iterator[str]:
 
 _URL_ALPHABET = bytes.maketrans(b"+/", b"-_")
 
-# Secrets inside of stored texts and documents stand as tokens: sealed, and covered wherever they are shown. Pure.
+# Secrets in stored texts and documents are tokens: encrypted, and redacted wherever they are shown.
 #
-# What a job learns from a vault travels on: into outputs, signals, return values, arguments. In the database a token
-# stands in its place. Who goes on with the work opens it (`auth/secret_key.py`); who shows the text needs no key to
-# see that something is to be covered there.
+# A secret from a vault gets into outputs, signals, return values and arguments. The database stores a token instead. A
+# worker decrypts it (`auth/secret_key.py`); a page needs no key to see that it must redact it.
 
-TOKEN_PREFIX = "launchbay:sealed:"  # noqa: S105 - the mark of a sealed text, no password
+TOKEN_PREFIX = "launchbay:sealed:"  # noqa: S105 - the prefix of an encrypted value, not a password
 _TOKEN = re.compile(re.escape(TOKEN_PREFIX) + r"[A-Za-z0-9_-]+;")
 TEXT = "s"
-NUMBER = "n"  # a whole value, which is a number again when it is opened
+NUMBER = "n"  # a number, which decryption restores as a number
 
 
 def token(sealed: str) -> str:
-    """Return the token that holds something sealed, in base64 for URLs."""
+    """Return the token of an encrypted value, in base64 for URLs."""
     return f"{TOKEN_PREFIX}{sealed};"
 
 
 def token_content(token_: str) -> str:
-    """Return what a token holds."""
+    """Return the encrypted value of a token."""
     return token_[len(TOKEN_PREFIX) : -1]
 
 
 def is_token(text: str) -> bool:
-    """Tell whether the text is one token and nothing else."""
+    """Return whether the text is exactly one token."""
     return _TOKEN.fullmatch(text) is not None
 
 
 def replace_tokens(text: str, replacement: Callable[[str], str]) -> str:
-    """Return the text with every token in it as `stand_in` makes of it; a JSON text has them unescaped, too."""
+    """Return the text with every token replaced by the result of `replacement`; JSON has them unescaped, too."""
     return _TOKEN.sub(lambda found: replacement(found[0]), text) if TOKEN_PREFIX in text else text
 
 
 def map_strings(value: Any, change: Callable[[str], Any], number: Callable[[Any], Any] = lambda number: number) -> Any:
-    """Return a JSON value with every text in it, names included, and every number changed."""
+    """Return a JSON value with every string, names included, and every number changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list | tuple):
@@ -236,12 +235,10 @@ def map_strings(value: Any, change: Callable[[str], Any], number: Callable[[Any]
     return value
 
 
-# What is shown in place of secrets (promise 10): the one place that decides what counts as one. Pure.
+# Redaction (promise 10): the only code that decides what is a secret.
 #
-# A value counts as a secret by the name that it goes under, and a text by what it looks like. What an instance was
-# given under such a name is covered in every text of its jobs as well, wherever an action wrote it and however it is
-# encoded there. What a job has learned from a vault is sealed in what it stores (`sealed_text.py`); the tokens are
-# covered here.
+# A value is a secret by its name, and a text by its form. A value that an instance got under such a name is redacted in
+# every text of its jobs as well, in any encoding. Secrets from a vault are tokens, which are redacted here.
 
 REDACTED = "********"
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -267,7 +264,7 @@ _AUTHORIZATION = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{8,}")
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether what goes under this name is a secret: `db.password`, `apiKey`, `ACCESS_TOKEN`; not `tokenId`."""
+    """Return whether a name is that of a secret: `db.password`, `apiKey`, `ACCESS_TOKEN`; not `tokenId`."""
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words or words[-1] in _ABOUT_A_SECRET:
         return False
@@ -275,21 +272,21 @@ def is_secret_name(name: str) -> bool:
 
 
 class Redactor:
-    """Covers secrets in values and texts; `known` are documents whose secrets are covered wherever they turn up."""
+    """Redacts secrets in values and texts; secrets in the documents `known` are redacted everywhere."""
 
     def __init__(self, known: Iterable[Any] = ()) -> None:
         self._known = SecretEncodings(text for document in known for text in _secrets(document, under_secret=False))
 
     def register_secret(self, secret: str) -> None:
-        """Cover this text too from now on, wherever it turns up."""
+        """Redact this text everywhere from now on."""
         self._known.add(secret)
 
     def stream(self) -> RedactionStream:
-        """Return what covers the known secrets in a text that comes in chunks."""
+        """Return a stream that redacts the known secrets in a text that arrives in chunks."""
         return RedactionStream(self._known, REDACTED)
 
     def value(self, value: Any) -> Any:
-        """Return a JSON value with its secrets covered; its form stays, so that the reader sees that they are there."""
+        """Return a JSON value with its secrets redacted and its structure unchanged."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
@@ -299,11 +296,11 @@ class Redactor:
         return value
 
     def named(self, name: str, value: Any) -> Any:
-        """Return what is shown of a value under a name."""
+        """Return a value, redacted by its name."""
         return _redact_value(value) if is_secret_name(name) else self.value(value)
 
     def text(self, text: str) -> str:
-        """Return a text with its secrets covered."""
+        """Return a text with its secrets redacted."""
         text = replace_tokens(self._known.replace(text, _redacted_token), _redacted_token)
         text = _PRIVATE_KEY.sub(REDACTED, text)
         text = _NAMED.sub(_named, text)
@@ -316,7 +313,7 @@ def _redacted_token(_: str) -> str:
 
 
 def _named(found: re.Match[str]) -> str:
-    """Cover the value of a pair whose name says that it is a secret; keep its quotes."""
+    """Redact the value of a pair with a secret's name; keep its quotes."""
     quote, name, sign, value = found.groups()
     if not is_secret_name(name):
         return found[0]
@@ -325,12 +322,12 @@ def _named(found: re.Match[str]) -> str:
 
 
 def _redact_value(value: Any) -> Any:
-    """Return what is shown of a value under a secret name. That it is null, true or empty tells nothing."""
+    """Return a redacted value. Null, booleans and empty values reveal nothing and stay."""
     return value if value is None or isinstance(value, bool) or value in ("", [], {}) else REDACTED
 
 
 def _secrets(value: Any, *, under_secret: bool) -> Iterator[str]:
-    """Yield the texts, and the numbers as texts, that stand under secret names."""
+    """Yield strings, and numbers as strings, with secret names."""
     if isinstance(value, Mapping):
         for name, item in value.items():
             yield from _secrets(item, under_secret=under_secret or is_secret_name(str(name)))
