@@ -93,9 +93,7 @@ def test_a_name_that_stands_twice_is_refused_once() -> None:
     with pytest.raises(BadRequest) as caught:
         validate_markers(twice)
     assert caught.value.messages == ("Duplicate marker 'a'. Keep one.",)
-    assert refused(Property("p", 1, "int"), Property("p", 1, "int")) == (
-        "Duplicate property 'p'. Keep one.",
-    )
+    assert refused(Property("p", 1, "int"), Property("p", 1, "int")) == ("Duplicate property 'p'. Keep one.",)
 
 
 def test_there_is_a_bound_on_their_number() -> None:

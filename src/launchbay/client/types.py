@@ -31,7 +31,7 @@ class ArchivedRevision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class ArchivedApplication(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An application with all versions of its manifest, the first one first."""
+    """An application with all versions of its manifest, oldest first."""
 
     manifests: list[str]
     source: str | None = None
@@ -68,7 +68,7 @@ class PropertyEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An environment. What is left out is not looked at; services are named."""
+    """An environment. Omitted parts stay unchanged; services are named."""
 
     default: bool = False
     policies: dict[str, Any] | None = None
@@ -78,9 +78,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Archive(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A whole organization in one document. No secret is in it: `holes` tells what has to be filled in afterwards.
-    `mentions` are the ids that texts of manifests and roles name, each with the kind and name of its object: what is
-    imported has other ids.
+    """An organization in one document, without secrets: `holes` lists what to fill in after the import. `mentions`
+    are the IDs in manifests and roles, each with the kind and name of its object: imported objects have other IDs.
     """
 
     format: Any = "launchbay organization"
