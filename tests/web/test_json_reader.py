@@ -36,13 +36,13 @@ def test_any_bytes_are_read_or_refused_and_nothing_else_happens(data: bytes) -> 
 def test_a_key_that_stands_twice_is_refused_wherever_it_is(value: object, key: str) -> None:
     quoted = json.dumps(key)
     data = f'[{json.dumps(value)}, {{"z": 1, {quoted}: 1, "inner": {json.dumps(value)}, {quoted}: 2}}]'
-    with pytest.raises(MalformedBody, match="stands twice"):
+    with pytest.raises(MalformedBody, match="Duplicate key"):
         read_json(data.encode())
 
 
 def test_the_second_of_two_equal_keys_is_named_with_line_and_column() -> None:
     data = b'{\n  "a": {"b": 1},\n  "b": "a",\n  "\\u0061": 2\n}'
-    with pytest.raises(MalformedBody, match=r'"a" stands twice .*\(line 4, column 3\)'):
+    with pytest.raises(MalformedBody, match=r'Duplicate key "a" .*\(line 4, column 3\)'):
         read_json(data)
 
 
@@ -61,7 +61,7 @@ def test_what_is_refused_is_found_beside_what_only_looks_like_it(data: bytes, pl
 
 
 def test_far_down_a_long_text_the_place_is_left_out() -> None:
-    with pytest.raises(MalformedBody, match=r"\"a\" stands twice in one JSON object; keep one of them\.$"):
+    with pytest.raises(MalformedBody, match=r"Duplicate key \"a\" in a JSON object; remove one of them\.$"):
         read_json(b'{"a": 1, "b": "' + b"x" * 100_000 + b'", "a": 2}')
 
 
@@ -81,9 +81,9 @@ def test_the_same_key_in_two_objects_is_fine() -> None:
         (b"[01]", "not valid JSON"),
         (b'["\x01"]', "not valid JSON"),
         (b"\xef\xbb\xbf{}", "not valid JSON"),
-        (b'{"a": "\xff"}', "not UTF-8"),
-        (b'"\xed\xa0\x80"', "not UTF-8"),
-        ('{"a": 1}'.encode("utf-16"), "not UTF-8"),
+        (b'{"a": "\xff"}', "isn't UTF-8"),
+        (b'"\xed\xa0\x80"', "isn't UTF-8"),
+        ('{"a": 1}'.encode("utf-16"), "isn't UTF-8"),
         (b"[NaN]", "NaN"),
         (b"[Infinity]", "Infinity"),
         (b"[-Infinity]", "-Infinity"),

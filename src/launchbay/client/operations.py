@@ -73,9 +73,9 @@ class Operations:
 
         Permission: None: lists your own organizations.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[Named], query={"limit": limit, "after": after})
 
@@ -139,9 +139,9 @@ class Operations:
 
         Permission: EditEnvironment for all environments of the organization.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[HostKey], (organization_id,), query={"limit": limit, "after": after})
 
@@ -163,9 +163,9 @@ class Operations:
 
         Permission: Read on each user returned.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[UserItem], (organization_id,), query={"limit": limit, "after": after})
 
@@ -241,9 +241,9 @@ class Operations:
 
         Permission: Read on each role returned.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[RoleItem], (organization_id,), query={"limit": limit, "after": after})
 
@@ -331,9 +331,9 @@ class Operations:
 
         Permission: Read on each application returned.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[Named], (organization_id,), query={"limit": limit, "after": after})
 
@@ -529,9 +529,9 @@ class Operations:
 
         Permission: Read.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[Named], (application_id,), query={"limit": limit, "after": after})
 
@@ -627,9 +627,9 @@ class Operations:
 
         Permission: Read on each environment returned.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[EnvironmentItem], (organization_id,), query={"limit": limit, "after": after})
 
@@ -749,9 +749,9 @@ class Operations:
 
         Permission: Read.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[OfferedInstance], (environment_id,), query={"limit": limit, "after": after})
 
@@ -765,9 +765,9 @@ class Operations:
 
         Permission: Read on each service returned.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[ServiceItem], (organization_id,), query={"limit": limit, "after": after})
 
@@ -809,9 +809,9 @@ class Operations:
 
         Permission: None: every member.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[Named], (organization_id,), query={"limit": limit, "after": after})
 
@@ -876,9 +876,9 @@ class Operations:
 
         Permission: Read.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
 
         `status`: Only instances in this status.
 
@@ -904,9 +904,9 @@ class Operations:
 
         Permission: Read.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
 
         `status`: Only instances in this status.
 
@@ -932,9 +932,9 @@ class Operations:
 
         Permission: Read.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
 
         `status`: Only instances in this status.
 
@@ -1142,9 +1142,9 @@ class Operations:
 
         Permission: Read.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[JobDocument], (instance_id,), query={"limit": limit, "after": after})
 
@@ -1225,9 +1225,9 @@ class Operations:
 
         Permission: Read on the instance of each approval.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[Approval], (organization_id,), query={"limit": limit, "after": after})
 
@@ -1239,9 +1239,9 @@ class Operations:
 
         Permission: Read.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[Approval], (instance_id,), query={"limit": limit, "after": after})
 
@@ -1281,9 +1281,9 @@ class Operations:
 
         Permission: ViewAudit.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
 
         `actor`: Only changes by this user: an ID or an email address.
 
@@ -1305,9 +1305,9 @@ class Operations:
 
         Permission: ManageUsers for all users of the organization.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[Webhook], (organization_id,), query={"limit": limit, "after": after})
 
@@ -1372,9 +1372,9 @@ class Operations:
 
         Permission: ManageUsers for all users of the organization.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[Delivery], (webhook_id,), query={"limit": limit, "after": after})
 
@@ -1394,9 +1394,9 @@ class Operations:
 
         Permission: None: your own account.
 
-        `limit`: At most so many items; without it, all of them.
+        `limit`: Maximum number of items. Default: all.
 
-        `after`: Only items after the one with this id.
+        `after`: Only items after the one with this ID.
         """
         return Call(list[TokenItem], query={"limit": limit, "after": after})
 

@@ -9,14 +9,14 @@ import msgspec
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An id with its name: the list item of organizations, applications and revisions (reference §2)."""
+    """An ID with its name: the list item of organizations, applications and revisions (reference §2)."""
 
     id: str
     name: str
 
 
 class Created(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The id of what was created."""
+    """The ID of the created object."""
 
     id: str
 

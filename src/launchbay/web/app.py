@@ -1,7 +1,7 @@
-"""The ASGI application: from the endpoint table to answers, in the one order of checks (api-decisions, "Wire" 6).
+"""The ASGI application: dispatches requests to handlers, with the order of checks (api-decisions, "Wire" 6).
 
-401 credentials → 400 content type, syntax, types → 404 ids of another form → the handler, whose use case goes on with
-404 no such object → 403 → 400 meaning → 409.
+401 credentials → 400 content type, syntax, types → 404 malformed IDs → the handler, whose use case continues with 404
+unknown object → 403 → 400 invalid values → 409.
 """
 
 import asyncio
@@ -54,9 +54,8 @@ class Authenticator(Protocol):
     async def authenticate(self, headers: Mapping[str, str], client_address: str) -> Actor:
         """Return the caller.
 
-        `headers` has lower-case names; lines of the same name are joined with ", ", so that two `Authorization` lines
-        read "Basic …, Bearer …". `client_address` is the peer's IP address, "" where there is none. Raises
-        NotAuthenticated, TooManyRequests, Unavailable.
+        `headers` has lower-case names; lines with the same name are joined with ", ". `client_address` is the peer's IP
+        address, "" if unknown. Raises NotAuthenticated, TooManyRequests, Unavailable.
         """
         ...
 
@@ -66,17 +65,17 @@ _REPEATED = (("Idempotency-Replayed", "true"),)
 
 
 async def respond_once(idempotency: Idempotency, endpoint: Endpoint, call: Request[Any, Any]) -> RawJSONResponse:
-    """Return the handler's answer, or the one that the same request under the same key got before."""
+    """Return the handler's response, or the first response to the same request with the same key."""
 
     async def work() -> bytes:
         response = response_of(await endpoint.handler(call))
-        assert not isinstance(response, JSONStream | EventStreamResponse), "a stream cannot be kept"
+        assert not isinstance(response, JSONStream | EventStreamResponse), "a stream can't be stored"
         media_type, data = responses.encode_buffered(response)
-        assert media_type == JSON, f"{endpoint.operation_id} answers {media_type}"
-        assert not response.headers, f"{endpoint.operation_id} answers headers, which are not kept"
+        assert media_type == JSON, f"{endpoint.operation_id} returns {media_type}"
+        assert not response.headers, f"{endpoint.operation_id} returns headers, which are not stored"
         return data
 
-    # The body as it was understood: other white space, or another order of names, is still the same request.
+    # The decoded body: with different whitespace or a different order of names it is still the same request.
     body = msgspec.json.encode(call.body, order="sorted")
     request = b"\0".join([endpoint.method.encode(), call.target.encode(), body])
     outcome = await idempotency.once(call.actor, call.headers[HEADER], request, work)
@@ -85,7 +84,7 @@ async def respond_once(idempotency: Idempotency, endpoint: Endpoint, call: Reque
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """Another application that answers some of the paths."""
+    """Another application that serves some of the paths."""
 
     app: ASGIApp
     matches: Callable[[str], bool]
@@ -98,7 +97,7 @@ def create_app(
     limits: RateLimits | None = None,
     mount: Mount | None = None,
 ) -> ASGIApp:
-    """Return the whole HTTP side: the table, and the pages of another application beside it, inside the middleware."""
+    """Return the endpoints and the mounted application, inside the middleware."""
     dispatcher: ASGIApp = Dispatcher(endpoints, authenticator, services, limits)
     return RequestId(
         Tracing(AccessLog(SecurityHeaders(dispatcher if mount is None else MountRouter(dispatcher, mount))))
@@ -106,7 +105,7 @@ def create_app(
 
 
 class MountRouter:
-    """Gives each request to the application that its path belongs to."""
+    """Passes each request to the application that serves its path."""
 
     def __init__(self, dispatcher: ASGIApp, mount: Mount) -> None:
         self._dispatcher = dispatcher
@@ -119,7 +118,7 @@ class MountRouter:
 
 
 class Dispatcher:
-    """Answers requests from the table."""
+    """Responds to requests from the endpoint table."""
 
     def __init__(
         self, endpoints: Iterable[Endpoint], authenticator: Authenticator, services: ApiDeps, limits: RateLimits | None
@@ -130,7 +129,7 @@ class Dispatcher:
         self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; every exception becomes an answer here."""
+        """Respond to one request; every exception becomes a response here."""
         if scope["type"] != "http":
             return
         state = scope["state"]
@@ -158,9 +157,9 @@ class Dispatcher:
                 await _write(response, scope["method"], receive, send)
         except ClientDisconnect:
             state["client_gone"] = True
-        except Exception as error:  # noqa: BLE001 - the last place where an exception can become an answer
+        except Exception as error:  # noqa: BLE001 - the last place where an exception can become a response
             if state.get("answer_started"):
-                # Nothing may be added that could make the answer look whole: the server closes the connection instead.
+                # The response must not look complete: the server closes the connection instead.
                 log_failure("http.aborted", error, state["request_id"])
                 return
             await _refuse(error, state, endpoint, body_reader, send)
@@ -221,7 +220,7 @@ async def _refuse(
 def _check_ids(path: Mapping[str, str]) -> None:
     for name, text in path.items():
         if is_id_parameter(name) and not is_id(text):
-            raise NotFound(f"No object has the id {text[:60]!r}; an id is 24 hexadecimal digits, in lower case.")
+            raise NotFound(f"Invalid ID {text[:60]!r}. An ID has 24 lower-case hexadecimal digits.")
 
 
 async def _write(response: BufferedResponse | JSONStream, method: str, receive: Receive, send: Send) -> None:
@@ -233,7 +232,7 @@ async def _write(response: BufferedResponse | JSONStream, method: str, receive: 
     chunks = aiter(response.chunks)
     try:
         if method == "HEAD":
-            # The look-up behind the list is made with its first chunk, and it may refuse.
+            # The lookup happens with the first chunk, and it may raise.
             await _next_filled(chunks)
             await send(
                 {"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, response.headers)}
@@ -242,13 +241,13 @@ async def _write(response: BufferedResponse | JSONStream, method: str, receive: 
         else:
             await _write_stream(chunks, response.headers, receive, send)
     finally:
-        # The iterator may hold a database cursor; it is given back now, not when the collector comes by.
+        # The iterator may hold a database cursor: release it now, not at garbage collection.
         if hasattr(chunks, "aclose"):
             await chunks.aclose()
 
 
 async def _write_stream(chunks: AsyncIterator[Sequence[Any]], headers: Headers, receive: Receive, send: Send) -> None:
-    """Send a list: at once when it is one chunk, else as a stream that stops when the client goes away."""
+    """Send a list: buffered if it is one chunk, else as a stream that stops when the client disconnects."""
     first = await _next_filled(chunks)
     second = await _next_filled(chunks) if first else b""
     if not second:

@@ -27,7 +27,6 @@ from launchbay.web.openapi import description_rows
 from launchbay.web.routing import Endpoint
 
 _MODULES: tuple[Iterable[Endpoint], ...] = (
-    # In the order of the documentation.
     organizations.routes,
     archives.routes,
     users.routes,
@@ -58,9 +57,9 @@ _MODULES: tuple[Iterable[Endpoint], ...] = (
 
 
 def _table() -> tuple[Endpoint, ...]:
-    rows = tuple(row for family in _MODULES for row in family)
+    rows = tuple(row for routes in _MODULES for row in routes)
     return rows + description_rows(rows)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = _table()
-MONITORING: tuple[Endpoint, ...] = (*health.routes, *health.metrics_routes)  # all that a worker answers
+MONITORING: tuple[Endpoint, ...] = (*health.routes, *health.metrics_routes)  # all that a worker serves

@@ -1,6 +1,6 @@
-"""Pages for people: templates in `pages/`, filled in on the server, with no scripts at all.
+"""Pages outside the console: templates in `pages/`, rendered on the server, without scripts.
 
-The style stands in the page, and the policy names its hash: nothing else is loaded or run, wherever it came from.
+The page contains its style, and the content security policy allows only its hash: nothing else is loaded or run.
 """
 
 from base64 import b64encode
@@ -24,7 +24,7 @@ _POLICY = (
 )
 _HEADERS: Headers = (
     ("Content-Security-Policy", _POLICY),
-    # Without any referrer, browsers would also hide from us that our own forms come from us (see same_origin.py).
+    # Without a referrer, browsers would also hide the origin of our own forms (auth/cookies.py checks it).
     ("Referrer-Policy", "same-origin"),
 )
 _templates = jinja2.Environment(
@@ -38,7 +38,7 @@ _templates = jinja2.Environment(
 
 
 def page(template: str, problem: LaunchbayError | None = None, **values: Any) -> HTMLResponse:
-    """Return a page; one that shows a problem has the status that an API call would have."""
+    """Return a page. With a problem it has the status of the API's response to it."""
     problems = () if problem is None else problem.messages
     text = _templates.get_template(template).render(style=Markup(_STYLE), problems=problems, **values)  # noqa: S704 - our own file
     return HTMLResponse(text, 200 if problem is None else status_of(problem), (*_HEADERS, *_problem_headers(problem)))
@@ -48,16 +48,14 @@ def _problem_headers(problem: LaunchbayError | None) -> Headers:
     if isinstance(problem, TooManyRequests | Unavailable):
         return (("Retry-After", str(problem.retry_after_s)),)
     if problem is not None and status_of(problem) == 401:
-        # HTTP wants a challenge, and `Basic` would make the browser ask in a window of its own.
+        # HTTP requires a challenge; `Basic` would open the browser's own dialog.
         return (("WWW-Authenticate", 'Form realm="Launchbay"'),)
     return ()
 
 
-# Pages outside the console take forms of their own alone; `auth/cookies.py` decides.
-#
-# No cookie and no hidden field is needed there: these forms carry a password or a secret link themselves.
-
-
 def require_same_origin(request: Request[Any, Any]) -> None:
-    """Refuse a form that another site sent. Raises NotAllowed."""
+    """Raise NotAllowed for a form from another site.
+
+    A CSRF token is not needed: these forms contain a password or a secret link.
+    """
     require_same_origin_form(request.headers, request.deps.base_url)

@@ -1,8 +1,8 @@
 """Strict JSON (quality.md §3): depth, integer range, duplicate keys, no NaN, no NUL, no lone surrogates.
 
-The standard library's C scanner reads it, because its hook sees the pairs of every object before one of two equal
-keys is lost. Everything that can be checked by one search over the text is; a text is walked value by value only when
-it holds a suspicious escape.
+The standard library's C scanner reads it, because its hook sees the pairs of an object before a duplicate key is lost.
+Everything else is checked by one search over the text where possible; values are walked only if the text has a
+suspicious escape.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 from launchbay.errors import MalformedBody
 from launchbay.limits import JSON_DEPTH, KIB
 
-# Looking for a place is a loop in Python; beyond this the sentence does without it.
+# Finding a position is a loop in Python; further into the text the message goes without it.
 _SEARCHED_CHARS = 64 * KIB
 _TOKEN = re.compile(r'("(?:[^"\\]++|\\.)*+")(\s*+:)?|[{}\[\]]|[-+.\w]++', re.DOTALL)
 
@@ -33,12 +33,12 @@ def position_of_offset(text: str, offset: int) -> Position:
 
 
 def position_of_number(text: str, digits: str) -> Position | None:
-    """Return where a number of this spelling stands first, or None when that is far down a long text."""
+    """Return the first position of a number with this spelling, or None if it is too far into the text."""
     return next((position_of_offset(text, token.start()) for token in _tokens(text) if token.group() == digits), None)
 
 
 def position_of_string(text: str, is_wanted: Callable[[str], bool]) -> Position | None:
-    """Return where the first key or string stands that is wanted, or None when that is far down a long text."""
+    """Return the position of the first matching key or string, or None if it is too far into the text."""
     for token in _tokens(text):
         string = token.group(1)
         if string is not None and is_wanted(json.loads(string)):
@@ -47,7 +47,7 @@ def position_of_string(text: str, is_wanted: Callable[[str], bool]) -> Position 
 
 
 def position_of_duplicate(text: str) -> Position | None:
-    """Return where the first key stands that its object has already, or None when that is far down a long text."""
+    """Return the position of the first duplicate key, or None if it is too far into the text."""
     objects: list[set[str]] = []
     for token in _tokens(text):
         string, colon = token.groups()
@@ -92,7 +92,7 @@ class _Number(ValueError):
 
 
 def read_json(data: bytes) -> Any:
-    """Return the value of a JSON text. Raises MalformedBody, naming line and column where they can be told."""
+    """Return the value of a JSON text. Raises MalformedBody with line and column if they can be found."""
     text = _text(data)
     _check_depth(text)
     try:
@@ -100,11 +100,11 @@ def read_json(data: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise _malformed(f"The body is not valid JSON: {error.msg}", position_of_offset(text, error.pos)) from None
     except _Duplicate as error:
-        sentence = f"The key {json.dumps(error.key)} stands twice in one JSON object; keep one of them"
+        sentence = f"Duplicate key {json.dumps(error.key)} in a JSON object; remove one of them"
         raise _malformed(sentence, position_of_duplicate(text)) from None
     except _Number as error:
         digits = str(error)
-        sentence = f"The JSON number {_shortened(digits)} is outside of what can be kept; use at most 64 bits"
+        sentence = f"The JSON number {_shortened(digits)} is out of range; use at most 64 bits"
         raise _malformed(sentence, position_of_number(text, digits)) from None
     if "\\u" in text and _SUSPICIOUS_ESCAPE.search(text) is not None:
         _check_strings(value, text)
@@ -115,16 +115,16 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise MalformedBody(f"The body is not UTF-8 (byte {error.start}); send JSON encoded as UTF-8.") from None
+        raise MalformedBody(f"The body isn't UTF-8 (byte {error.start}). Send JSON encoded as UTF-8.") from None
 
 
 def _check_depth(text: str) -> None:
-    """Refuse nesting before the scanner, which is recursive, meets it."""
+    """Check the depth before the scanner, which is recursive."""
     if text.count("[") + text.count("{") <= JSON_DEPTH:
         return
     brackets = (_STRING.sub("", text) if '"' in text else text).translate(_NOT_BRACKETS)
     if max(accumulate(map(_STEP.get, brackets, [0] * len(brackets))), default=0) > JSON_DEPTH:
-        raise MalformedBody(f"The JSON is nested deeper than {JSON_DEPTH} levels; make it flatter.")
+        raise MalformedBody(f"The JSON is nested more than {JSON_DEPTH} levels deep.")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -162,7 +162,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _check_strings(value: Any, text: str) -> None:
-    """Refuse NUL, which PostgreSQL cannot keep, and lone surrogates, which UTF-8 cannot say, in keys and values."""
+    """Raise for NUL, which PostgreSQL can't store, and lone surrogates, which UTF-8 can't encode."""
     pending = [value]
     while pending:
         item = pending.pop()
@@ -173,10 +173,10 @@ def _check_strings(value: Any, text: str) -> None:
             pending.extend(item)
         elif isinstance(item, str):
             if _holds_nul(item):
-                sentence = "A JSON string holds a NUL character; leave it out"
+                sentence = "A JSON string contains a NUL character; remove it"
                 raise _malformed(sentence, position_of_string(text, _holds_nul))
             if _holds_surrogate(item):
-                sentence = "A JSON string holds half of a surrogate pair; send whole characters"
+                sentence = "A JSON string contains half of a surrogate pair; send complete characters"
                 raise _malformed(sentence, position_of_string(text, _holds_surrogate))
 
 

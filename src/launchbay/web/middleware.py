@@ -1,6 +1,6 @@
-"""One log line for each request, and its place in the metrics: who asked for what, and how it ended.
+"""ASGI middleware: request IDs, access log with metrics, security headers, traces.
 
-Never the query, which may be private, and never the secret that a link to a page may have in its path (promise 10).
+The log never contains queries, which may be private, nor the token in the path of an invitation (promise 10).
 """
 
 import re
@@ -19,7 +19,7 @@ _log = structlog.get_logger("launchbay.access_log")
 
 
 class AccessLog:
-    """Logs every request when it has been answered, and notes in the state that an answer has begun."""
+    """Logs and measures every request, and sets `answer_started` in the state when its response starts."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -62,27 +62,27 @@ class AccessLog:
 
 
 def _shown(raw_path: bytes) -> str:
-    # Also where it stands in another place than the table knows, such as below a prefix that a proxy left in.
+    # Anywhere in the path: a proxy may have left a prefix in.
     before, secret, _ = raw_path.partition(_SECRET_BELOW)
     return (before + secret + b"..." if secret else raw_path).decode("latin-1")
 
 
-_SANE = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_VALID_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
 class RequestId:
-    """Takes a sane `X-Request-Id` of the client or of a proxy, makes one otherwise, and answers with it."""
+    """Uses a valid `X-Request-Id` of the client or a proxy, or generates one, and returns it in the response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Put the id into `scope["state"]["request_id"]` and into the answer's headers."""
+        """Set `scope["state"]["request_id"]` and the response header."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         request_id = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-        if _SANE.fullmatch(request_id) is None:
+        if _VALID_ID.fullmatch(request_id) is None:
             request_id = new_id().encode()
         text = request_id.decode()
         scope.setdefault("state", {})["request_id"] = text
@@ -106,13 +106,13 @@ _HEADERS = (
 
 
 class SecurityHeaders:
-    """Adds the strictest headers, each unless the answer brings its own (pages need their scripts)."""
+    """Adds the strictest headers, unless the response sets its own (pages need their scripts)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Add the headers to the start of the answer."""
+        """Add the headers to the response."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -125,7 +125,7 @@ class SecurityHeaders:
 
 
 class Tracing:
-    """Traces requests while traces go anywhere."""
+    """Traces requests if tracing is on."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

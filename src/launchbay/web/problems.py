@@ -13,7 +13,7 @@ from launchbay.web.requests import JSON
 
 _log = structlog.get_logger("launchbay.web")
 
-# Walked along the class's bases, so that a new kind of an error needs no new line here.
+# Looked up along the base classes, so a subclass needs no entry.
 STATUSES: Mapping[type[errors.LaunchbayError], int] = {
     errors.BadRequest: 400,
     errors.NotAuthenticated: 401,
@@ -24,16 +24,15 @@ STATUSES: Mapping[type[errors.LaunchbayError], int] = {
     errors.TooLarge: 413,
     errors.TooManyRequests: 429,
     errors.Unavailable: 503,
-    # These belong to running steps. A service command runs an action inside a request, and then they tell its caller
-    # what to change.
+    # Errors of running steps. A service command runs an action inside a request, and its caller can fix them.
     errors.ExpressionError: 400,
     errors.ActionFailed: 400,
     errors.EgressFailed: 400,
-    # Another process took over what this one was doing: the same request finds a healthy one soon.
+    # Another process took over the job; a retry reaches it.
     errors.Fenced: 503,
 }
 
-_INTERNAL = "Something went wrong inside the service. Try again; if it stays, give the request id to the administrator."
+_INTERNAL = "Internal error. Retry; if it persists, send the request ID to your administrator."
 _CHALLENGE = ("WWW-Authenticate", 'Basic realm="Launchbay"')
 
 
@@ -43,12 +42,12 @@ class MethodNotAllowed(errors.LaunchbayError):
     code = "MethodNotAllowed"
 
     def __init__(self, method: str, allowed: Sequence[str]) -> None:
-        super().__init__(f"{method} is not possible here; use one of {', '.join(allowed)}.")
+        super().__init__(f"{method} isn't allowed on this path. Allowed: {', '.join(allowed)}.")
         self.allowed = tuple(allowed)
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """An error as it goes over the wire."""
+    """The response to an error."""
 
     status: int
     body: bytes
@@ -65,10 +64,10 @@ class ErrorBody(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 def problem(error: Exception, request_id: str, *, field_errors: bool = False) -> Problem:
-    """Return the answer for an exception. One that is not ours is logged, and says nothing of the inside.
+    """Return the response to an exception. An unexpected one is logged, and the response hides its details.
 
-    With `field_errors` the body is an object of name → messages, whatever the error: clients of service update and
-    service command read nothing else (reference §7); what belongs to no field stands under `errors`.
+    With `field_errors` the body is always an object of messages by field name, because clients of service update and
+    service command read nothing else (reference §7). Messages without a field are in `errors`.
     """
     status = status_of(error)
     if not isinstance(error, errors.LaunchbayError) or status == 500:
@@ -78,12 +77,12 @@ def problem(error: Exception, request_id: str, *, field_errors: bool = False) ->
 
 
 def log_failure(event: str, error: Exception, request_id: str) -> None:
-    """Log an unexpected exception. The traceback is text: renderers showing local variables would show credentials."""
+    """Log an unexpected exception. The traceback is a string: renderers of local variables would show credentials."""
     _log.error(event, request_id=request_id, exception="".join(traceback.format_exception(error)))
 
 
 def status_of(error: Exception) -> int:
-    """Return the HTTP status of an exception; 500 for every one that is not in the error tree."""
+    """Return the HTTP status of an exception, 500 if it isn't in the error tree."""
     if isinstance(error, MethodNotAllowed):
         return 405
     for kind in type(error).__mro__:
@@ -94,17 +93,17 @@ def status_of(error: Exception) -> int:
 
 
 def plain_problem(status: int, code: str, message: str, request_id: str) -> Problem:
-    """Return the answer for what is refused before there is a request: broken or slow HTTP."""
+    """Return the response to malformed or slow HTTP, which never becomes a request."""
     return Problem(status, msgspec.json.encode(ErrorBody([message], code, request_id)), (("Content-Type", JSON),))
 
 
 def _body(error: errors.LaunchbayError, status: int, request_id: str, *, field_errors: bool) -> bytes:
     if isinstance(error, errors.FieldErrors):
         return msgspec.json.encode(error.fields)
-    sentences = list(error.messages) or [f"{http.HTTPStatus(status).phrase}."]
+    messages = list(error.messages) or [f"{http.HTTPStatus(status).phrase}."]
     if field_errors:
-        return msgspec.json.encode({"errors": sentences})
-    body = ErrorBody(sentences, error.code, request_id)
+        return msgspec.json.encode({"errors": messages})
+    body = ErrorBody(messages, error.code, request_id)
     if isinstance(error, errors.InvalidManifest):
         body.findings = error.findings
     return msgspec.json.encode(body)

@@ -1,9 +1,8 @@
-"""HTTP/1.1 on one connection, bounded: what uvicorn's protocol leaves open (quality.md §3, promise 11).
+"""HTTP/1.1 on one connection, with the limits that uvicorn's protocol lacks (quality.md §3, promise 11).
 
-uvicorn with httptools refuses broken syntax. It limits neither the bytes and lines of headers, nor the time a client
-takes for its headers, for its body, or for reading the answer, and a fresh connection may stay silent for ever. This
-subclass adds those bounds, and answers every refusal as JSON. No timer is armed for a request that arrives in one
-piece.
+uvicorn with httptools rejects malformed syntax. It limits neither the size of headers, nor the time for sending headers
+and body or reading the response, and a new connection may stay silent forever. This subclass adds those limits, and
+rejects with JSON responses. A request that arrives in one piece needs no timer.
 """
 
 import asyncio
@@ -56,20 +55,22 @@ class _Refusal(NamedTuple):
 _TOO_LARGE = _Refusal(
     431,
     "HeadersTooLarge",
-    f"The request line and headers are more than {HEADER_BYTES // KIB} KiB or {HEADER_LINES} lines; send less.",
+    f"The request line and headers are larger than {HEADER_BYTES // KIB} KiB or {HEADER_LINES} lines.",
 )
-_HEADERS_LATE = _Refusal(
-    408, "RequestTimeout", f"The headers were not complete within {HEADER_READ_S:.0f} s; send again."
+_HEADERS_LATE = _Refusal(408, "RequestTimeout", f"The headers were not complete within {HEADER_READ_S:.0f} s. Retry.")
+_BODY_LATE = _Refusal(408, "RequestTimeout", f"The body took longer than {BODY_READ_S:.0f} s.")
+_BROKEN = _Refusal(
+    400, "MalformedRequest", "Malformed HTTP request. Check the request line, the headers and the framing."
 )
-_BODY_LATE = _Refusal(408, "RequestTimeout", f"The body took longer than {BODY_READ_S:.0f} s; send it faster, or less.")
-_BROKEN = _Refusal(400, "MalformedRequest", "This is no valid HTTP request; check its first line, headers and framing.")
 _TOO_MANY = _Refusal(
-    400, "TooManyPipelined", f"More than {PIPELINED_REQUESTS} requests wait on one connection; read answers first."
+    400,
+    "TooManyPipelined",
+    f"More than {PIPELINED_REQUESTS} requests are waiting on one connection. Read responses first.",
 )
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with bounds on headers, bodies, pipelines and time."""
+    """uvicorn's protocol with limits on headers, bodies, pipelines and time."""
 
     def __init__(
         self,
@@ -83,10 +84,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._messages = 0
         self._header_bytes = 0  # of the lines of this request that are complete
         self._header_lines = 0
-        self._unparsed_bytes = 0  # received since the parser last told of anything
-        self._leftover_bytes = 0  # of a body that nobody reads any more
+        self._unparsed_bytes = 0  # received since the last callback of the parser
+        self._leftover_bytes = 0  # of a body that is no longer read
         self._refusal: _Refusal | None = None
-        self._replaying = False  # a fresh parser is being brought to where the last one stopped
+        self._replaying = False  # a new parser is being brought to the position of the last one
         self._active: RequestResponseCycle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_of: tuple[int, _Reading] | None = None
@@ -95,12 +96,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     # The connection.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # declared so by uvicorn
-        """Start the clock: a client that only connects must not hold the connection."""
+        """Start the timer: a client that only connects must not keep the connection."""
         super().connection_made(transport)
         self._watch_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clocks, drop the requests that wait, and tell the running one."""
+        """Stop the timers, drop waiting requests, and notify the running one."""
         self._stop_timer()
         self._stop_stall_timer()
         self._unset_keepalive_if_required()
@@ -109,7 +110,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, and see to it that what is missing comes in time."""
+        """Parse the data, and start the timer for the rest of the request."""
         if self._refusal is not None:
             return
         self._unset_keepalive_if_required()
@@ -119,7 +120,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             while rest:
                 rest = self._parse(rest)
         except httptools.HttpParserError:
-            # The parser's own reason, or the one that a callback stopped it for.
+            # The reason of the parser, or of the callback that stopped it.
             self._refuse(self._refusal or _BROKEN)
             return
         if self._unparsed_bytes > HEADER_BYTES:
@@ -128,7 +129,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._watch_reading()
 
     def _parse(self, data: bytes) -> bytes:
-        """Feed the parser; return what it left over because of an upgrade, which is declined."""
+        """Feed the parser; return the data after an upgrade, which is declined."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -139,11 +140,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return b""
 
     def _read_body_of_declined_upgrade(self) -> None:
-        """Go on as if no upgrade had been offered.
+        """Continue as if no upgrade had been offered.
 
-        Java's client offers h2c with its first request, whatever its method, and the parser takes all that follows
-        the headers for another protocol: the body would be lost, and a launch go on without its parameters. A new
-        parser is brought to where the old one stopped.
+        Java's client offers h2c with its first request of any method. The parser treats everything after the headers
+        as another protocol, so the body would be lost, and a launch would run without its parameters. A new parser
+        continues at the position of the old one.
         """
         framing = [name + b": " + value for name, value in self.headers if name in _FRAMING]
         self.parser = httptools.HttpRequestParser(self)
@@ -152,16 +153,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._replaying = False
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection; one whose client never took its last answer is not waited for."""
+        """Close an idle connection; abort it if the client hasn't read the last response."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             super().timeout_keep_alive_handler()
 
-    # Callbacks of the parser. An exception raised in one stops the parser.
+    # Callbacks of the parser. An exception stops the parser.
 
     def on_message_begin(self) -> None:
-        """Start to count a request."""
+        """Start counting a request."""
         if self._replaying:
             return
         super().on_message_begin()
@@ -177,7 +178,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._count_header(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header line, and the trailers of a chunked body with them; nobody reads those."""
+        """Count a header line. Trailers of a chunked body count too, but are dropped."""
         if self._replaying:
             return
         self._header_lines += 1
@@ -186,7 +187,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin the request, unless too many wait already."""
+        """Start the request, unless too many are waiting."""
         if self._replaying:
             return
         self._unparsed_bytes = self._leftover_bytes = 0
@@ -196,11 +197,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._reading = _Reading.BODY
 
     def on_chunk_header(self) -> None:
-        """Note progress: the length line of a chunk is bounded like a header line."""
+        """Reset the count: the length line of a chunk is limited like a header line."""
         self._unparsed_bytes = 0
 
     def on_body(self, body: bytes) -> None:
-        """Hand on the body; throw away, up to a bound, what comes after the answer."""
+        """Pass on the body; after the response, drop it up to a limit."""
         self._unparsed_bytes = 0
         if self.cycle.response_complete:
             self._leftover_bytes += len(body)
@@ -226,37 +227,37 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._refusal = refusal
         raise ValueError(refusal.code)
 
-    # The answers.
+    # The responses.
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._active = cycle
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """Go on to the next request; a connection that closes has to get rid of its bytes in time."""
+        """Continue with the next request; start the timer if the connection closes with unsent bytes."""
         super().on_response_complete()
         if self.transport.is_closing() and self.transport.get_write_buffer_size():
             self._watch_writing()
 
     def pause_writing(self) -> None:
-        """Start the clock for a client that does not read its answer."""
+        """Start the timer for a client that doesn't read its response."""
         super().pause_writing()
         self._watch_writing()
 
     def resume_writing(self) -> None:
-        """Stop that clock."""
+        """Stop that timer."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._stop_stall_timer()
 
     def _refuse(self, refusal: _Refusal) -> None:
-        """Answer with the refusal where that is possible, and close the connection."""
+        """Respond with the refusal if possible, and close the connection."""
         self._refusal = refusal
         self._stop_timer()
         active = self._active
         own = active is self.cycle and self._reading is _Reading.BODY
         if active is not None and not active.response_complete and not own:
-            # Earlier requests are being answered, and their answers are not to be spoiled: the last of them is the end.
+            # Earlier requests still get their responses; the connection closes after the last one.
             if self._reading is _Reading.BODY:
                 self.pipeline.popleft()
             last = self.pipeline[0][0] if self.pipeline else active
@@ -280,7 +281,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._linger()
 
     def _linger(self) -> None:
-        """Close so that the refusal arrives: closing over unread bytes resets the connection, and takes it away."""
+        """Close late, so that the refusal arrives: closing with unread bytes resets the connection."""
         if self.transport.can_write_eof():
             self.transport.write_eof()
             self._timer = self.loop.call_later(LINGER_S, self.transport.abort)
@@ -288,15 +289,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _disconnect_active(self) -> None:
-        # uvicorn tells only the last of pipelined requests that the client is gone.
+        # uvicorn notifies only the last of pipelined requests.
         if self._active is not None and not self._active.response_complete:
             self._active.disconnected = True
             self._active.message_event.set()
 
-    # The clocks.
+    # The timers.
 
     def _watch_reading(self) -> None:
-        """Arm the timer for what is missing of a request; what has its timer keeps it, however often bytes drip in."""
+        """Start the timer for the next part of a request. More bytes of the same part don't restart it."""
         if self._reading is _Reading.NOTHING and self._active is not None and not self._active.response_complete:
             self._stop_timer()
             return
@@ -311,7 +312,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _reading_late(self) -> None:
         self._timer = None
         if self.flow.read_paused:
-            # It is this side that does not read: the request waits for its handler, or for an earlier one.
+            # This side doesn't read: the request waits for its handler, or for an earlier request.
             self._watch_reading()
         elif self._reading is _Reading.NOTHING:
             self.transport.close()

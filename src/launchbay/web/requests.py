@@ -1,4 +1,4 @@
-"""From the bytes of a request to typed values: content type, bounds, syntax, types (api-decisions, "Wire" 3 and 6)."""
+"""Requests, and how their bytes become typed values: content type, bounds, syntax, types ("Wire" 3 and 6)."""
 
 import asyncio
 import re
@@ -27,10 +27,9 @@ YAML = "application/x-yaml"
 class JsonBody:
     """A JSON request body of one type: a msgspec.Struct, `dict[str, Any]` for any object, or a list.
 
-    `type` is filled in from the handler's annotation. `required` tells whether an empty body is refused; left open, a
-    struct whose fields are all optional may be left out, and reads as `{}` then. `media_optional` takes an
-    empty body whatever its content type says (clone: "request body optional"; Ruby's Net::HTTP labels an empty POST as
-    a form).
+    `type` comes from the handler's annotation. `required`: whether a body must be sent. Default: only if its struct has
+    required fields; an omitted body is `{}`. `media_optional` accepts an empty body with any content type, because
+    Ruby's Net::HTTP labels an empty POST as a form.
     """
 
     type: Any = None
@@ -41,7 +40,7 @@ class JsonBody:
     media_type: str = JSON
 
     def may_be_empty(self) -> bool:
-        """Tell whether an empty body is taken as `{}`."""
+        """Return whether an empty body is accepted as `{}`."""
         if self.required is not None:
             return not self.required
         if not (isinstance(self.type, type) and issubclass(self.type, msgspec.Struct)):
@@ -51,7 +50,7 @@ class JsonBody:
 
 @dataclass(frozen=True, slots=True)
 class YamlBody:
-    """A YAML request body, handed on as text: the manifest reader has its own bounds."""
+    """A YAML request body, passed on as a string: the manifest reader has its own bounds."""
 
     bytes_max: int = MANIFEST_BYTES
     example: str = ""
@@ -60,7 +59,7 @@ class YamlBody:
 
 @dataclass(frozen=True, slots=True)
 class FormBody:
-    """What a form of a page sends, as a msgspec.Struct of strings; `type` comes from the handler's annotation."""
+    """A form of a page, as a msgspec.Struct of strings; `type` comes from the handler's annotation."""
 
     type: Any = None
     bytes_max: int = FORM_BYTES
@@ -69,7 +68,7 @@ class FormBody:
 
 
 class ClientDisconnect(Exception):
-    """The client closed the connection before its exchange was complete. Nobody is there to be answered; no error."""
+    """The client closed the connection before the response was complete."""
 
 
 class BodyReader:
@@ -83,7 +82,7 @@ class BodyReader:
         self._complete = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
 
     async def read(self, bytes_max: int) -> bytes:
-        """Return the whole body. Raises TooLarge, by the announced length before a byte is read, and ClientGone."""
+        """Return the body. Raises TooLarge, before reading if Content-Length is too large, and ClientDisconnect."""
         announced = self._headers.get("content-length", "")
         if announced.isdecimal() and int(announced[:20]) > bytes_max:
             raise _too_large(bytes_max)
@@ -97,10 +96,10 @@ class BodyReader:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def discard(self) -> None:
-        """Throw the rest away before an answer is sent.
+        """Read and drop the rest before a response is sent, up to a limit. Raises ClientDisconnect.
 
-        A connection that is closed over unread bytes is reset, and the client loses the answer. A client that waits
-        to be told to send its body is not told so, and beyond a bound no client is indulged. Raises ClientGone.
+        Closing a connection with unread bytes resets it, and the client loses the response. A body that the client
+        sends only after `100 Continue` is not requested.
         """
         if self._complete or "expect" in self._headers:
             return
@@ -118,7 +117,7 @@ class BodyReader:
 
 
 def _too_large(bytes_max: int) -> TooLarge:
-    return TooLarge(f"The body is larger than {bytes_max // KIB} KiB; send less at once.")
+    return TooLarge(f"The body is larger than {bytes_max // KIB} KiB.")
 
 
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]+)', re.IGNORECASE)
@@ -126,7 +125,7 @@ _ERROR_PATH = re.compile(r"(.*?) - at (?:key in )?`\$(.*)`", re.DOTALL)
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING_FIELD = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _FIRST_NAME = re.compile(r"\.([^.\[]+)")
-# Reading a longer body would hold up everybody else's request, so it goes to a thread.
+# Longer bodies are read in a thread, so that they don't block other requests.
 _INLINE_BYTES = 64 * KIB
 
 
@@ -135,7 +134,7 @@ async def read_body(
 ) -> Any:
     """Return the decoded body of a request.
 
-    Raises MalformedBody, BadRequest, FieldErrors (with `field_errors`), TooLarge, ClientGone.
+    Raises MalformedBody, BadRequest, FieldErrors (with `field_errors`), TooLarge, ClientDisconnect.
     """
     data = await body_reader.read(wanted.bytes_max)
     if isinstance(wanted, YamlBody):
@@ -147,7 +146,7 @@ async def read_body(
     _check_json_media_type(headers, wanted, empty=not data)
     if not data.strip():
         if not wanted.may_be_empty():
-            raise MalformedBody(f"The body is empty; send a JSON {_kind(wanted.type)}.")
+            raise MalformedBody(f"The body is empty. Send a JSON {_kind(wanted.type)}.")
         value: Any = {}
     elif len(data) <= _INLINE_BYTES:
         value = read_json(data)
@@ -157,10 +156,7 @@ async def read_body(
 
 
 def read_query(query_string: bytes, wanted: type[msgspec.Struct] | None) -> Any:
-    """Return the query as the row's struct. Unknown parameters are ignored, and of repeated ones the first counts.
-
-    Raises BadRequest when a value does not fit or cannot be read.
-    """
+    """Return the query as the endpoint's struct. Ignores unknown parameters and repetitions. Raises BadRequest."""
     if wanted is None:
         return None
     try:
@@ -175,7 +171,7 @@ def read_query(query_string: bytes, wanted: type[msgspec.Struct] | None) -> Any:
 
 
 def header_map(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the headers by lower-case name; lines of the same name are joined with ", " as HTTP says they may be."""
+    """Return the headers by lower-case name. Lines with the same name are joined with ", " (RFC 9110 §5.3)."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in raw:
         name = raw_name.decode("latin-1")
@@ -196,28 +192,26 @@ def _check_media_type(headers: Mapping[str, str], wanted: str) -> None:
         media_type, _, parameters = sent.partition(";")
         if media_type.strip().lower() != wanted:
             shown = f"is {media_type.strip()[:80]!r}" if sent else "is missing"
-            raise MalformedBody(f"The content type {shown}; send the body as {wanted}.", code="WrongContentType")
+            raise MalformedBody(f"The content type {shown}. Send the body as {wanted}.", code="WrongContentType")
         charset = _CHARSET.search(f";{parameters}")
         if charset is not None and charset.group(1).lower() not in {"utf-8", "utf8", "us-ascii"}:
-            raise MalformedBody(
-                f"The charset {charset.group(1)[:40]!r} is not read; send UTF-8.", code="WrongContentType"
-            )
+            raise MalformedBody(f"Unsupported charset {charset.group(1)[:40]!r}. Send UTF-8.", code="WrongContentType")
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise MalformedBody("Compressed bodies are not read; send the body as it is.", code="WrongContentType")
+        raise MalformedBody("Compressed bodies aren't supported. Send the body uncompressed.", code="WrongContentType")
 
 
 def _yaml_text(data: bytes) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise MalformedBody(f"The body is not UTF-8 (byte {error.start}); send YAML encoded as UTF-8.") from None
+        raise MalformedBody(f"The body isn't UTF-8 (byte {error.start}). Send YAML encoded as UTF-8.") from None
     if "\0" in text:
-        raise MalformedBody("The body holds a NUL character; leave it out.")
+        raise MalformedBody("The body contains a NUL character; remove it.")
     return text
 
 
 def _form(data: bytes, wanted: type[msgspec.Struct]) -> Any:
-    """Return a form's fields; of repeated ones the first counts, and unknown ones are ignored."""
+    """Return a form's fields. Ignores unknown fields and repetitions."""
     try:
         fields = {name: texts[0] for name, texts in decode_fields(data, QUERY_FIELDS).items()}
     except ValueError as error:
@@ -236,16 +230,16 @@ def _typed(value: Any, wanted: Any, *, field_errors: bool) -> Any:
 
 
 def _explained(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Return the path of the field that is wrong ("" for the whole) and what is wrong with it."""
+    """Return the path of the invalid field ("" for the entire value) and the problem."""
     message, path = str(error), ""
     located = _ERROR_PATH.fullmatch(message)
     if located is not None:
         message, path = located.group(1), located.group(2)
     unknown, missing = _UNKNOWN_FIELD.fullmatch(message), _MISSING_FIELD.fullmatch(message)
     if unknown is not None:
-        path, message = f"{path}.{unknown.group(1)}", "there is no such field here; leave it out"
+        path, message = f"{path}.{unknown.group(1)}", "unknown field; remove it"
     elif missing is not None:
-        path, message = f"{path}.{missing.group(1)}", "this field is required; add it"
+        path, message = f"{path}.{missing.group(1)}", "this field is required"
     else:
         message = message.replace("`", "")
         message = message[:1].lower() + message[1:]
@@ -263,16 +257,16 @@ def _kind(wanted: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ApiDeps:
-    """The outside of a handler, given to it with every call."""
+    """What handlers need besides the request."""
 
-    app: AppContext  # for the use cases
+    app: AppContext
     idempotency: Idempotency
-    # Raises Unavailable, saying why, while this process cannot answer requests (database away).
+    # Raises Unavailable with the reason while this process can't serve requests (database unreachable).
     ready: Callable[[], Awaitable[None]]
-    metrics: Callable[[], Awaitable[bytes]]  # this process's, in Prometheus' text format
-    metrics_token: str  # "" shows them to everybody
-    base_url: str  # where clients find this server, "" where that is the Host that they ask for
-    sign_in_links: tuple[SignInLink, ...] = ()  # beside the local password
+    metrics: Callable[[], Awaitable[bytes]]  # of this process, in Prometheus text format
+    metrics_token: str  # "" makes the metrics public
+    base_url: str  # the address of this server for clients; "" uses the Host of their requests
+    sign_in_links: tuple[SignInLink, ...] = ()  # in addition to the local password
     openid: OpenIdSignIn | None = None
 
 
@@ -281,10 +275,10 @@ QueryT = TypeVar("QueryT")
 
 
 class Request(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True, gc=False):
-    """One request, checked and decoded: `Call[LaunchRequest, None]`, `Call[None, Paging]`.
+    """One request, checked and decoded: `Request[LaunchRequest, None]`, `Request[None, Paging]`.
 
-    `body` is what the row's `body` says (None without one), `query` what its `query` says. Path parameters are
-    decoded; those named `id` or `…Id` have the form of an id. Headers have lower-case names.
+    `body` and `query` have the types that the handler declares. Path parameters are decoded; those named `id` or `…Id`
+    are well-formed IDs. Headers have lower-case names.
     """
 
     caller: Actor | None
@@ -299,11 +293,11 @@ class Request(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True,
 
     @property
     def actor(self) -> Actor:
-        """The authenticated caller; only rows that are not public have one."""
-        assert self.caller is not None, "a public row must not ask who calls"
+        """The authenticated caller. Public endpoints have none."""
+        assert self.caller is not None, "a public endpoint has no caller"
         return self.caller
 
     @property
     def ctx(self) -> Context:
-        """What the use cases rest on: the application, and the authenticated caller."""
+        """The context of use cases: the application, and the authenticated caller."""
         return Context(self.deps.app, self.actor)

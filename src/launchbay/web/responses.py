@@ -1,6 +1,6 @@
-"""What a handler returns. Success is always 200 (api-decisions, "Wire" 1); everything else is raised as an error.
+"""Responses. Success is always 200 (api-decisions, "Wire" 1); everything else is raised as an error.
 
-Pages for people are the exception: they show what went wrong themselves, so an Html brings its own status.
+Pages are the exception: they show errors themselves, so an HTMLResponse has its own status.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ class JSONResponse(msgspec.Struct, frozen=True):
 
 
 class RawJSONResponse(msgspec.Struct, frozen=True):
-    """JSON text that is encoded already, such as a stored document."""
+    """Encoded JSON, such as a stored document."""
 
     data: bytes
     headers: Headers = ()
 
 
 class JSONStream(msgspec.Struct, frozen=True):
-    """A JSON array that is streamed, so that memory does not grow with it ("Wire" 9).
+    """A JSON array that is streamed in constant memory ("Wire" 9).
 
     A failure after the first chunks aborts the connection, so that an incomplete list never looks complete.
     """
@@ -50,7 +50,7 @@ class JSONStream(msgspec.Struct, frozen=True):
 
 
 class EventStreamResponse(msgspec.Struct, frozen=True):
-    """Server-sent events, for as long as the client listens. Each chunk holds whole events (`web/responses.py`)."""
+    """Server-sent events. Each chunk contains complete events."""
 
     chunks: AsyncGenerator[bytes, None]
 
@@ -71,7 +71,7 @@ class HTMLResponse(msgspec.Struct, frozen=True):
 
 
 class PlainTextResponse(msgspec.Struct, frozen=True):
-    """Text of a form that its media type names."""
+    """Text of any media type."""
 
     data: bytes
     media_type: str
@@ -79,7 +79,7 @@ class PlainTextResponse(msgspec.Struct, frozen=True):
 
 
 class EmptyResponse(msgspec.Struct, frozen=True):
-    """The empty JSON object, where the reference shows no response body ("Wire" 2)."""
+    """An empty JSON object, for endpoints without a response body in the reference ("Wire" 2)."""
 
     headers: Headers = ()
 
@@ -91,26 +91,26 @@ _encoder = msgspec.json.Encoder()
 
 
 def response_of(returned: Any) -> Response:
-    """Return what a handler's result is sent as: a response as it is, nothing as `{}`, any other value as JSON."""
+    """Return the response for a handler's result: itself, `{}` for None, or the value as JSON."""
     if isinstance(returned, Response):
         return returned
     return EmptyResponse() if returned is None else JSONResponse(returned)
 
 
 class Paging(msgspec.Struct, frozen=True):
-    """The query of every list: paging is off unless `limit` is given."""
+    """The query of every list. Without `limit` there are no pages."""
 
     limit: (
         Annotated[
             int,
-            msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description="At most so many items; without it, all of them."),
+            msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description="Maximum number of items. Default: all."),
         ]
         | None
     ) = None
     after: (
         Annotated[
             str,
-            msgspec.Meta(pattern="^[0-9a-f]{24}$", max_length=24, description="Only items after the one with this id."),
+            msgspec.Meta(pattern="^[0-9a-f]{24}$", max_length=24, description="Only items after the one with this ID."),
         ]
         | None
     ) = None
@@ -121,7 +121,7 @@ class Paging(msgspec.Struct, frozen=True):
 
 
 def encode_buffered(response: BufferedResponse) -> tuple[str, bytes]:
-    """Return content type and bytes of an answer that is sent at once."""
+    """Return content type and bytes of a buffered response."""
     if isinstance(response, JSONResponse):
         return JSON, _encoder.encode(response.value)
     if isinstance(response, RawJSONResponse):
@@ -164,30 +164,30 @@ def page(request: Request[Any, Any], items: Sequence[Any], limit: int) -> JSONRe
 
 
 def next_link(request: Request[Any, Any], after: str) -> Headers:
-    """Return the `Link` header that leads to the items after the given id, with everything else of the query kept."""
+    """Return the `Link` header to the items after an ID, with the rest of the query unchanged."""
     path, _, query = request.target.partition("?")
     kept = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "after"]
     return (("Link", f'<{path}?{urlencode([*kept, ("after", after)])}>; rel="next"'),)
 
 
 HEARTBEAT = b":\n\n"
-RETRY_MS = 2_000  # what a browser waits before it connects again
+RETRY_MS = 2_000  # before a browser reconnects
 _HEADERS = (
     (b"content-type", EVENTS.encode()),
-    (b"x-accel-buffering", b"no"),  # a proxy that gathers an answer before it passes it on would pass on nothing
+    (b"x-accel-buffering", b"no"),  # a buffering proxy would pass on nothing
 )
 _log = structlog.get_logger("launchbay.web")
 _encode = msgspec.json.Encoder().encode
 
 
 def encoded_event(name: str, data: Any, number: int | None) -> bytes:
-    """Return an event as it goes over the wire; JSON without line breaks is one `data` line."""
+    """Return an encoded event; its JSON has no line breaks, so it is one `data` line."""
     tail = b"\n\n" if number is None else b"\nid: %d\n\n" % number
     return b"event: %b\ndata: %b%b" % (name.encode(), _encode(data), tail)
 
 
 def beginning() -> bytes:
-    """Return what a stream begins with."""
+    """Return the first line of a stream."""
     return b"retry: %d\n\n" % RETRY_MS
 
 
@@ -198,10 +198,10 @@ async def write_events(
     send: Send,
     still_allowed: Callable[[], Awaitable[object]],
 ) -> None:
-    """Write a stream until it ends, its client goes away, or its caller's credentials do.
+    """Write a stream until it ends, the client disconnects, or the caller's credentials become invalid.
 
-    The first chunk is waited for before anything is sent: what refuses it is an answer. Later failures end the stream
-    in good form: the client connects again, and hears then what is the matter.
+    Nothing is sent before the first chunk, so its errors become responses. Later errors end the stream normally: the
+    client reconnects, and gets the error then.
     """
     chunks = aiter(response.chunks)
     gone = asyncio.create_task(until_disconnect(receive))
@@ -242,7 +242,7 @@ async def _write_body(
             coming.cancel()
             await asyncio.wait({coming})
             if not coming.cancelled():
-                coming.exception()  # asyncio complains about one that nobody has read
+                coming.exception()  # else asyncio logs it as never retrieved
         if chunk is None:
             return
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -259,7 +259,7 @@ class _Item(Protocol):
 
 
 def list_response(request: Request[Any, Paging], items: Sequence[_Item]) -> JSONResponse:
-    """Return the items as they come; with `limit` or `after` in the query, by their ids, from there and so many."""
+    """Return all items, or with `limit` or `after` in the query one page, ordered by ID."""
     query = request.query
     if query.limit is None and query.after is None:
         return JSONResponse(items)
@@ -275,20 +275,20 @@ def optional_ms(moment: datetime | None) -> int | None:
 
 
 class Named(msgspec.Struct):
-    """An id with its name: the list item of organizations, applications and revisions (reference §2)."""
+    """An ID with its name: the list item of organizations, applications and revisions (reference §2)."""
 
     id: str
     name: str
 
 
 class Created(msgspec.Struct):
-    """The id of what was created."""
+    """The ID of the created object."""
 
     id: str
 
 
 class NameBody(msgspec.Struct, forbid_unknown_fields=False):
-    """A body that names something."""
+    """A body with a name."""
 
     name: str
 
@@ -302,9 +302,9 @@ class ServiceItem(msgspec.Struct):
 
 
 def absolute_url(request: Request[Any, Any], path: str) -> str:
-    """Return the whole address of a path: below the base address that is set, else the host that the caller asked for.
+    """Return the URL of a path: below the configured base URL, else on the Host of the request.
 
-    The answer goes to the same caller, so a made-up Host fools nobody else.
+    The response goes to the same caller, so a forged Host fools no one else.
     """
     base = request.deps.base_url.rstrip("/") or f"http://{request.headers.get('host', 'localhost')}"
     return base + path

@@ -1,4 +1,4 @@
-"""Which row answers a request. Matching is on the raw path: `%2f` never moves a boundary (quality.md §3)."""
+"""Endpoints, and which one serves a request. Paths are matched raw: `%2f` never moves a boundary (quality.md §3)."""
 
 import inspect
 import re
@@ -21,7 +21,15 @@ Handler = Callable[[Request[Any, Any]], Awaitable[Any]]
 HandlerT = TypeVar("HandlerT", bound=Handler)
 _OPERATION_ID = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+|/\{[a-zA-Z]+\})+")
-_OWN_STATUSES = {400, 401, 403, 404, 409, 413, 429}  # the frame adds 200, 500, 503 and what follows from the row
+_OWN_STATUSES = {
+    400,
+    401,
+    403,
+    404,
+    409,
+    413,
+    429,
+}  # `all_statuses` adds 200, 500, 503 and what follows from the endpoint
 _PARAMETER_NAME = re.compile(r"\{([a-zA-Z]+)\}")
 
 
@@ -30,10 +38,10 @@ EXAMPLE_ID = "5f" * 12
 
 @dataclass(frozen=True, slots=True)
 class Returns:
-    """What an endpoint returns with 200, for the documentation.
+    """The successful response of an endpoint, for the documentation.
 
-    `type` is one that msgspec can describe, and None the empty object. It is filled in from the handler's annotation;
-    handlers that return a response of their own making name it here.
+    `type` is a type that msgspec can describe; None is the empty object. It comes from the handler's annotation;
+    handlers that return a `Response` set it here.
     """
 
     description: str = "Success."
@@ -44,34 +52,36 @@ class Returns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One endpoint: everything that the router, the documentation, the client and the tests need to know of it."""
+    """One endpoint: everything that the router, the documentation, the client and the tests need."""
 
     method: Method
-    path: str  # with parameters in braces; those named `id` or `…Id` are ids, and text of another form is 404
+    path: str  # with parameters in braces; those named `id` or `…Id` are IDs, and malformed ones are 404
     operation_id: str  # snake_case: the method of the client, and with hyphens the command of the CLI
     handler: Handler
     summary: str
     tags: tuple[str, ...]
-    permission: str = ""  # what the caller needs, in words of the permission list; the use case decides
+    permission: str = ""  # for the documentation; the use case decides
     public: bool = False  # no authentication
     query: type[msgspec.Struct] | None = None
     body: JsonBody | YamlBody | FormBody | None = None
     returns: Returns = Returns()
-    statuses: tuple[int, ...] = ()  # beyond those that the frame gives by itself (see `all_statuses`)
+    statuses: tuple[int, ...] = ()  # in addition to those that `all_statuses` derives
     extension: bool = False  # not in the reference
     idempotency_key: bool = False  # accepts Idempotency-Key ("Wire" 8)
     field_errors: bool = False  # errors are an object of field name → messages (reference §7)
-    unlimited: bool = False  # no rate limits: for those who watch over the service
+    unlimited: bool = False  # no rate limits: for monitoring
 
     def __post_init__(self) -> None:
-        """Refuse rows that cannot work."""
+        """Check the declaration."""
         assert _PATH.fullmatch(self.path), f"{self.path}: not a path"
         assert _OPERATION_ID.fullmatch(self.operation_id), f"{self.operation_id}: an operation id is snake_case"
         assert self.body is None or self.method != "GET", f"{self.operation_id}: a body on GET is ignored"
-        assert len(set(self.parameters())) == len(self.parameters()), f"{self.path}: a parameter stands twice"
-        assert self.public or self.permission, f"{self.operation_id}: say what the caller needs"
-        assert set(self.statuses) <= _OWN_STATUSES, f"{self.operation_id}: {self.statuses} are not statuses of a row"
-        # A type that msgspec cannot read would fail with the first request; it fails here instead.
+        assert len(set(self.parameters())) == len(self.parameters()), f"{self.path}: duplicate parameter"
+        assert self.public or self.permission, f"{self.operation_id}: declare the permission"
+        assert set(self.statuses) <= _OWN_STATUSES, (
+            f"{self.operation_id}: {self.statuses} are not statuses of an endpoint"
+        )
+        # Fails here, and not with the first request, for a type that msgspec can't read.
         msgspec.inspect.multi_type_info(self.types())
 
     def parameters(self) -> tuple[str, ...]:
@@ -79,12 +89,12 @@ class Endpoint:
         return tuple(_PARAMETER_NAME.findall(self.path))
 
     def types(self) -> tuple[Any, ...]:
-        """Return the types that the row speaks of, for the documentation."""
+        """Return the types in requests and responses, for the documentation."""
         body = self.body.type if isinstance(self.body, JsonBody | FormBody) else None
         return tuple(kind for kind in (self.returns.type, self.query, body) if kind is not None)
 
     def all_statuses(self) -> tuple[int, ...]:
-        """Return every status that this endpoint may answer with, in order."""
+        """Return every status that this endpoint may return, in order."""
         statuses = {200, 500, 503, *self.statuses}
         if not self.unlimited:
             statuses.add(429)
@@ -100,7 +110,7 @@ class Endpoint:
 
 
 class Options(TypedDict, total=False):
-    """What an endpoint may say beside its path; see `Endpoint`."""
+    """The options of an endpoint; see `Endpoint`."""
 
     tags: tuple[str, ...]
     permission: str
@@ -123,8 +133,8 @@ class Routes:
     async def rename_application(request: Request[NameBody, None]) -> None:
         \"""Rename an application.\"""
 
-    The operation id is the function's name, the summary the first paragraph of its docstring; the types of body, query
-    and answer are those of its annotations. Iterating gives the endpoints in the order of their declaration.
+    The operation ID is the function's name, the summary the first paragraph of its docstring. The types of body, query
+    and response come from its annotations. Iterating yields the endpoints in the order of declaration.
     """
 
     def __init__(self, *tags: str, prefix: str = "/api/1") -> None:
@@ -184,7 +194,7 @@ class Routes:
 
 
 def is_id_parameter(name: str) -> bool:
-    """Tell whether the path parameter of this name holds an id."""
+    """Return whether the path parameter of this name contains an ID."""
     return name == "id" or name.endswith("Id")
 
 
@@ -201,10 +211,10 @@ class _Node:
 
 
 class Router:
-    """The endpoint table as one tree of segments per method.
+    """The endpoint table as one tree of segments per method. Literals take precedence over parameters.
 
-    A tree for each method lets `POST /instances/{id}/{workflow}` take a workflow that is called like a resource, such
-    as `schedules`, which only GET knows as a word. Words go before parameters.
+    With a tree per method, `POST /instances/{id}/{workflow}` accepts a workflow named like a resource of GET, such as
+    `schedules`.
     """
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
@@ -212,10 +222,10 @@ class Router:
         operation_ids: set[str] = set()
         spellings: dict[str, str] = {}
         for endpoint in endpoints:
-            # OpenAPI knows a path by its spelling: the same path must not name its parameters in two ways.
+            # OpenAPI identifies a path by its spelling: a path must always name its parameters the same way.
             spelling = spellings.setdefault(_PARAMETER_SEGMENT.sub("{}", endpoint.path), endpoint.path)
-            assert spelling == endpoint.path, f"{endpoint.path} is {spelling} with other names; use the same"
-            assert endpoint.operation_id not in operation_ids, f"{endpoint.operation_id} stands twice in the table"
+            assert spelling == endpoint.path, f"{endpoint.path} is {spelling} with different parameter names"
+            assert endpoint.operation_id not in operation_ids, f"{endpoint.operation_id} is declared twice"
             operation_ids.add(endpoint.operation_id)
             self._add(endpoint)
 
@@ -231,9 +241,9 @@ class Router:
         node.endpoint = endpoint
 
     def find(self, method: str, raw_path: bytes) -> tuple[Endpoint, Mapping[str, str]]:
-        """Return the row and its decoded path parameters. HEAD is answered by GET.
+        """Return the endpoint and its decoded path parameters. HEAD uses GET.
 
-        Raises NotFound when no row has the path, and MethodNotAllowed when rows of other methods have it.
+        Raises NotFound for an unknown path, and MethodNotAllowed if only other methods have it.
         """
         segments = _segments(raw_path)
         if segments is not None:
@@ -245,14 +255,14 @@ class Router:
             allowed = self._allowed(segments)
             if allowed:
                 raise MethodNotAllowed(method, allowed)
-        raise NotFound("There is no such address; /api/1/openapi.json lists all of them.", code="UnknownPath")
+        raise _unknown_path()
 
     def allowed(self, raw_path: bytes) -> tuple[str, ...]:
-        """Return the methods that the path knows, for `Allow`. Raises NotFound when there are none."""
+        """Return the methods of the path, for `Allow`. Raises NotFound if it is unknown."""
         segments = _segments(raw_path)
         methods = self._allowed(segments) if segments is not None else ()
         if not methods:
-            raise NotFound("There is no such address; /api/1/openapi.json lists all of them.", code="UnknownPath")
+            raise _unknown_path()
         return methods
 
     def _allowed(self, segments: list[str]) -> tuple[str, ...]:
@@ -262,8 +272,12 @@ class Router:
         return (*sorted(methods), "OPTIONS") if methods else ()
 
 
+def _unknown_path() -> NotFound:
+    return NotFound("Unknown path. /api/1/openapi.json lists all paths.", code="UnknownPath")
+
+
 def _descend(node: _Node, segments: list[str], position: int, values: list[str]) -> Endpoint | None:
-    """Walk the tree, and back where a word leads nowhere; the table's longest path bounds the depth."""
+    """Walk the tree with backtracking; the longest path of the table bounds the depth."""
     if position == len(segments):
         return node.endpoint
     segment = segments[position]
@@ -283,7 +297,7 @@ def _descend(node: _Node, segments: list[str], position: int, values: list[str])
 
 
 def _segments(raw_path: bytes) -> list[str] | None:
-    """Return the decoded segments, or None when one of them cannot be anything's name."""
+    """Return the decoded segments, or None if one of them can't be a name."""
     if not raw_path.startswith(b"/"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Serves the application inside an event loop that others share: the engine runs in the same one."""
+"""Serves the application with uvicorn, in the event loop that the engine uses too."""
 
 import asyncio
 import math
@@ -19,29 +19,29 @@ _BACKLOG = 2048
 
 
 class _EmbeddedServer(Server):
-    """uvicorn's server as a part of a larger program."""
+    """uvicorn's server, embedded in a larger program."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.accepting = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and tell so."""
+        """Start, and set `accepting`."""
         await super().startup(sockets)
         self.accepting.set()
 
     async def run_here(self, listener: socket.socket) -> None:
-        """Serve until `should_exit`. `serve` of uvicorn would take SIGINT and SIGTERM for itself; this does not."""
+        """Serve until `should_exit`, without the signal handlers that uvicorn's `serve` installs."""
         await self._serve([listener])
 
 
 async def serve(
     app: ASGIApp, settings: Settings, stop: asyncio.Event, *, started: Callable[[str, int], None] | None = None
 ) -> None:
-    """Serve until `stop` is set, then finish what is under way within `stop_grace_s` and close everything.
+    """Serve until `stop` is set, then finish running requests within `stop_grace_s` and close all connections.
 
-    Installs no signal handlers: whoever owns the loop sets `stop`. `started(host, port)` is called once connections are
-    accepted, with the real port where the setting is 0. Raises CannotStart when the address cannot be bound.
+    Installs no signal handlers: the owner of the event loop sets `stop`. Calls `started(host, port)` when connections
+    are accepted, with the actual port if the setting is 0. Raises CannotStart if the address can't be bound.
     """
     listener = _bound(settings.host, settings.port)
     server = _EmbeddedServer(_config(app, settings))
@@ -76,7 +76,7 @@ def _config(app: ASGIApp, settings: Settings) -> Config:
         log_level="error",
         access_log=False,
         server_header=False,
-        # A peer's word on where its request came from counts only once there is a setting for whom to believe.
+        # No setting says which proxies to trust, so X-Forwarded-For is ignored.
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_IDLE_S,
         timeout_graceful_shutdown=math.ceil(settings.stop_grace_s),
@@ -99,6 +99,6 @@ def _bound(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         raise CannotStart(
-            f"Cannot listen on {host}:{port}: {error}. Choose another LAUNCHBAY_HOST or LAUNCHBAY_PORT."
+            f"Can't listen on {host}:{port}: {error}. Change LAUNCHBAY_HOST or LAUNCHBAY_PORT."
         ) from error
     return listener
