@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,6 +24,7 @@ def placed() -> dict[Path, Path]:
     docs = ROOT / "docs"
     pages = {path: path.relative_to(docs) for path in sorted(docs.rglob("*.md"))}
     pages[ROOT / "CONTRIBUTING.md"] = Path("contributing.md")
+    pages[ROOT / "CHANGELOG.md"] = Path("changes.md")
     return pages
 
 
@@ -58,18 +58,6 @@ def decisions() -> str:
     return "\n".join([*lines, ""])
 
 
-def changes(pages: dict[Path, Path]) -> str:
-    """Return the page of what users notice, from the fragments in changes/."""
-    fragments = [path for path in sorted((ROOT / "changes").glob("*.md")) if path.name != "README.md"]
-    return "\n".join(["# Changes", "", "## 0.1, not released yet", "", *_items(fragments, pages), ""])
-
-
-def _items(fragments: list[Path], pages: dict[Path, Path]) -> Iterator[str]:
-    for path in fragments:
-        text = with_links(path, Path("changes.md"), pages).strip()
-        yield text if text.startswith(("- ", "# ")) else f"- {text.replace(chr(10), chr(10) + '  ')}"
-
-
 def configuration() -> str:
     """Return the generator's configuration. The menu has the evidence where it was measured and written."""
     lines = (ROOT / "docsite" / "zensical.toml").read_text("utf-8").splitlines(keepends=True)
@@ -88,7 +76,6 @@ def write_source() -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
     (SOURCE / "decisions" / "index.md").write_text(decisions(), "utf-8")
-    (SOURCE / "changes.md").write_text(changes(pages), "utf-8")
     (BUILD / "zensical.toml").write_text(configuration(), "utf-8")
 
 

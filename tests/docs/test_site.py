@@ -25,7 +25,7 @@ def test_every_page_is_in_the_menu() -> None:
     all_pages = {place.as_posix() for place in placed().values()}
     listed_by_another_page = {page for page in all_pages if page.startswith(("decisions/", "evidence/"))} - {EVIDENCE}
     assert all_pages - listed_by_another_page <= menu
-    assert menu - all_pages == {"decisions/index.md", "changes.md"}
+    assert menu - all_pages == {"decisions/index.md"}
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ def _wait_until_gone(data_dir: Path) -> None:
 
 
 def _cpu_s() -> float:
-    """Return the processor time of this process and of its children that ended: unlike a clock, it ignores other load."""
+    """Return the processor time of this process and its ended children. Unlike a clock, it ignores other load."""
     return sum(os.times()[:4])
 
 

@@ -175,7 +175,7 @@ _PASSIVE = re.compile(
     r"|built|chosen|drawn|brought|said|begun|broken|cut|hidden|paid|thrown|torn|worn|bound|meant|sealed|met)\b"
 )
 _VAGUE = re.compile(r"(What|Who|How|Then|Further|Where|Two|Everything|Files|Sizes|Replace it|Watch it|Look at|Begin)\b")
-_PAGES = ("*.md", "docs/**/*.md", "changes/*.md", "examples/*/README.md")
+_PAGES = ("*.md", "docs/**/*.md", "examples/*/README.md")
 _MARKUP = re.compile(r"{%.*?%}|{{.*?}}|{#.*?#}|<[^>]*>", re.DOTALL)
 _SQL = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE FROM|CREATE)\b")
 
