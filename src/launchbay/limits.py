@@ -1,4 +1,4 @@
-"""Every bound of the product, in one place. A bound that is reached is a clean 4xx, never a crash (promise 11)."""
+"""All limits. A request beyond one gets a clean 4xx, never a crash (promise 11)."""
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -6,25 +6,25 @@ MIB = 1024 * KIB
 # Manifests (quality.md §3, "Bounds that evidence forces").
 MANIFEST_BYTES = 256 * KIB
 MANIFEST_DEPTH = 64
-MANIFEST_NODES = 20_000  # aliases count as often as they are used
-MANIFEST_EXPANDED_CHARS = 4 * MIB  # text of all scalars, aliases counted as often as they are used
-MANIFEST_EXPRESSIONS = 20_000  # `$`, `{{` and `}}` in parameters and return values, aliases counted as well
-MANIFEST_BOUND_PINS = 20_000  # targets of all binds, wildcards written out
+MANIFEST_NODES = 20_000  # with aliases expanded
+MANIFEST_EXPANDED_CHARS = 4 * MIB  # of all scalars, with aliases expanded
+MANIFEST_EXPRESSIONS = 20_000  # `$`, `{{` and `}}` in parameters and return values, with aliases expanded
+MANIFEST_BOUND_PINS = 20_000  # targets of all binds, with wildcards expanded
 FINDING_CHARS = 2_000
-MANIFEST_SOURCE_S = 20.0  # for loading one from its URL
-MANIFEST_FINDINGS = 200  # beyond this the rest is only counted
-MANIFEST_ERRORS = 1_000  # where the reading is given up
+MANIFEST_SOURCE_S = 20.0  # to load one from its URL
+MANIFEST_FINDINGS = 200  # shown; the others are only counted
+MANIFEST_ERRORS = 1_000  # then checking stops
 TYPE_DEPTH = 16  # nesting of list<map<…>> in a pin's type
-EXPRESSION_RESULT_ITEMS = 100_000  # elements that one broadcast or wildcard may produce
-EXPRESSION_TEXT_CHARS = 4 * MIB  # one text that an expression fills
-EXPRESSION_TOTAL_CHARS = 16 * MIB  # all texts in the value of one template
-EXPRESSION_WORK_ITEMS = 500_000  # values that the evaluation of one template may look at or copy
+EXPRESSION_RESULT_ITEMS = 100_000  # of one broadcast or wildcard
+EXPRESSION_TEXT_CHARS = 4 * MIB  # of one string with expressions
+EXPRESSION_TOTAL_CHARS = 16 * MIB  # of all strings in the value of one template
+EXPRESSION_WORK_ITEMS = 500_000  # values read or copied by the evaluation of one template
 RUNTIME_NESTING = 32  # macros calling macros, commands calling commands
-JOB_STEPS = 20_000  # that one job may run, those inside of macros and commands too; doubling calls reach it soon
+JOB_STEPS = 20_000  # of one job, including those inside macros and commands; calls that double reach it fast
 
 # Request bodies and JSON.
 JSON_BODY_BYTES = 1 * MIB
-ORGANIZATION_ARCHIVE_BYTES = 16 * MIB  # of an organization that is exported or imported
+ORGANIZATION_ARCHIVE_BYTES = 16 * MIB  # of an exported or imported organization
 JSON_DEPTH = 64
 NAME_CHARS = 255
 USER_DATA_BYTES = 256 * KIB
@@ -35,12 +35,12 @@ HEADER_BYTES = 32 * KIB
 HEADER_LINES = 100
 HEADER_READ_S = 10.0
 BODY_READ_S = 30.0
-RESPONSE_STALL_S = 30.0  # a client that takes less than RESPONSE_STALL_BYTES of a waiting answer meanwhile is cut off
+RESPONSE_STALL_S = 30.0  # a client that reads less than RESPONSE_STALL_BYTES in this time is disconnected
 RESPONSE_STALL_BYTES = 32 * KIB
-LINGER_S = 2.0  # between a refusal and the end of the connection, so that the refusal is read
+LINGER_S = 2.0  # between a rejection and the end of the connection, so that the client reads it
 KEEP_ALIVE_IDLE_S = 75
 PIPELINED_REQUESTS = 64  # waiting on one connection
-LEFTOVER_BYTES = 8 * MIB  # of an unread body that are thrown away to keep the connection
+LEFTOVER_BYTES = 8 * MIB  # of an unread body, discarded to keep the connection
 CONSOLE_FORM_BYTES = 1 * MIB  # a manifest takes up to three times its bytes in a form
 CONSOLE_FORM_FIELDS = 2_000
 CONSOLE_PAGE_ROWS = 50  # of a list, on one page
@@ -48,28 +48,28 @@ CONSOLE_SUBMODULES = 100  # that one form shows the parameters of
 QUERY_FIELDS = 100
 IDEMPOTENCY_KEY_CHARS = 255
 IDEMPOTENCY_KEY_HOURS = 24
-READY_S = 2.0  # for the database to answer a readiness question
+READY_S = 2.0  # for the database's response to a readiness check
 
 # Lists.
 LIST_CHUNK_ROWS = 2_000
 LIST_LIMIT_MAX = 10_000
 HISTORY_JOBS = 100  # newest jobs shown in workflowHistory
-JOBS_CHUNK = 50  # of the list of jobs that are read at once; each has up to JOB_STEPS steps
+JOBS_CHUNK = 50  # of the list of jobs, read together; each has up to JOB_STEPS steps
 JOB_OUTPUTS_SHOWN_BYTES = 1 * MIB  # of all steps of one job together
 
 # Live events of instances.
 EVENT_STREAMS_PER_USER = 20  # open at the same time, in one process
 EVENT_STREAMS = 1_000  # of one process
-EVENTS_CHUNK = 500  # that one look brings
-EVENT_POLL_PAUSE_S = 0.05  # between two looks of a stream, however often it is notified
+EVENTS_CHUNK = 500  # of one query
+EVENT_POLL_PAUSE_S = 0.05  # between two queries of a stream, regardless of notifications
 EVENT_HEARTBEAT_S = 15.0
 EVENT_RETENTION_DAYS = 7
 
-# Organizations whose waiting work a process remembers to have counted.
+# Organizations whose count of waiting jobs a process caches.
 QUOTAS_CACHED = 10_000
 
-# History that is thrown away by age.
-JOBS_RETAINED = 100  # the last ones of an instance stay, however old they are
+# History that is deleted by age.
+JOBS_RETAINED = 100  # newest jobs of an instance, never deleted by age
 
 # Running workflows.
 STEP_RETRIES_MAX = 100
@@ -83,33 +83,33 @@ LOG_JOB_LINES = 200_000  # of all steps of a job
 LOG_JOB_CHARS = 64 * MIB
 ERROR_CHARS = 8_192  # of one message of a step, job or instance
 PEERS_MAX = 10_000  # that one waitPeers may ask for, of one interface
-WAIT_PEERS_S = 3600.0  # without a timeout of its own
-COMMAND_WAITS_FOR_LAUNCH_S = 3600.0  # a command sent to a component whose own launch is still under way
-CALL_WAITS_FOR_INSTANCE_S = 3600.0  # a workflow of another instance that is busy all the time
-SERVICE_LAUNCH_S = 600.0  # a launch that needs signals of a service whose own launch is still under way
+WAIT_PEERS_S = 3600.0  # default timeout
+COMMAND_WAITS_FOR_LAUNCH_S = 3600.0  # a command to a component that is still launching
+CALL_WAITS_FOR_INSTANCE_S = 3600.0  # a workflow of another, busy instance
+SERVICE_LAUNCH_S = 600.0  # a launch that needs signals of a service that is still launching
 WAIT_LONGEST_S = 7 * 24 * 3600.0
 
-WAITING_JOBS = 10_000  # of one worker, beside those that work: they wait for people or for time to pass
-SLOT_RELEASED_FROM_S = 1.0  # a shorter pause is not worth it
+WAITING_JOBS = 10_000  # of one worker, in addition to running ones: they wait for people or for time to pass
+SLOT_RELEASED_FROM_S = 1.0  # a shorter pause keeps its slot
 
 # Approvals.
 APPROVAL_TEXT_CHARS = 4_000
 APPROVAL_COMMENT_CHARS = 4_000
-APPROVAL_S = 7 * 24 * 3600.0  # to wait, without a timeout of its own
+APPROVAL_S = 7 * 24 * 3600.0  # default timeout
 APPROVAL_LONGEST_S = 90 * 24 * 3600.0
-APPROVALS_NEEDED = 100  # people who have to approve one step, at most
+APPROVALS_NEEDED = 100  # of one step
 APPROVALS_PENDING = 10_000  # of one organization
 
 # Programs that actions start on this server.
-PROGRAM_S = 3_600.0  # without a timeout of its own
+PROGRAM_S = 3_600.0  # default timeout
 PROGRAM_LONGEST_S = 24 * 3_600.0
 PROGRAM_OUTPUT_BYTES = 64 * KIB  # of the end of each of its streams
-PROGRAM_EVENT_CHARS = 4 * MIB  # of one event that Ansible tells, a line of JSON
-STEP_DOCUMENT_BYTES = 16 * MIB  # that a step keeps beyond its job, such as the state of OpenTofu
+PROGRAM_EVENT_CHARS = 4 * MIB  # of one event from Ansible, a line of JSON
+STEP_DOCUMENT_BYTES = 16 * MIB  # stored by a step beyond its job, such as the state of OpenTofu
 TOFU_MODULE_BYTES = 4 * MIB  # of it, for a module
-TOFU_GRACE_S = 30.0  # to bring what is under way to an end, so that the state tells of it
+TOFU_GRACE_S = 30.0  # to finish running operations, so that the state records them
 DOCUMENT_NAME_CHARS = 100
-TEARDOWN_S = 3_600.0  # for what one such document tells of
+TEARDOWN_S = 3_600.0  # of the resources of one such document
 ARCHIVE_FETCH_S = 300.0
 ARCHIVE_BYTES = 32 * MIB
 ARCHIVE_UNPACKED_BYTES = 256 * MIB
@@ -117,16 +117,16 @@ ARCHIVE_FILES = 20_000
 
 # Kubernetes.
 KUBERNETES_CALL_S = 60.0
-KUBERNETES_READY_S = 600.0  # for objects to be ready, or gone
+KUBERNETES_READY_S = 600.0  # until objects are ready or deleted
 KUBERNETES_OBJECTS = 500  # of one step
 KUBERNETES_NODES = 100_000  # values in their YAML
 
 # Notifications.
-MAIL_TIMEOUT_S = 30.0  # for one answer of the mail server
-MAIL_RECEIVERS = 100  # of one letter
+MAIL_TIMEOUT_S = 30.0  # for one response of the mail server
+MAIL_RECEIVERS = 100  # of one email
 MAIL_SUBJECT_CHARS = 300
 MAIL_TEXT_CHARS = 1 * MIB
-NOTIFICATION_BYTES = 64 * KIB  # that webhooks are told by one step
+NOTIFICATION_BYTES = 64 * KIB  # sent to webhooks by one step
 
 # Outgoing HTTP of actions.
 EGRESS_BODY_BYTES = 8 * MIB
@@ -134,7 +134,7 @@ EGRESS_TIMEOUT_S = 60.0
 EGRESS_TIMEOUT_LONGEST_S = 3600.0
 EGRESS_REDIRECTS = 5
 EGRESS_CONNECT_S = 10.0  # for one address of a host
-EGRESS_ADDRESSES = 16  # addresses of one host that are tried
+EGRESS_ADDRESSES = 16  # tried of one host
 EGRESS_CONNECTIONS = 200  # at the same time, of one process
 EGRESS_URL_CHARS = 8_192
 
@@ -145,11 +145,11 @@ WEBHOOK_SECRET_MIN_BYTES = 16
 WEBHOOK_SECRET_BYTES = 1_024
 WEBHOOK_TIMEOUT_S = 10.0  # for one attempt
 WEBHOOK_RESPONSE_BYTES = 64 * KIB
-WEBHOOKS_AT_ONCE = 40  # requests under way, in one process
+WEBHOOKS_AT_ONCE = 40  # running requests, in one process
 WEBHOOK_AT_ONCE = 4  # of them to one webhook
 WEBHOOK_RETRY_FIRST_S = 5.0
 WEBHOOK_RETRY_LONGEST_S = 3_600.0
-WEBHOOK_GIVE_UP_S = 24 * 3_600.0  # after which a delivery is not tried again
+WEBHOOK_GIVE_UP_S = 24 * 3_600.0  # after which a delivery isn't retried
 WEBHOOK_DISABLED_AFTER_S = 3 * 24 * 3_600.0  # without a success
 WEBHOOK_PENDING = 10_000  # deliveries that wait for one webhook
 WEBHOOK_LOG_DAYS = 7
@@ -176,29 +176,29 @@ MACHINE_ADOPT_S = 5.0  # for a host that is adopted to answer; a busy SSH server
 MACHINE_RECONNECT_S = 120.0  # that a machine may be out of reach while a command runs on it
 MACHINE_STOP_S = 30.0  # for ending on one machine what a cancelled job left running there
 MACHINES_STOP_S = 90.0  # for all machines of the job together
-MACHINE_FILE_BYTES = 8 * MIB  # of a file that is put or got
-MACHINE_FILE_S = 300.0  # for putting or getting it
+MACHINE_FILE_BYTES = 8 * MIB  # of an uploaded or downloaded file
+MACHINE_FILE_S = 300.0  # to upload or download it
 COOKBOOKS_FETCH_S = 300.0
 COOKBOOKS_ARCHIVE_BYTES = 32 * MIB
 COOKBOOKS_BYTES = 256 * MIB  # unpacked
 COOKBOOKS_FILES = 20_000
 CHEF_NODE_BYTES = 4 * MIB  # the attributes of one node
-STEP_LOG_LINES_PER_S = 200.0  # of the output of commands, of one step, when it goes on and on
+STEP_LOG_LINES_PER_S = 200.0  # sustained, of the output of commands of one step
 STEP_LOG_LINES_AT_ONCE = 2_000
-STEP_LOG_LINES = 20_000  # of the output of commands, in all
+STEP_LOG_LINES = 20_000  # of the output of commands, in total
 STEP_LOG_BYTES = 4 * MIB  # the same
 
 # Clouds and containers.
-CLOUD_CALLS = 8  # under way at the same time, in one process
-CLOUD_CALL_S = 30.0  # for one answer
+CLOUD_CALLS = 8  # at the same time, in one process
+CLOUD_CALL_S = 30.0  # for one response
 CLOUD_RESPONSE_BYTES = 32 * MIB
-CLOUD_START_S = 600.0  # until a machine runs and lets us in, where no policy says otherwise
+CLOUD_START_S = 600.0  # until a machine runs and accepts SSH, by default
 CLOUD_START_LONGEST_S = 3_600.0
 ENGINE_CALLS = 8  # for the containers of one step, at the same time
-ENGINE_CALL_S = 60.0  # for one answer of a container engine
+ENGINE_CALL_S = 60.0  # for one response of a container engine
 ENGINE_RESPONSE_BYTES = 32 * MIB
-SWEEP_S = 900.0  # for one round of the sweep of strays
-SWEEP_RELEASE_S = 40.0  # for one machine; its instance takes no job meanwhile
+SWEEP_S = 900.0  # for one sweep of orphaned machines
+SWEEP_RELEASE_S = 40.0  # for one machine; its instance accepts no job in this time
 
 # Environments.
 ENVIRONMENT_ENTRIES = 1_000  # markers, properties or services of one environment
@@ -206,15 +206,15 @@ ENVIRONMENT_ENTRIES = 1_000  # markers, properties or services of one environmen
 # Services.
 SHARED_INSTANCES = 10_000  # entries of one catalog
 POOL_RESOURCES = 1_000  # of one static pool
-POOL_WAITING = 200  # holders that wait for a resource of one pool
+POOL_WAITING = 200  # waiting requests for a resource of one pool
 POOL_WAIT_LONGEST_S = 300
 VAULT_ENTRIES = 1_000  # key pairs and secrets of one vault
 SECRET_MIN_CHARS = 6
 SECRET_BYTES = 64 * KIB  # of one named secret
 PRIVATE_KEY_BYTES = 16 * KIB
-COMMAND_REPORTS = 1_000  # intermediate results that one command's answer holds; the newest are kept
+COMMAND_REPORTS = 1_000  # intermediate results in one command's response, the newest ones
 
-# Who calls, and may they.
+# Authentication and authorization.
 ROLE_TEXT_BYTES = 64 * KIB
 ROLE_PATTERNS = 1_000
 ROLE_PATTERN_CHARS = 1_024
@@ -235,17 +235,17 @@ REFRESH_TOKEN_LABEL_CHARS = 100
 EMAIL_CHARS = 254
 INVITATION_LIFETIME_DAYS = 7
 FORM_BYTES = 16 * KIB  # a form of a page
-AUDIT_DOCUMENT_BYTES = 64 * KIB  # of what was before or after; beyond it, a fingerprint stands for it
+AUDIT_DOCUMENT_BYTES = 64 * KIB  # of the state before or after; beyond it, its fingerprint
 
 # Sign-in through an OpenID Connect provider.
 OPENID_ATTEMPT_S = 600
-OPENID_TIMEOUT_S = 10.0  # for one question to the provider
+OPENID_TIMEOUT_S = 10.0  # for one request to the provider
 OPENID_RESPONSE_BYTES = 256 * KIB
-OPENID_METADATA_S = 3_600.0  # that its metadata and keys are kept
-OPENID_KEYS_REFRESH_S = 60.0  # between two looks for a key that is not known
+OPENID_METADATA_S = 3_600.0  # its metadata and keys are cached
+OPENID_KEYS_REFRESH_S = 60.0  # between two fetches for an unknown key
 OPENID_LEEWAY_S = 60  # between its clock and ours
 OPENID_SUBJECT_CHARS = 255
 
 # Submodules.
 SUBMODULE_LEVELS = 16
-SUBMODULE_INSTANCES = 5_000  # that one launch may bring
+SUBMODULE_INSTANCES = 5_000  # of one launch

@@ -14,12 +14,12 @@ _DAYS = ("retention_days", "history_retention_days", "log_retention_days", "audi
 
 
 class SettingError(ValueError):
-    """A setting has a value it cannot have; the sentence names the setting and what it takes."""
+    """A setting has an invalid value; the message names the setting and its valid values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything an operator can set. Field `name` is the variable `LAUNCHBAY_NAME` and `name` in the file."""
+    """All settings. Field `name` is the variable `LAUNCHBAY_NAME` and `name` in the file."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -83,7 +83,7 @@ class Settings:
     container_cpus: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse values that could only fail later."""
+        """Reject values that would fail later."""
         if not 0 <= self.port <= 65535:
             raise SettingError(f"LAUNCHBAY_PORT is {self.port}; a port is 0 to 65535.")
         for name in ("engine_concurrency", "queue_limit", "database_connections", "stager_interval_ms"):
@@ -114,11 +114,11 @@ class Settings:
             )
 
     def key_file(self) -> Path:
-        """Return where the secret key is."""
+        """Return the path of the secret key."""
         return Path(self.secret_key_file or self.data_dir / "secret.key")
 
     def programs(self) -> list[str]:
-        """Return the programs that actions may start on this server."""
+        """Return the programs that actions can start on this server."""
         return self.server_programs.replace(",", " ").split()
 
     def _check_mail(self) -> None:
@@ -131,7 +131,7 @@ class Settings:
         if "@" not in self.smtp_sender or not self.smtp_sender.isprintable():
             raise SettingError(f"LAUNCHBAY_SMTP_SENDER is {self.smtp_sender!r}; it must be an e-mail address.")
         if self.smtp_user and self.smtp_security == "none" and self.smtp_host not in {"localhost", "127.0.0.1", "::1"}:
-            raise SettingError("LAUNCHBAY_SMTP_SECURITY is none; a password is sent only over tls or starttls.")
+            raise SettingError("LAUNCHBAY_SMTP_SECURITY is 'none'; a password is sent only over tls or starttls.")
 
     def _check_openid(self) -> None:
         issuer = urlsplit(self.oidc_issuer)
