@@ -6,12 +6,12 @@ each other.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from launchbay.errors import BadRequest, Conflict
+from launchbay.errors import BadRequest, Conflict, WorkflowFailed
 from launchbay.ids import new_id
 from launchbay.limits import KIB
 from launchbay.manifest.graph import CompiledManifest, Component
@@ -109,17 +109,42 @@ def plan_run(
 
 
 def plan_call(
-    manifest: CompiledManifest, workflow: str, arguments: Mapping[str, Any], prior_status: InstanceStatus
+    manifest: CompiledManifest,
+    instance_name: str,
+    workflow: str,
+    arguments: Mapping[str, Any],
+    prior_status: InstanceStatus,
+    resumes: Sequence[str] = (),
 ) -> Plan:
-    """Return the plan of a workflow that another instance calls, with arguments of the right types.
+    """Return the plan of a workflow that another instance calls, with arguments that already have their types.
 
-    Undeclared arguments are passed, as between components of one application. Raises BadRequest for an unknown
-    workflow.
+    Arguments that the command doesn't declare are passed on, as between components of one application. `resumes` are
+    the failed jobs that this one continues. Raises WorkflowFailed if the instance can't run the workflow.
     """
     if workflow == RECONFIGURE:
-        return plan_reconfigure(prior_status)
-    plan = plan_run(manifest, inner_name(manifest, workflow), {}, prior_status)
-    return msgspec.structs.replace(plan, arguments=dict(arguments)) if plan.kind == "command" else plan
+        plan = plan_reconfigure(prior_status)
+    else:
+        try:
+            plan = plan_run(manifest, inner_name(manifest, workflow), {}, prior_status)
+        except BadRequest as error:
+            raise WorkflowFailed(f"instance {instance_name!r}: {error}") from error
+    is_first_launch = workflow == LAUNCH and prior_status is InstanceStatus.REQUESTED
+    if not is_first_launch and not may_accept(plan):
+        raise WorkflowFailed(f"can't run {workflow!r} on instance {instance_name!r} in status {prior_status}.")
+    called = dict(arguments) if plan.kind == "command" else plan.arguments
+    return msgspec.structs.replace(plan, arguments=called, resumes=list(resumes))
+
+
+def plan_resumed(plan: Plan, job_id: str, arguments: Mapping[str, Any], prior_status: InstanceStatus) -> Plan:
+    """Return the plan of a job that continues the failed job `job_id`, whose plan is given."""
+    return msgspec.structs.replace(
+        plan, prior_status=prior_status, arguments=dict(arguments), resumes=[*plan.resumes, job_id]
+    )
+
+
+def plan_refused(workflow: str, refusal: str, prior_status: InstanceStatus) -> Plan:
+    """Return the plan of a job that only fails with `refusal`, so that the history shows what became of the work."""
+    return Plan(kind="refused", workflow=workflow, prior_status=prior_status, propagates=False, refusal=refusal)
 
 
 def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:

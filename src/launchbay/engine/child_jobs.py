@@ -18,7 +18,7 @@ from launchbay import limits
 from launchbay.backoff import Backoff
 from launchbay.engine.journal import retry_while_unavailable
 from launchbay.engine.service_calls import ServiceCalls
-from launchbay.errors import BadRequest, Fenced, WorkflowFailed
+from launchbay.errors import Fenced, WorkflowFailed
 from launchbay.manifest.bindings import required_needs
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.v1 import outer_names
@@ -31,7 +31,6 @@ from launchbay.planning import (
     CompiledManifests,
     accepting_event,
     job_columns,
-    may_accept,
     plan_call,
 )
 from launchbay.runtime.contract import JobRun, LinkedInstance
@@ -235,12 +234,7 @@ class ChildJobs:
                 return False
             if workflow == DESTROY and status is InstanceStatus.DESTROYED:
                 raise _AlreadyDestroyed
-            try:
-                plan = plan_call(manifest, workflow, arguments, status)
-            except BadRequest as error:
-                raise WorkflowFailed(f"the instance {target.name!r}: {error}") from error
-            plan = msgspec.structs.replace(plan, resumes=resumes, arguments=parent.secrets.sealed(plan.arguments))
-            _check_possible(plan, target)
+            plan = plan_call(manifest, target.name, workflow, parent.secrets.sealed(arguments), status, resumes)
             begun = await store.begin_child(
                 connection,
                 instance_id=link.instance_id,
@@ -308,13 +302,6 @@ def child_job_id(parent_job_id: str, path: str) -> str:
 def _results(outcome: ChildOutcomeRow, parent: JobRun) -> dict[str, Any]:
     results: dict[str, Any] = parent.secrets.opened(msgspec.json.decode(outcome.results or "{}"))
     return results
-
-
-def _check_possible(plan: Plan, target: TargetRow) -> None:
-    status = InstanceStatus(target.status)
-    first_launch = plan.workflow == LAUNCH and status is InstanceStatus.REQUESTED
-    if not first_launch and not may_accept(plan):
-        raise WorkflowFailed(f"the instance {target.name!r} is {status}, so {plan.workflow!r} cannot run on it.")
 
 
 def _status_while_running(plan: Plan, status: InstanceStatus) -> InstanceStatus:

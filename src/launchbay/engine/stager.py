@@ -21,7 +21,7 @@ from launchbay.manifest.scaling import component_at, expanded, scalers
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
 from launchbay.model.schedule import next_due
-from launchbay.planning import CompiledManifests, accept, plan_destroy, plan_run, plan_trigger
+from launchbay.planning import CompiledManifests, accept, plan_destroy, plan_refused, plan_run, plan_trigger
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.signals import linked_components, linked_signals, return_values
 from launchbay.runtime.state import STATE_VERSION, InstanceState
@@ -195,5 +195,4 @@ class Stager:
         except Exception:
             log.exception("schedule.planning_failed", schedule=schedule.id, instance=schedule.instance_id)
             refusal = f"Launchbay broke while planning this job; its log tells more under {schedule.id}. Report it."
-        workflow = schedule.workflow
-        return manifest, Plan(kind="refused", workflow=workflow, prior_status=prior, propagates=False, refusal=refusal)
+        return manifest, plan_refused(schedule.workflow, refusal, prior)

@@ -20,7 +20,7 @@ from launchbay.manifest_tests.launch_tree import Fixtures, LaunchTree, ModulePat
 from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, LinkKind, status_after_job, transition
 from launchbay.model.job import Plan, StepStatus
 from launchbay.model.schedule import next_due
-from launchbay.planning import DESTROY, LAUNCH, accepting_event, may_accept, plan_call, plan_destroy, plan_trigger
+from launchbay.planning import DESTROY, accepting_event, plan_call, plan_destroy, plan_trigger
 from launchbay.runtime.contract import JobRun, LinkedInstance, RuntimeDeps, StepRecord
 from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.signals import linked_signals, return_values, submodule_signals
@@ -382,13 +382,7 @@ class SimulatedInstances:
         async with live.turn:
             if workflow == DESTROY and live.status is InstanceStatus.DESTROYED:
                 return {}
-            try:
-                plan = plan_call(live.tree.manifest, workflow, arguments, live.status)
-            except BadRequest as error:
-                raise WorkflowFailed(f"instance {_name(live)!r}: {error}") from error
-            first_launch = workflow == LAUNCH and live.status is InstanceStatus.REQUESTED
-            if not first_launch and not may_accept(plan):
-                raise WorkflowFailed(f"can't run {workflow!r} on instance {_name(live)!r} in status {live.status}.")
+            plan = plan_call(live.tree.manifest, _name(live), workflow, arguments, live.status)
             return await self._world.run(live, plan)
 
     def _live(self, link: Link) -> LiveInstance:

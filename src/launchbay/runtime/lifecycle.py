@@ -17,7 +17,7 @@ from launchbay.manifest.graph import Component, Workflow
 from launchbay.manifest.scaling import template_path
 from launchbay.model.instance import Link
 from launchbay.model.job import StepStatus, component_of, segment, step_path, workflow_path
-from launchbay.planning import DESTROY
+from launchbay.planning import DESTROY, LAUNCH
 from launchbay.runtime.context import StepRun, collect_results
 from launchbay.runtime.contract import CommandCall, DocumentKey, JobRun
 from launchbay.runtime.machines import release_all, release_component
@@ -133,8 +133,6 @@ async def destroy_component(job: JobRun, component: Component) -> None:
 #
 # After a crash the launch is repeated like a workflow (see there): what had begun comes first, and nothing new begins
 # while a component whose launch had failed has not come to its failure again.
-
-LAUNCH = "launch"
 
 
 async def launch(job: JobRun, paths: Collection[str] | None = None) -> None:

@@ -16,7 +16,7 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus, Plan, read_plan
 from launchbay.model.redaction import Redactor
-from launchbay.planning import DESTROY, accept, may_accept, plan_run
+from launchbay.planning import DESTROY, accept, may_accept, plan_resumed, plan_run
 from launchbay.store import jobs as control
 from launchbay.store import jobs as views
 from launchbay.store.instances import InstanceRecord, JobRow
@@ -107,12 +107,8 @@ async def resume_job(ctx: Context, instance_id: str, job_id: str, parameters: Ma
         _check_resumable(job, plan, InstanceStatus(locked.status))
         manifest = await work.manifest(record.application_id, locked.version)
         configured = _with_parameters(plan, manifest, msgspec.json.decode(locked.parameters), parameters)
-        resumed = msgspec.structs.replace(
-            plan,
-            prior_status=locked.status,
-            arguments=_with_arguments(plan, manifest, parameters),
-            resumes=[*plan.resumes, job.id],
-        )
+        status = InstanceStatus(locked.status)
+        resumed = plan_resumed(plan, job.id, _with_arguments(plan, manifest, parameters), status)
         if locked.job_id is not None or not may_accept(resumed):
             raise Conflict(
                 "Another workflow is running on the instance; try again when it has ended.", code="InstanceBusy"

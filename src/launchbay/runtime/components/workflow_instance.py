@@ -7,13 +7,11 @@ from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component
 from launchbay.model.types import PinKind
 from launchbay.model.values import CoercionError, coerce
+from launchbay.planning import DESTROY, LAUNCH
 from launchbay.runtime.components.references import wait_for_launch
 from launchbay.runtime.contract import CommandCall, JobRun
 from launchbay.runtime.signals import coerce_all, consumed, signal_triggers
 from launchbay.runtime.workflow import WorkflowRun, _run_if_present
-
-LAUNCH = "launch"
-DESTROY = "destroy"
 
 
 class WorkflowInstance:
