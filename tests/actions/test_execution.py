@@ -46,7 +46,8 @@ async def test_without_a_provider_a_step_says_why_it_cannot_run(step: str) -> No
     error = await live.launch()
     action = step.partition(",")[0]
     assert error is not None
-    assert f"'{action}' cannot run, because this installation has no machine provider yet." in error
+    assert f"'{action}' in step " in error
+    assert "needs machines, but no machine provider is set." in error
     assert "LAUNCHBAY_MACHINES" in error
 
 
@@ -217,8 +218,10 @@ async def test_without_roles_every_role_is_meant_and_each_address_once() -> None
 
 async def test_a_role_without_machines_is_told_with_those_that_have_some() -> None:
     error = await failing(workflow(WEB, RUN.replace("[web]", "[wbe]")))
-    assert "The role 'wbe' has no machines in component 'workflow'; roles with machines: web." in error
-    assert "has no machines; provisionVms makes some" in await failing(workflow(RUN.replace("roles: [web], ", "")))
+    assert "Role 'wbe' has no machines in component 'workflow'. Roles with machines: web." in error
+    assert "has no machines. Create them with provisionVms" in await failing(
+        workflow(RUN.replace("roles: [web], ", ""))
+    )
 
 
 async def test_chef_gives_the_attributes_of_each_node() -> None:
@@ -276,7 +279,7 @@ async def test_a_release_that_fails_names_each_machine_that_is_left() -> None:
     lab = Lab(refusals={"release": {"10.0.0.0", "10.0.0.2"}})
     error = await failing(workflow(WEB, "s: {action: undeployEnv}"), lab)
     for host in ("10.0.0.0", "10.0.0.2"):
-        assert f"The machine {host} (vm{host[-1]}, role 'web') is left: the lab does not release {host}." in error
+        assert f"Can't release machine {host} (vm{host[-1]}, role 'web'): the lab does not release {host}." in error
     assert list(lab.standing) == ["vm0", "vm2"]
 
 
@@ -319,4 +322,4 @@ async def test_roles_of_one_component_are_not_those_of_another() -> None:
         "provisionVms, parameters: {roleName: web}", "execrun, parameters: {roles: [web], command: [x]}"
     )
     error = await failing(f"application: {{components: {{a: {component}, b: {other}}}}}")
-    assert "The role 'web' has no machines in component 'b'; roles with machines: none." in error
+    assert "Role 'web' has no machines in component 'b'. Roles with machines: none." in error

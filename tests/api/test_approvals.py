@@ -248,7 +248,7 @@ async def test_cancelling_the_job_withdraws_the_question(api: Api) -> None:
     ("parameters", "said"),
     [
         ("who: nobody", "'text' is missing"),
-        (SIMPLE + ", who: No such role", "neither a permission nor a role"),
+        (SIMPLE + ", who: No such role", "is not a permission or a role"),
         (SIMPLE + ", approvals: 0", "'approvals' is wrong"),
         (SIMPLE + ", timeout: 91 days", "'timeout' is wrong"),
         (SIMPLE + ", notByRequester: perhaps", "'notByRequester' is wrong"),

@@ -75,7 +75,8 @@ async def test_a_policy_makes_the_instances_of_one_environment_dry_runs(api: Api
     application = await api.application(MACHINES)
     failed = await api.settled(await api.launch(application))
     assert failed["status"] == "Failed"
-    assert "'provisionVms' cannot run, because this installation has no machine provider yet." in failed["errorMessage"]
+    assert "'provisionVms' in step " in failed["errorMessage"]
+    assert "needs machines, but no machine provider is set." in failed["errorMessage"]
     assert "dryRun" not in failed
     environment = await api.offer()
     accepted(await api.put_yaml(f"environments/{environment}", "policies: {machines.provider: dry-run}"))

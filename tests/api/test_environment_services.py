@@ -145,8 +145,8 @@ async def test_a_need_that_is_not_required_may_be_unmet_and_its_commands_say_so(
     assert document["returnValues"] == {"result.heard": "heard {}"}
     assert behind(document) is None
     document = await api.run(document["id"], "actions.ask", word="x")
-    assert "no service behind it that could run 'say'" in document["errorMessage"]
-    assert "Offer one there, and reconfigure the instance." in document["errorMessage"]
+    assert "can't run 'say': the environment offered no service for component" in document["errorMessage"]
+    assert "Add one to the environment and reconfigure the instance." in document["errorMessage"]
 
 
 FAMILY = """

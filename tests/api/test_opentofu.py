@@ -100,7 +100,7 @@ async def test_what_cannot_be_destroyed_leaves_the_instance_failed_and_is_tried_
     failed = await api.run(instance, "destroy")
 
     assert failed["status"] == "Failed"
-    assert "what opentofu made as 'shop' is left" in failed["errorMessage"]
+    assert "Can't destroy 'shop' of opentofu" in failed["errorMessage"]
     assert file.exists()
     (tmp_path / "stuck").unlink()
     assert (await api.run(instance, "destroy"))["status"] == "Destroyed"

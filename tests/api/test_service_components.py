@@ -29,7 +29,7 @@ async def test_a_workflow_takes_and_gives_back_what_a_resource_pool_has(api: Api
     assert (first["status"], first["returnValues"]) == ("Running", {"result.has": "only"}), first["errorMessage"]
     second = await launched(api, POOLED, where)
     assert second["status"] == "Failed"
-    assert "refused 'acquire'" in second["errorMessage"]
+    assert "rejected 'acquire'" in second["errorMessage"]
     document = await api.run(first["id"], "actions.give")
     assert document["returnValues"] == {"result.has": "released: true"}
     document = await api.run(second["id"], "launch")
@@ -159,7 +159,7 @@ async def test_a_service_that_was_deleted_is_told_where_it_is_needed(api: Api) -
     user = (await launched(api, LIT, where))["id"]
     accepted(await api.delete(f"services/{beacon}"))
     document = await api.run(user, "actions.light")
-    assert "was deleted, so 'light' cannot run on it" in document["errorMessage"]
+    assert "Can't run 'light'" in document["errorMessage"]
     assert document["returnValues"] == {"result.place": "Ida"}
     told = refused(await api.put(f"instances/{user}/configuration", {}), 400, "CannotLaunch")
     assert "'beacon' (place, light)" in told

@@ -166,7 +166,7 @@ async def test_a_failed_delivery_is_repeated_until_it_arrives_and_is_the_same(
     pending = await deliveries(api, hook)
     assert {row["status"] for row in pending} == {"pending"}
     assert any(row["attempts"] > 1 and row["lastStatus"] == 500 for row in pending)
-    assert all(row["lastError"] == "The receiver answered 500." for row in pending if row["lastStatus"])
+    assert all(row["lastError"] == "The receiver returned 500." for row in pending if row["lastStatus"])
     assert (await shown(api, hook))["failingSince"] is not None
     receiver.routes["/hook"] = answer(200, b"thanks")
 

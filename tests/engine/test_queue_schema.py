@@ -106,7 +106,7 @@ async def test_tables_that_are_never_free_end_the_start_with_a_sentence(
         await conn.execute("DELETE FROM launchbay_queue_migrations WHERE name LIKE 'queue.sql %'")
         async with other.transaction():
             await other.execute("LOCK procrastinate_jobs")
-            with pytest.raises(CannotStart, match="somebody else uses them all the time"):
+            with pytest.raises(CannotStart, match="other sessions keep them locked"):
                 await apply_schema(conn)
         assert await apply_schema(conn) == []
 
@@ -114,7 +114,7 @@ async def test_tables_that_are_never_free_end_the_start_with_a_sentence(
 async def test_tables_of_another_user_of_the_library_are_refused(empty_database_url: str) -> None:
     async with await connect(empty_database_url) as conn:
         await conn.execute((resources.files("procrastinate.sql") / "schema.sql").read_bytes())
-        with pytest.raises(Conflict, match="did not create"):
+        with pytest.raises(Conflict, match="didn't create"):
             await apply_schema(conn)
 
 

@@ -198,7 +198,7 @@ async def test_what_the_database_refuses_ends_the_job_as_broken(bay: Bay, monkey
     status, error = await bay.ended(job)
     assert status == "Failed"
     assert error is not None
-    assert f"under job {job}" in error
+    assert f"Find job {job}" in error
     assert bay.world.effects == [], "no step runs before its begin is recorded"
 
 
@@ -228,7 +228,7 @@ async def test_a_job_that_is_cancelled_from_inside_is_not_taken_for_ended(
 
     monkeypatch.setattr(runner, "run_plan", cancel)
     job = await bay.launch(await bay.instance("launch: {steps: []}"))
-    with pytest.raises(RuntimeError, match="cancelled from inside"):
+    with pytest.raises(RuntimeError, match="cancelled itself"):
         await bay.run(job)
 
 

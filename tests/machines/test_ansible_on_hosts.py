@@ -44,7 +44,7 @@ async def test_machines_that_are_not_reached_by_ssh_are_told(tmp_path: Path) -> 
     live = on_lab(workflow(provision, PLAY), Lab())
     live.surroundings = replace(live.surroundings, programs=Programs(["ansible"]))
 
-    assert "not reached by SSH" in str(await live.launch())
+    assert "by SSH: it's a machine of" in str(await live.launch())
 
 
 def test_the_providers_whose_machines_are_reached_by_ssh_give_the_way_in() -> None:

@@ -66,7 +66,7 @@ async def test_a_circle_by_commands_is_told_and_ends_the_launch() -> None:
     error = await live.launch()
     assert asyncio.get_running_loop().time() - begun < 1
     assert error is not None
-    assert "component 'needed' sends 'go' to 'needs', whose own launch waits for 'needed'" in error
+    assert "component 'needed' sends 'go' to 'needs', whose launch waits for 'needed'" in error
 
 
 async def test_when_one_component_fails_the_others_finish_and_nothing_more_starts() -> None:
@@ -106,7 +106,7 @@ async def test_when_one_component_fails_the_others_finish_and_nothing_more_start
 async def test_a_provider_that_publishes_nothing_is_named_by_the_one_that_waits() -> None:
     live = chain(a="{steps: []}", b=launch(WORK, "b"))
     error = await live.launch()
-    assert error == "Component 'b': from.a: component 'a' has not published 'to.a'"
+    assert error == "Component 'b': from.a: component 'a' hasn't published 'to.a'"
 
 
 async def test_a_signal_that_comes_later_by_a_command_starts_who_waits_for_it() -> None:

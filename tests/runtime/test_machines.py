@@ -147,7 +147,7 @@ async def test_destroy_names_what_it_could_not_release_and_can_be_run_again() ->
     lab.refusals = {"release": {"10.0.0.1"}}
     error = await live.destroy()
     assert error == (
-        "Component 'workflow': The machine 10.0.0.1 (vm1, role 'web') is left: the lab does not release 10.0.0.1."
+        "Component 'workflow': Can't release machine 10.0.0.1 (vm1, role 'web'): the lab does not release 10.0.0.1."
     )
     assert roles(live) == {"web": ["10.0.0.1"]}
     lab.refusals = {}
@@ -196,7 +196,7 @@ async def test_a_policy_of_the_environment_chooses_the_provider() -> None:
     lab = Lab()
     live = on_lab("launch: {steps: [{s: {action: provisionVms}}]}", lab)
     live.environment.policies["machines.provider"] = "none"
-    assert "no machine provider yet" in (await live.launch() or "")
+    assert "no machine provider is set" in (await live.launch() or "")
     live.environment.policies["machines.provider"] = "moon"
     assert "no machine provider 'moon' here" in (await live.launch() or "")
 
@@ -227,6 +227,6 @@ async def test_a_dry_run_answers_calls_to_its_machines_and_configured_actions() 
 
 
 async def test_a_step_on_dry_run_machines_tells_its_mistakes_as_on_real_ones() -> None:
-    assert "The role 'web' has no machines" in (
+    assert "Role 'web' has no machines" in (
         await dry(workflow("s: {action: execrun, parameters: {roles: [web], command: [x]}}")).launch() or ""
     )

@@ -76,9 +76,9 @@ async def test_a_package_brings_both_sides_of_a_type(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ("tests.runtime.test_registry:Half", "its 'command' is not an async function"),
-        ("tests.runtime.test_registry:Composite", "composite, which only this program has"),
-        ("tests.runtime.test_registry:Constants", "its 'definition' is no"),
+        ("tests.runtime.test_registry:Half", "its 'command' must be an async function"),
+        ("tests.runtime.test_registry:Composite", "composite; only Launchbay provides composites"),
+        ("tests.runtime.test_registry:Constants", "its 'definition' must be a"),
         ("tests.runtime.nowhere:X", "ModuleNotFoundError"),
     ],
 )

@@ -44,7 +44,7 @@ async def test_a_peer_counts_only_when_it_has_every_signal() -> None:
     live = reader("{action: waitPeers, parameters: {interfaces: {in: 2}, timeout: 0.1}}", a=HALF, b=QUICK_RUN)
     error = await live.launch()
     assert error is not None
-    assert "After 0.1 s there are still too few peers: in has 1 of 2." in error
+    assert "Too few peers after 0.1 s: in has 1 of 2." in error
 
 
 async def test_wait_peers_gives_up_when_a_peer_has_failed() -> None:
@@ -53,7 +53,7 @@ async def test_wait_peers_gives_up_when_a_peer_has_failed() -> None:
     error = await live.launch()
     assert asyncio.get_running_loop().time() - begun < 1
     assert error is not None
-    assert "Peers of in were not launched" in error
+    assert "Peers of in weren't launched" in error
 
 
 async def test_wait_peers_is_content_with_those_that_did_not_fail() -> None:
@@ -69,14 +69,14 @@ async def test_wait_peers_without_a_timeout_is_bounded(monkeypatch: pytest.Monke
     live = reader("{action: waitPeers, parameters: {interfaces: {other: 1}}}")
     error = await live.launch()
     assert error is not None
-    assert "After 0.05 s there are still too few peers: other has 0 of 1." in error
+    assert "Too few peers after 0.05 s: other has 0 of 1." in error
 
 
 async def test_wait_peers_names_an_interface_that_does_not_exist() -> None:
     live = reader("{action: waitPeers, parameters: {interfaces: {nowhere: 1}}}")
     error = await live.launch()
     assert error is not None
-    assert "no interface 'nowhere' that consumes signals. It has: in, other." in error
+    assert "no signal-consuming interface 'nowhere'. It has: in, other." in error
 
 
 ENVIRONMENT = """

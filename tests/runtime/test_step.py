@@ -68,7 +68,7 @@ async def test_ignore_fail_lets_a_failed_step_count_as_finished() -> None:
     assert await live.launch() is None
     assert live.world.paths() == [STEP, "workflow#launch/after"]
     assert live.disk.steps[STEP].status is StepStatus.FAILED
-    assert any("ignored" in text for text in live.disk.texts("warning"))
+    assert any("Ignored" in text for text in live.disk.texts("warning"))
 
 
 async def test_ignore_fail_counts_for_parameters_that_cannot_be_made_too() -> None:
@@ -166,10 +166,10 @@ ODD: list[tuple[str, Callable[[], Any], str]] = [
     ("stop iteration", raising(StopIteration(1)), "StopIteration"),
     ("base exception", raising(Rude("rude")), "Rude: rude"),
     ("group", raising(BaseExceptionGroup("many", [Rude("a"), ValueError("b")])), "BaseExceptionGroup: many"),
-    ("cancelled", raising(asyncio.CancelledError()), "was cancelled from inside"),
+    ("cancelled", raising(asyncio.CancelledError()), "cancelled its own task"),
     ("timeout", raising(TimeoutError()), "TimeoutError"),
     ("no text", raising(Unprintable()), "Unprintable"),
-    ("nothing said", raising(ActionFailed("")), "without a word"),
+    ("nothing said", raising(ActionFailed("")), "without a message"),
     ("cancels its task", _cancel_own_task, "cancelled its own step"),
 ]
 
@@ -215,15 +215,15 @@ for _ in range(5000):
 @pytest.mark.parametrize(
     ("returned", "told"),
     [
-        pytest.param({"x": object()}, "no JSON value", id="object"),
-        pytest.param({("a", "b"): 1}, "no JSON value", id="key"),
-        pytest.param({"x": "\ud800"}, "no JSON value", id="surrogate"),
-        pytest.param(CYCLE, "no JSON value", id="cycle"),
-        pytest.param(NESTED, "no JSON value", id="deep"),
-        pytest.param({"x": "a" * (limits.STEP_OUTPUT_BYTES + 1)}, "bytes; at most", id="large"),
-        pytest.param(None, "did not return a map", id="nothing"),
-        pytest.param([1], "did not return a map", id="list"),
-        pytest.param("text", "did not return a map", id="text"),
+        pytest.param({"x": object()}, "outputs aren't valid JSON", id="object"),
+        pytest.param({("a", "b"): 1}, "outputs aren't valid JSON", id="key"),
+        pytest.param({"x": "\ud800"}, "outputs aren't valid JSON", id="surrogate"),
+        pytest.param(CYCLE, "outputs aren't valid JSON", id="cycle"),
+        pytest.param(NESTED, "outputs aren't valid JSON", id="deep"),
+        pytest.param({"x": "a" * (limits.STEP_OUTPUT_BYTES + 1)}, f"(limit: {limits.STEP_OUTPUT_BYTES})", id="large"),
+        pytest.param(None, "outputs aren't a map", id="nothing"),
+        pytest.param([1], "outputs aren't a map", id="list"),
+        pytest.param("text", "outputs aren't a map", id="text"),
     ],
 )
 async def test_outputs_that_cannot_be_kept_fail_the_step(returned: Any, told: str) -> None:
@@ -260,5 +260,5 @@ async def test_an_action_that_is_not_installed_any_more_fails_its_step_with_the_
     del live.surroundings.actions._actions["effect"]
     error = await live.launch()
     assert error is not None
-    assert "no action, workflow or command 'effect'" in error
+    assert "Unknown action, workflow or command 'effect'" in error
     assert "Install the package" in error

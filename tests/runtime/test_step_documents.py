@@ -109,7 +109,7 @@ async def test_what_cannot_be_taken_down_is_named_and_the_rest_goes() -> None:
     error = await live.destroy()
 
     assert error is not None
-    assert "what keep made as 'one' is left: It is in use." in error
+    assert "Can't destroy 'one' of keep in component 'workflow': It is in use." in error
     assert keep.gone == ["two"]
     keep.refuses.clear()
     assert await live.destroy() == SUCCEEDED
@@ -124,7 +124,7 @@ async def test_an_action_that_is_not_installed_any_more_is_told() -> None:
     error = await live.destroy()
 
     assert error is not None
-    assert "The action 'vanished' is not installed here any more." in error
+    assert "The action 'vanished' is no longer installed." in error
 
 
 async def test_documents_that_cannot_be_read_do_not_pass_for_none() -> None:

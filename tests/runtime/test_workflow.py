@@ -107,7 +107,7 @@ async def test_steps_that_wait_for_each_other_fail_with_their_names() -> None:
     error = await live.launch()
     assert error is not None
     assert "the steps 'a', 'b' wait for each other's phases" in error
-    assert "circle of precedingPhases" in error
+    assert "cycle of precedingPhases" in error
     assert live.world.paths() == ["workflow#launch/fine"]
 
 
@@ -146,7 +146,7 @@ async def test_a_workflow_that_calls_itself_ends_with_a_sentence() -> None:
     """)
     error = await live.launch()
     assert error is not None
-    assert f"nested more than {limits.RUNTIME_NESTING} calls deep; does it call itself?" in error
+    assert f"exceeds the limit of {limits.RUNTIME_NESTING} nested calls. Check whether it calls itself." in error
 
 
 async def test_calls_that_double_at_each_level_end_with_a_sentence() -> None:

@@ -258,8 +258,8 @@ _CHECKS = {
     "failed: job {0} ({1}) of {2}: {3}": (
         "SELECT id, name, instance_id, error_message FROM jobs WHERE status = 'Failed'"
         " AND error_message NOT LIKE 'Cancelled, because the instance was deleted%'"
-        " AND error_message NOT LIKE 'Cancelled, because the instance of the caller%'"
-        " AND error_message NOT LIKE 'The job that ran this one%'"
+        " AND error_message NOT LIKE 'Cancelled: the caller''s instance%'"
+        " AND error_message NOT LIKE 'The parent job ended%'"
     ),
     "orphan: job {0} is executing without its outer job": (
         "SELECT jobs.id FROM jobs LEFT JOIN jobs o ON o.id = jobs.parent_job_id"

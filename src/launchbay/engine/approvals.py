@@ -1,7 +1,7 @@
-"""Waits for people's answers on behalf of steps (docs/decisions/0059-approvals.md).
+"""Waits for the answers to approvals on behalf of steps (docs/decisions/0059-approvals.md).
 
-The decision is a row: whoever answers commits it, in whatever process. Those who wait in this process are looked after
-by one duty, with one statement a second for all of them, and none where nobody waits.
+A decision is a row that any process may commit. `poll` runs every second: one statement serves all steps that wait in
+this process, and none is sent if no step waits. It also expires overdue approvals.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from launchbay.store.database import Database
 POLL_S = 1.0
 
 
-class _Who(NamedTuple):
+class _Approver(NamedTuple):
     permission: str | None = None
     role_id: str | None = None
     role: str | None = None
 
 
 class PendingApprovals:
-    """Implements `runtime.run.Approvals`; one object serves all jobs of the process."""
+    """Implements `runtime.contract.Approvals`; one object serves all jobs of the process."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -38,20 +38,20 @@ class PendingApprovals:
         self._waiting: dict[str, asyncio.Event] = {}
 
     async def ask(self, job: JobRun, path: str, question: Question) -> Verdict:
-        """Ask what was not asked before a crash, and wait for the decision, however long that takes.
+        """Request the approval unless an earlier claim has, and wait for the decision without a limit.
 
-        Raises ActionFailed where nobody can be asked, and Fenced when another worker holds the job.
+        Raises ActionFailed if no one can be asked, Fenced if another worker holds the job.
         """
         who = await retry_while_unavailable(partial(self._who, job, question))
         approval_id = await retry_while_unavailable(partial(self._ask, job, path, question, who))
-        sentence = approver_message(permission=who.permission, role=who.role)
-        job.journal.log(path, "info", f"Waits for approval by {sentence}: {question.text}")
+        approver = approver_message(permission=who.permission, role=who.role)
+        job.journal.log(path, "info", f"Waiting for approval by {approver}: {question.text}")
         with slot_released():
             await self._decided(approval_id)
         return await retry_while_unavailable(partial(self._verdict, approval_id))
 
     async def poll(self) -> None:
-        """See which of the approvals that somebody waits for here have been decided, and end those that are overdue."""
+        """Wake the steps whose approvals were decided, and expire those that are overdue."""
         if not self._waiting:
             return
         ids = list(self._waiting)
@@ -69,28 +69,29 @@ class PendingApprovals:
         finally:
             del self._waiting[approval_id]
 
-    async def _who(self, job: JobRun, question: Question) -> _Who:
+    async def _who(self, job: JobRun, question: Question) -> _Approver:
         if question.who is None:
-            return _Who()
+            return _Approver()
         permission = permission_named(question.who)
         if permission is not None:
-            return _Who(permission=permission.value)
+            return _Approver(permission=permission.value)
         async with self._database.connection() as connection:
             role_id = await store.get_role_by_name(connection, organization_id=job.organization_id, name=question.who)
         if role_id is None:
             raise ActionFailed(
-                f"The parameter 'who' is wrong: {question.who[:80]!r} is neither a permission nor a role of the"
-                " organization. Create the role, or name one that there is.",
+                f"Parameter 'who': {question.who[:80]!r} is not a permission or a role of the organization."
+                " Create the role, or use an existing one.",
                 retryable=False,
             )
-        return _Who(role_id=role_id, role=question.who)
+        return _Approver(role_id=role_id, role=question.who)
 
-    async def _ask(self, job: JobRun, path: str, question: Question, who: _Who) -> str:
+    async def _ask(self, job: JobRun, path: str, question: Question, who: _Approver) -> str:
         async with self._database.transaction() as connection:
             pending = await store.count_pending(connection, organization_id=job.organization_id) or 0
             if pending >= limits.APPROVALS_PENDING:
                 raise ActionFailed(
-                    f"The organization has {pending} approvals that wait already, which is the most; answer some."
+                    f"The organization has {pending} pending approvals (limit: {limits.APPROVALS_PENDING}).",
+                    "Answer some first.",
                 )
             approval_id = await store.insert(
                 connection,

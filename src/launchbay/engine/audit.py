@@ -1,7 +1,7 @@
-"""What the engine changes by itself is in the audit log as well, in the transaction of the change (promise 14).
+"""Audit entries for changes that the engine makes on its own, written in the same transaction (guarantee 14).
 
-Nobody called: the actor is `engine`, and its e-mail address names the duty, such as `engine/expiry`. Whoever set a
-schedule is its owner, and stands in the entry.
+The actor is `engine`, and its email address names the background task, such as `engine/expiry`. Entries of schedules
+name the owner, the user who created the schedule.
 """
 
 from collections.abc import Mapping
@@ -19,20 +19,20 @@ from launchbay.store.schedules import DueRow
 from launchbay.store.webhooks import DisabledRow
 
 ENGINE = "engine"
-# By the kind of what fell due.
+# By the kind of schedule.
 _TASKS = {"workflow": "schedules", "cron": "cron", "trigger": "triggers", "expiry": "expiry"}
 
 
 class EngineAudit:
-    """Writes the entries of what the duties of the engine change."""
+    """Writes the audit entries of background tasks."""
 
     def __init__(self, secret_key: SecretKey) -> None:
         self._audit = Audit(secret_key)
 
-    async def fired(
+    async def schedule_fired(
         self, connection: Connection, due: DueRow, job_id: str, organization_id: str, application_id: str
     ) -> None:
-        """Write down that what fell due on an instance has become a job."""
+        """Record that a due schedule became a job."""
         await self._audit.record(
             connection,
             _actor(_TASKS[due.kind]),
@@ -42,11 +42,10 @@ class EngineAudit:
             after={"job": job_id, "schedule": due.id, "dueAt": to_ms(due.due_at), "owner": due.owner_id},
         )
 
-    async def commanded(
-        self, connection: Connection, *, job: JobRun, service_id: str, given: tuple[str, Mapping[str, Any]]
+    async def service_command_run(
+        self, connection: Connection, *, job: JobRun, service_id: str, command: str, arguments: Mapping[str, Any]
     ) -> None:
-        """Write down that a job has run a command, with these arguments, which changes a service."""
-        command, arguments = given
+        """Record that a job ran a command that changes a service."""
         await self._audit.record(
             connection,
             _actor("workflows"),
@@ -61,8 +60,8 @@ class EngineAudit:
             },
         )
 
-    async def disabled(self, connection: Connection, webhook: DisabledRow, reason: str) -> None:
-        """Write down that a webhook which nobody answers was switched off."""
+    async def webhook_disabled(self, connection: Connection, webhook: DisabledRow, reason: str) -> None:
+        """Record that a webhook without successful deliveries was disabled."""
         await self._audit.record(
             connection,
             _actor("webhooks"),
@@ -73,8 +72,8 @@ class EngineAudit:
             after={"enabled": False, "reason": reason},
         )
 
-    async def dropped(self, connection: Connection, instance: DeletedInstanceRow) -> None:
-        """Write down that a destroyed instance, whose time is over, was deleted with its records."""
+    async def instance_deleted(self, connection: Connection, instance: DeletedInstanceRow) -> None:
+        """Record that retention deleted a destroyed instance."""
         await self._audit.record(
             connection,
             _actor("retention"),

@@ -1,4 +1,7 @@
-"""The end of a job: everything that it leaves behind, in one transaction."""
+"""The end of a job: its outcome, the instance's new state, and the work that follows, in one transaction.
+
+The runner writes it once for each claim that reaches the end; a claim that lost the job writes nothing.
+"""
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -27,10 +30,13 @@ from launchbay.store.database import Connection, Database
 from launchbay.store.jobs import ClaimRow
 from launchbay.telemetry import metrics
 
+log = structlog.get_logger(__name__)
+INTERNAL_ERROR = "Internal error in Launchbay. Find job {job_id} in the server's log and report it."
+
 
 @dataclass(frozen=True, slots=True)
 class PendingRun:
-    """A workflow of a component that is to run by itself: at once (`due_at` None), or at a time."""
+    """A component's workflow that will run automatically: immediately (`due_at` None) or at a time."""
 
     kind: Literal["trigger", "cron"]
     component: str
@@ -40,14 +46,12 @@ class PendingRun:
 
 @dataclass(frozen=True, slots=True)
 class FollowUps:
-    """What the end of a job brings about, beside the new state. `gone` are components whose schedules end."""
+    """What follows the end of a job. `removed` are components whose schedules end."""
 
     pending: tuple[PendingRun, ...] = ()
     removed: tuple[str, ...] = ()
     signals_changed: bool = False
-    pushed_signals: Mapping[str, str] = field(
-        default_factory=dict
-    )  # instance of a submodule → what it gets, a JSON text
+    pushed_signals: Mapping[str, str] = field(default_factory=dict)  # submodule's instance → signals as JSON text
 
     def columns(self) -> dict[str, Any]:
         """Return the parameters of the statement that ends a job."""
@@ -68,7 +72,7 @@ NO_FOLLOW_UPS = FollowUps()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceSnapshot:
-    """An instance at the end of a job, or after a look at the signals of others."""
+    """An instance at the end of a job, or after its linked signals were refreshed."""
 
     manifest: CompiledManifest
     state: InstanceState
@@ -82,18 +86,18 @@ class InstanceSnapshot:
 def follow_ups(
     snapshot: InstanceSnapshot, now: datetime, kind: JobKind | None = None, *, failed: bool = False
 ) -> FollowUps:
-    """Return what follows from a job of this kind; None is a look without a job."""
+    """Return what follows a job of this kind; None if signals were refreshed without a job."""
     pending = [
         PendingRun("trigger", component, workflow)
         for component, workflow in due_triggers(snapshot.manifest, snapshot.state, snapshot.parent_signals)
     ]
     pending += _schedules(snapshot.manifest, _newly_scheduled(snapshot, kind, failed=failed), now)
-    gone = tuple(snapshot.state.retired)
-    return FollowUps(tuple(pending), gone, snapshot.values_before != snapshot.values_now, _pushed_signals(snapshot))
+    retired = tuple(snapshot.state.retired)
+    return FollowUps(tuple(pending), retired, snapshot.values_before != snapshot.values_now, _pushed_signals(snapshot))
 
 
 def _newly_scheduled(snapshot: InstanceSnapshot, kind: JobKind | None, *, failed: bool) -> Collection[str]:
-    """Return the components whose own schedules start (language §5): all with the instance's life, then new members."""
+    """Return components whose schedules start (language §5): all after a launch, later only new members."""
     launched = [path for path in snapshot.manifest.order if snapshot.state.is_launched(path)]
     if kind == "reconfigure" or (kind == "launch" and not failed):
         return launched
@@ -103,18 +107,18 @@ def _newly_scheduled(snapshot: InstanceSnapshot, kind: JobKind | None, *, failed
 
 
 def _pushed_signals(snapshot: InstanceSnapshot) -> dict[str, str]:
-    feeds: dict[str, str] = {}
+    pushed: dict[str, str] = {}
     for path, link in snapshot.links.items():
         if link.kind is LinkKind.OWN and path in snapshot.manifest.components:
             component = snapshot.manifest.components[path]
             needs = submodule_signals(snapshot.manifest, snapshot.state, snapshot.parent_signals, component)
             if needs:
-                feeds[link.instance_id] = msgspec.json.encode(snapshot.secrets.sealed(needs)).decode()
-    return feeds
+                pushed[link.instance_id] = msgspec.json.encode(snapshot.secrets.sealed(needs)).decode()
+    return pushed
 
 
 def _schedules(manifest: CompiledManifest, components: Collection[str], now: datetime) -> list[PendingRun]:
-    """Return the next due times of the own schedules of these components."""
+    """Return the next runs of the components' own schedules."""
     found: list[PendingRun] = []
     for path in components:
         for workflow, cron in manifest.components[path].schedule.items():
@@ -124,15 +128,11 @@ def _schedules(manifest: CompiledManifest, components: Collection[str], now: dat
     return found
 
 
-log = structlog.get_logger(__name__)
-INTERNAL_ERROR = "Launchbay broke while running this job; its log tells more under job {job_id}. Report it."
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """How a job has ended. `propagates` False keeps the instance's status whatever the plan says (language §5).
+    """How a job ended. `propagates` False keeps the instance's status regardless of the plan (language §5).
 
-    `return_values` are the instance's and `results` the job's own, as JSON texts; None leaves them as they are.
+    `return_values` are the instance's and `results` the job's, as JSON texts; None leaves them unchanged.
     """
 
     error: str | None = None
@@ -140,7 +140,7 @@ class JobOutcome:
     return_values: str | None = None
     results: str | None = None
     follow_ups: FollowUps = NO_FOLLOW_UPS
-    manifest: CompiledManifest | None = None  # to plan what follows
+    manifest: CompiledManifest | None = None  # to plan the follow-up
 
 
 class JobCompletion:
@@ -161,10 +161,10 @@ class JobCompletion:
         self._claim = claim
         self._plan = plan
         self._audit = audit
-        self._began_s = time.monotonic()
+        self._started_s = time.monotonic()
 
     async def write(self, state: InstanceState, outcome: JobOutcome) -> None:
-        """End the job, as failed when there is an error; waits out a database that is away. Raises Fenced."""
+        """End the job, as failed if there is an error; waits for an unavailable database. Raises Fenced."""
         try:
             if outcome.error is not None:
                 outcome = replace(outcome, error=self._journal.redact(outcome.error, limits.ERROR_CHARS))
@@ -174,12 +174,12 @@ class JobCompletion:
         except Fenced:
             raise
         except Exception:
-            # PostgreSQL refuses some of it, and would again. The job still ends, with as little as that takes.
+            # PostgreSQL rejects some of it, and would again. The job must end, so write only the minimum.
             log.exception("job.end_refused", job=self._job_id, instance=self._claim.instance_id)
             outcome = JobOutcome(error=INTERNAL_ERROR.format(job_id=self._job_id))
             await self._end(outcome, None, NOTHING_TO_WRITE)
         status = JobStatus.SUCCEEDED if outcome.error is None else JobStatus.FAILED
-        metrics.jobs.labels(self._plan.kind, status.value).observe(time.monotonic() - self._began_s)
+        metrics.jobs.labels(self._plan.kind, status.value).observe(time.monotonic() - self._started_s)
         workflow = self._plan.workflow
         log.info(
             "job.ended", job=self._job_id, instance=self._claim.instance_id, workflow=workflow, error=outcome.error
@@ -200,16 +200,16 @@ class JobCompletion:
             succeeded=succeeded,
             propagates=self._plan.propagates and outcome.propagates,
         )
-        # A trigger that follows starts in the same transaction: nobody sees the instance idle between the two.
-        may_go_on = bool(outcome.follow_ups.pending) or self._plan.kind in {"trigger", "reconfigure"}
-        gone = None if self._plan.kind == "reconfigure" else list(outcome.follow_ups.removed)
-        is_more = may_go_on or gone != []
-        async with self._database.transaction() if is_more else self._database.connection() as lent:
-            if gone != []:
-                # The schedules of a reconfigured manifest start anew, in the statement that ends the job.
-                await schedules.delete_own(lent, job_id=self._job_id, fence=self._claim.fence, components=gone)
+        # A triggered workflow starts in the same transaction: no one sees the instance idle in between.
+        may_follow_up = bool(outcome.follow_ups.pending) or self._plan.kind in {"trigger", "reconfigure"}
+        removed = None if self._plan.kind == "reconfigure" else list(outcome.follow_ups.removed)
+        needs_transaction = may_follow_up or removed != []
+        async with self._database.transaction() if needs_transaction else self._database.connection() as connection:
+            if removed != []:
+                # The statement that ends the job writes the schedules of a reconfigured manifest again.
+                await schedules.delete_own(connection, job_id=self._job_id, fence=self._claim.fence, components=removed)
             ended = await jobs.end(
-                lent,
+                connection,
                 job_id=self._job_id,
                 fence=self._claim.fence,
                 parent_job_id=self._claim.parent_job_id,
@@ -229,17 +229,17 @@ class JobCompletion:
                 **outcome.follow_ups.columns(),
             )
             if ended is None:
-                return await self._was_written(lent)
+                return await self._was_written(connection)
             if ended.work_waiting:
-                await schedules.unblock(lent, instance_id=self._claim.instance_id)
-            if may_go_on and outcome.manifest is not None and status is not InstanceStatus.DESTROYED:
-                await self._start_follow_up(lent, outcome.manifest, status)
+                await schedules.unblock(connection, instance_id=self._claim.instance_id)
+            if may_follow_up and outcome.manifest is not None and status is not InstanceStatus.DESTROYED:
+                await self._start_follow_up(connection, outcome.manifest, status)
         return True
 
     async def _start_follow_up(
         self, connection: Connection, manifest: CompiledManifest, status: InstanceStatus
     ) -> None:
-        """Accept the triggered workflow whose turn it is, if it is one's. What else is due is the stager's."""
+        """Accept the next due work if it is a triggered workflow. The stager fires everything else."""
         claim = self._claim
         due = await schedules.get_next_turn(connection, instance_id=claim.instance_id)
         if due is None or due.kind != "trigger":
@@ -247,10 +247,10 @@ class JobCompletion:
         try:
             plan = plan_trigger(manifest, due.component, due.workflow, status)
         except BadRequest:
-            return  # the stager refuses it where it shows
+            return  # the stager turns it into a job that fails visibly
         job_id = await accept(connection, claim.instance_id, due.owner_id, plan, manifest)
         if job_id is not None:
-            await self._audit.fired(connection, due, job_id, claim.organization_id, claim.application_id)
+            await self._audit.schedule_fired(connection, due, job_id, claim.organization_id, claim.application_id)
             await schedules.delete(connection, schedule_ids=[due.id])
 
     async def _delete_instance(self) -> bool:
@@ -259,6 +259,6 @@ class JobCompletion:
             return deleted is not None or await self._was_written(connection)
 
     async def _was_written(self, connection: Connection) -> bool:
-        """Tell whether an earlier attempt, whose answer was lost, has ended the job after all."""
+        """Return whether an earlier attempt, whose result was lost, has ended the job."""
         outcome = await jobs.get_status(connection, job_id=self._job_id)
         return outcome is None or (outcome.fence == self._claim.fence and outcome.status != JobStatus.EXECUTING)

@@ -1,7 +1,7 @@
-"""The journal of one job in PostgreSQL: what is done stays done, and only the worker that holds the job writes.
+"""The journal of one job in PostgreSQL. Only the worker that holds the job writes, and a recorded outcome stays.
 
-Writes gather while one is under way and go out together, so steps that end at the same time share a commit. A write
-waits out a database that is away; it never gives up on its own, because the job's effects have happened already.
+Changes collect while a write is running and are written together, so steps that end at the same time share a commit.
+A write waits for an unavailable database and never gives up: the job's effects have already happened.
 """
 
 import asyncio
@@ -31,8 +31,27 @@ from launchbay.store.database import Database
 from launchbay.store.instances import document_purpose
 from launchbay.telemetry import metrics
 
-FULL = "The {what} has written as much log as is kept ({lines} lines or {size} characters); further lines are left out."
-_LINES_RESERVED = 100  # errors beyond the bound: why it ended is worth a line, a thousand times is not
+FULL = "The {what} has reached its log limit ({lines} lines or {size} characters). Launchbay drops further lines."
+_LINES_RESERVED = 100  # errors beyond the limit: the reason for a failure is worth a line, not thousands
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_CUT = " … (cut)"
+LAZY_S = 0.25  # how long log lines, percentages and notes wait to be written together
+OUTCOME_S = 0.005  # how long outcomes wait for the start of the next step, to share its write
+FRESH_S = 1.0  # an effect starts only this soon after a fenced write was sent; less than a lease
+CLOSE_S = 0.4  # less than the queue gives cancelled handlers
+DATABASE_RETRY = Backoff(0.1, 2.0)
+_STARTS_WRITTEN = 3  # attempts at a fresh write if the database is slow
+_LEVEL_CHARS = 20
+_FINAL = frozenset({StepStatus.SUCCEEDED, StepStatus.FAILED})
+T = TypeVar("T")
+log = structlog.get_logger(__name__)
+NOTHING_TO_WRITE: Mapping[str, Any] = {
+    name: []
+    for name in (
+        *("paths", "names", "statuses", "percents", "are_records", "attempts", "outputs", "errors", "started"),
+        *("finished", "log_steps", "log_levels", "log_texts", "log_times"),
+    )
+}
 
 
 @dataclass(slots=True)
@@ -45,13 +64,13 @@ class _Written:
 
 @dataclass(slots=True)
 class LogQuota:
-    """Counts what one claim of a job writes."""
+    """Counts the log lines of one claim of a job."""
 
     _job: _Written = field(default_factory=_Written)
     _steps: defaultdict[str | None, _Written] = field(default_factory=lambda: defaultdict(_Written))
 
     def admit(self, path: str | None, level: str, text: str) -> tuple[str, str] | None:
-        """Return level and text of the line that may be written for this one, None for none."""
+        """Return level and text of the line to write instead of this one, or None."""
         bounds = (
             ("job", self._job, limits.LOG_JOB_LINES, limits.LOG_JOB_CHARS),
             ("step", self._steps[path], limits.LOG_STEP_LINES, limits.LOG_STEP_CHARS),
@@ -72,12 +91,8 @@ class LogQuota:
         return level, text
 
 
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_CUT = " … (cut)"
-
-
 def postgres_text(text: str, longest: int) -> str:
-    """Return the text without what PostgreSQL refuses (NUL, lone surrogates), cut to so many characters."""
+    """Replace what PostgreSQL rejects (NUL, lone surrogates) and cut the text to `longest` characters."""
     if len(text) > longest:
         text = text[: longest - len(_CUT)] + _CUT
     text = text.replace("\x00", _REPLACEMENT)
@@ -86,18 +101,6 @@ def postgres_text(text: str, longest: int) -> str:
     except UnicodeEncodeError:
         text = "".join(_REPLACEMENT if 0xD800 <= ord(each) <= 0xDFFF else each for each in text)
     return text
-
-
-LAZY_S = 0.25  # log lines, percentages and notes wait this long for company
-OUTCOME_S = 0.005  # outcomes wait this long for the begin of the next step, which is written with them
-FRESH_S = 1.0  # how old the proof that the job is held may be when an effect begins; less than a lease
-CLOSE_S = 0.4  # within the time that the queue gives to cancelled handlers
-DATABASE_RETRY = Backoff(0.1, 2.0)
-_WRITES_OF_A_BEGIN = 3  # where the database is slow, this is enough of asking
-_LEVEL_CHARS = 20
-_FINAL = frozenset({StepStatus.SUCCEEDED, StepStatus.FAILED})
-T = TypeVar("T")
-log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -121,7 +124,7 @@ class _Batch:
     written: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def columns(self) -> dict[str, Any]:
-        """Return the parameters of the SQL function that writes a flush."""
+        """Return the parameters of the SQL function that writes a batch."""
         rows = self.steps.values()
         return {
             "paths": list(self.steps),
@@ -141,21 +144,12 @@ class _Batch:
         }
 
 
-NOTHING_TO_WRITE: Mapping[str, Any] = {
-    name: []
-    for name in (
-        *("paths", "names", "statuses", "percents", "are_records", "attempts", "outputs", "errors", "started"),
-        *("finished", "log_steps", "log_levels", "log_texts", "log_times"),
-    )
-}
-
-
 class PostgresJournal:
-    """Implements `runtime.journal.Journal` for one claim of one job.
+    """Implements `runtime.contract.Journal` for one claim of one job.
 
-    `on_fenced` is called when another worker holds the job. Then, and when PostgreSQL refuses what is to be written,
-    nothing is written any more, and `start` and `settle` raise the reason. `secrets` covers what must not be shown
-    (promise 10), because texts of actions and of those whom they ask may repeat it, and seals it in outputs.
+    `on_fenced` is called when another worker holds the job. After that, or if PostgreSQL rejects a write, nothing more
+    is written, and `start` and `drain` raise the reason. `secrets` masks secrets in texts (guarantee 10), because
+    actions and the systems that they call may repeat them, and encrypts them in outputs.
     """
 
     def __init__(
@@ -182,30 +176,30 @@ class PostgresJournal:
         self._lost: Exception | None = None
 
     def find(self, path: str) -> StepRecord | None:
-        """Return what earlier claims left of a step, or None."""
+        """Return the record of a step from earlier claims, or None."""
         return self._records.get(path)
 
     def traces(self) -> Collection[str]:
-        """Return the paths of all steps that earlier claims left something of."""
+        """Return the paths of all steps with a record from earlier claims."""
         return self._records.keys()
 
     async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
-        """Record that an attempt begins; returns when it is durable, and was so just now. Raises Fenced."""
+        """Record the start of an attempt; return once it is durable and the job is known to be held. Raises Fenced."""
         row = self._row(path, name)
         row.is_record = True
         row.status = transition_step(row.status, StepStatus.EXECUTING)
         row.attempt = attempt
         row.started_at = at
-        for _ in range(_WRITES_OF_A_BEGIN):
+        for _ in range(_STARTS_WRITTEN):
             batch = self._put(path, row)
             self._write_now()
             await asyncio.shield(batch.written)
-            # A process that was suspended since may have lost the job meanwhile: it must not begin now.
+            # A process that was suspended since the write may have lost the job: it must not start the effect.
             if self._clock.monotonic_s() - batch.sent_at_s < FRESH_S:
                 break
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
-        """Record success with its outputs."""
+        """Record the step's success and its outputs."""
         row = self._steps[path]
         self._finish(row, StepStatus.SUCCEEDED)
         row.outputs = msgspec.json.encode(self.secrets.sealed(outputs)).decode()
@@ -213,12 +207,12 @@ class PostgresJournal:
         self._write_within(OUTCOME_S)
 
     def fail(self, path: str, name: str, error: str, attempt: int) -> None:
-        """Record that the step failed for good, unless an earlier claim has recorded it."""
+        """Record the step's final failure, unless an earlier claim has recorded it."""
         row = self._row(path, name)
         if row.status is StepStatus.FAILED:
             return
         if row.status is StepStatus.SUCCEEDED:
-            # It was computed before a crash and cannot be computed now; what is shown must not hide that.
+            # Computed before a crash, but not computable now: the history must show the failure.
             row.status = StepStatus.EXECUTING
         self._finish(row, StepStatus.FAILED)
         row.is_record = True
@@ -228,7 +222,7 @@ class PostgresJournal:
         self._write_within(OUTCOME_S)
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
-        """Show the status of a step without an effect of its own; what is shown as final stays so."""
+        """Show the status of a step without an effect; a final status stays."""
         row = self._row(path, name)
         if row.status in _FINAL:
             return
@@ -238,7 +232,7 @@ class PostgresJournal:
         self._write_within(LAZY_S)
 
     def progress(self, path: str, percent: int) -> None:
-        """Show a percentage soon."""
+        """Show a percentage within LAZY_S."""
         row = self._steps.get(path)
         if row is not None and row.status is StepStatus.EXECUTING:
             row.percent = raise_percent(row.percent, percent)
@@ -246,7 +240,7 @@ class PostgresJournal:
             self._write_within(LAZY_S)
 
     def log(self, path: str | None, level: str, text: str) -> None:
-        """Add a line to the instance's log soon, as far as there is room for more of the step's."""
+        """Add a line to the instance's log within LAZY_S, up to the limits of step and job."""
         admitted = self._log_quota.admit(path, level, self.redact(text, limits.LOG_LINE_CHARS))
         if admitted is None:
             return
@@ -255,24 +249,24 @@ class PostgresJournal:
         self._write_within(LAZY_S)
 
     def redact(self, text: str, longest_chars: int) -> str:
-        """Return the form of a text that may be written: without secrets, and of a length that is stored."""
+        """Mask the secrets in a text and make it storable."""
         return postgres_text(self.secrets.redact(text), longest_chars)
 
     def interrupt_open_steps(self) -> None:
-        """End the steps that the job leaves behind unfinished, such as those of a command that took too long."""
+        """End the steps that the job leaves unfinished, such as those of a command that timed out."""
         for path, record in self._records.items():
             if record.status is StepStatus.EXECUTING:
                 self._row(path, path.rpartition("/")[2])
         for path, row in self._steps.items():
             if row.status is StepStatus.EXECUTING:
                 self._finish(row, StepStatus.FAILED)
-                row.error = "The step was broken off."
+                row.error = "The step was interrupted."
                 self._put(path, row)
 
     def summary(self, planned: list[list[Any]]) -> str:
-        """Return the planned steps `[path, name, status, percent]` with what has become of them, in the stored form.
+        """Encode the planned steps `[path, name, status, percent]` with their present statuses.
 
-        Steps of the job's own workflows that could not be planned (a reconfiguration finds out what to run) follow.
+        Steps of the job's own workflows that weren't planned follow: a reconfiguration finds out what to run.
         """
         now: list[list[Any]] = []
         known = {path for path, *_ in planned}
@@ -290,9 +284,9 @@ class PostgresJournal:
         return msgspec.json.encode(now).decode()
 
     async def drain(self) -> dict[str, Any]:
-        """Wait for the write under way and return what is still unwritten, for the statement that ends the job.
+        """Wait for the running write and return what is unwritten, for the statement that ends the job.
 
-        Raises what kept an earlier write from being made.
+        Raises the reason if an earlier write failed.
         """
         self._stop_timer()
         while self._writer is not None and not self._writer.done():
@@ -303,7 +297,7 @@ class PostgresJournal:
         return batch.columns()
 
     async def close(self) -> None:
-        """Write what is still unwritten, if that is quick; then nothing any more."""
+        """Write what is unwritten, within CLOSE_S, and stop."""
         self._stop_timer()
         if self._lost is None:
             self._write_now()
@@ -315,7 +309,7 @@ class PostgresJournal:
             await asyncio.wait({self._writer})
 
     def _row(self, path: str, name: str) -> _StepRow:
-        """Return what is shown of a step, on from where an earlier claim left it."""
+        """Return the shown state of a step, continuing that of an earlier claim."""
         row = self._steps.get(path)
         if row is None:
             record = self._records.get(path)
@@ -339,7 +333,7 @@ class PostgresJournal:
     def _batch(self) -> _Batch:
         if self._next is None:
             self._next = _Batch()
-            # Nobody waits for the batch of a mere note: its failure is told through on_fenced.
+            # No one awaits the batch of a note: on_fenced reports its failure.
             self._next.written.add_done_callback(lambda future: future.cancelled() or future.exception())
         return self._next
 
@@ -377,7 +371,7 @@ class PostgresJournal:
             except Fenced as error:
                 self._lost = error
                 self._on_fenced()
-            except Exception as error:  # whatever it is, those who wait for the write must hear of it
+            except Exception as error:  # whatever it is, the callers that wait for the write must get it
                 log.exception("journal.refused", job=self._key["job_id"])
                 self._lost = error
             if self._lost is None:
@@ -393,7 +387,7 @@ class PostgresJournal:
 
 
 async def retry_while_unavailable(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a statement until the database takes it. Only for statements that may run twice."""
+    """Repeat `attempt` until the database is available. Only for statements that may run twice."""
     delays = DATABASE_RETRY.delays()
     while True:
         try:
@@ -402,20 +396,34 @@ async def retry_while_unavailable(attempt: Callable[[], Awaitable[T]]) -> T:
             await asyncio.sleep(next(delays))
 
 
+async def run_until_available(database: Database, statement: Callable[..., Awaitable[T]], /, **parameters: Any) -> T:
+    """Run one statement on a pooled connection, repeated until the database is available. It may run twice."""
+
+    async def attempt() -> T:
+        async with database.connection() as connection:
+            return await statement(connection, **parameters)
+
+    return await retry_while_unavailable(attempt)
+
+
 class PostgresDocuments:
-    """Implements `runtime.run.KeptDocuments`; one object serves all jobs of the process."""
+    """Implements `runtime.contract.StepDocuments`; one object serves all jobs of the process."""
 
     def __init__(self, database: Database, secret_key: SecretKey) -> None:
         self._database = database
         self._secret_key = secret_key
 
     async def list_by_instance(self, job: JobRun) -> Sequence[DocumentKey]:
-        """Return which documents there are."""
-        return await retry_while_unavailable(partial(self._list_by_instance, job))
+        """Return the keys of all documents of the job's instance."""
+        listed = store.list_documents_by_instance
+        rows = await run_until_available(self._database, listed, instance_id=job.instance_id)
+        return [DocumentKey(*row) for row in rows]
 
     async def read(self, job: JobRun, key: DocumentKey) -> Document | None:
-        """Return a document, None where there is none."""
-        found = await retry_while_unavailable(partial(self._read, job, key))
+        """Return the document, or None if it doesn't exist."""
+        found = await run_until_available(
+            self._database, store.get_document, instance_id=job.instance_id, **key._asdict()
+        )
         if found is None:
             return None
         try:
@@ -424,27 +432,20 @@ class PostgresDocuments:
             raise ActionFailed(*error.messages, retryable=False) from error
 
     async def write(self, job: JobRun, key: DocumentKey, document: Document) -> int:
-        """Write over the version that the document names, and return the new one."""
+        """Replace the version that the document names, and return the new version."""
         version = await retry_while_unavailable(partial(self._write, job, key, document))
         if version is None:
             raise ActionFailed(
-                f"Another step has changed what {key.action} keeps as {key.name!r} meanwhile.",
-                "Give steps that run beside each other different names, or let one wait for the other.",
+                f"Another step changed the {key.action} document {key.name!r} at the same time.",
+                "Give parallel steps different names, or run them one after the other.",
             )
         return version
 
     async def delete(self, job: JobRun, key: DocumentKey) -> None:
-        """Drop a document."""
-        await retry_while_unavailable(partial(self._delete, job, key))
-
-    async def _list_by_instance(self, job: JobRun) -> Sequence[DocumentKey]:
-        async with self._database.connection() as connection:
-            rows = await store.list_documents_by_instance(connection, instance_id=job.instance_id)
-        return [DocumentKey(*row) for row in rows]
-
-    async def _read(self, job: JobRun, key: DocumentKey) -> store.DocumentRow | None:
-        async with self._database.connection() as connection:
-            return await store.get_document(connection, instance_id=job.instance_id, **key._asdict())
+        """Delete a document."""
+        await run_until_available(
+            self._database, store.delete_document, instance_id=job.instance_id, **key._asdict(), **_claim(job)
+        )
 
     async def _write(self, job: JobRun, key: DocumentKey, document: Document) -> int | None:
         async with self._database.transaction() as connection:
@@ -464,10 +465,6 @@ class PostgresDocuments:
             if version is None and not await store.has_documents(connection, **_claim(job)):
                 raise Fenced("Another worker has taken the job over.")
             return version
-
-    async def _delete(self, job: JobRun, key: DocumentKey) -> None:
-        async with self._database.connection() as connection:
-            await store.delete_document(connection, instance_id=job.instance_id, **key._asdict(), **_claim(job))
 
 
 def _claim(job: JobRun) -> dict[str, str | int]:

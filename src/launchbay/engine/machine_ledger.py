@@ -1,7 +1,6 @@
-"""Hosts out of the static resource pools of environments: implements `machines.contract.HostPools`.
+"""Cloud accounts, hosts of static pools, and SSH host keys for machine providers, on PostgreSQL.
 
-A host is held under a name that begins with the instance's id and goes on with the step's tag, so that an interrupted
-step finds what it took, and the end of an instance what nobody recorded.
+Steps use them while a job runs, and the sweeper uses the accounts. Each method is one short transaction.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -33,10 +32,14 @@ from launchbay.store.services import OfferedOfType
 P = ParamSpec("P")
 T = TypeVar("T")
 _PREFIX = "configuration."
+_NO_MACHINES = {INSTALLATION: "nobody"}  # tags of no machine: the query succeeds only with valid credentials
+POLICY = "machines.pool"
+_TAG_CHARS = 16
+_WAIT_S = 30
 
 
 def retrying_while_unavailable(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """Repeat what a step asks of the database until it answers: a step does not fail for a database that is away."""
+    """Repeat a method until the database is available: an outage must not fail a step."""
 
     @wraps(work)
     async def repeated(*arguments: P.args, **more: P.kwargs) -> T:
@@ -46,7 +49,7 @@ def retrying_while_unavailable(work: Callable[P, Awaitable[T]]) -> Callable[P, A
 
 
 class PostgresMachineLedger:
-    """One object serves all providers and the sweep."""
+    """Implements `machines.clouds.account.MachineLedger` for all providers and the sweeper."""
 
     def __init__(self, database: Database, secret_key: SecretKey) -> None:
         self._database = database
@@ -64,7 +67,7 @@ class PostgresMachineLedger:
 
     @retrying_while_unavailable
     async def list_by_environment(self, context: ProviderContext) -> Sequence[CloudAccount]:
-        """Return the cloud accounts that the context's environment offers, by name."""
+        """Return the cloud accounts that the context's environment offers, sorted by name."""
         async with self._database.connection() as connection:
             rows = await store.list_accounts_by_environment(
                 connection,
@@ -76,7 +79,7 @@ class PostgresMachineLedger:
 
     @retrying_while_unavailable
     async def save_given(self, context: ProviderContext, account: CloudAccount) -> CloudAccount:
-        """Keep credentials that a manifest gave, sealed, and return the account with its id."""
+        """Store credentials from a manifest, encrypted, and return the account with its id."""
         data = msgspec.json.encode(_parameters(account))
         organization, fingerprint = context.organization_id, self._secret_key.fingerprint(data, "cloud sign-in")
         new = new_id()
@@ -88,13 +91,13 @@ class PostgresMachineLedger:
                 fingerprint=fingerprint,
                 sealed=self._secret_key.seal(data, sign_in_purpose(new)),
             )
-            kept = await store.get_sign_in_id(connection, organization_id=organization, fingerprint=fingerprint)
-        assert kept is not None, "it was kept, now or before"
-        return replace(account, id=kept)
+            stored_id = await store.get_sign_in_id(connection, organization_id=organization, fingerprint=fingerprint)
+        assert stored_id is not None, "stored now or earlier"
+        return replace(account, id=stored_id)
 
     @retrying_while_unavailable
     async def get(self, account_id: str) -> CloudAccount | None:
-        """Return an account, None for one that was deleted."""
+        """Return an account, or None if it was deleted."""
         async with self._database.connection() as connection:
             row = await store.get_account(connection, account_id=account_id, type_id=AccountType.id)
             if row is not None:
@@ -107,10 +110,10 @@ class PostgresMachineLedger:
 
     @retrying_while_unavailable
     async def record_place(self, context: ProviderContext, account_id: str, region: str) -> None:
-        """Write down that machines of the context's instance may be there from now on. Raises ActionFailed."""
+        """Record that the context's instance may have machines there. Raises ActionFailed."""
         async with self._database.transaction() as connection:
             if not await self._is_held(connection, account_id):
-                raise ActionFailed("The cloud account was deleted at the same moment.", retryable=False)
+                raise ActionFailed("The cloud account was deleted while this step ran.", retryable=False)
             await store.record_place(
                 connection,
                 account_id=account_id,
@@ -124,7 +127,7 @@ class PostgresMachineLedger:
 
     @retrying_while_unavailable
     async def places(self, instance_id: str | None = None) -> Sequence[Place]:
-        """Return all places where machines may be, or those where machines of an instance may be."""
+        """Return the accounts and regions that may have machines, of all instances or of one."""
         async with self._database.connection() as connection:
             if instance_id is None:
                 rows = await store.list_places(connection)
@@ -133,7 +136,7 @@ class PostgresMachineLedger:
         return [Place(*row) for row in rows]
 
     async def _is_held(self, connection: Connection, account_id: str) -> bool:
-        """Tell whether an account is there, and keep it from being deleted meanwhile."""
+        """Lock an account against deletion; return whether it exists."""
         if await store.lock_account(connection, account_id=account_id):
             return True
         return await store.get_sign_in(connection, account_id=account_id) is not None
@@ -142,12 +145,12 @@ class PostgresMachineLedger:
         try:
             secrets = await open_secrets(self._secret_key, connection, row.id)
         except (Conflict, UnsealFailed) as error:
-            raise ActionFailed(f"The cloud account {row.name!r} cannot be opened: {error}", retryable=False) from None
+            raise ActionFailed(f"Can't decrypt the cloud account {row.name!r}: {error}", retryable=False) from None
         return account_of(row.id, row.name, {**msgspec.json.decode(row.parameters), **secrets})
 
 
 def account_of(account_id: str, name: str, parameters: Mapping[str, Any]) -> CloudAccount:
-    """Return an account from the parameters of its service, the secret ones opened."""
+    """Build an account from its service's parameters, with the secret ones decrypted."""
 
     def text(parameter: str) -> str:
         return str(parameters.get(f"{_PREFIX}{parameter}") or "")
@@ -165,7 +168,7 @@ def account_of(account_id: str, name: str, parameters: Mapping[str, Any]) -> Clo
 
 
 def _parameters(account: CloudAccount) -> dict[str, str]:
-    """Return what `account_of` reads, of an account that a manifest gave."""
+    """Return the parameters that `account_of` reads."""
     return {
         f"{_PREFIX}provider": account.provider,
         f"{_PREFIX}identity": account.identity,
@@ -174,21 +177,18 @@ def _parameters(account: CloudAccount) -> dict[str, str]:
     }
 
 
-_NOBODY = {INSTALLATION: "nobody"}  # a question that is answered with no machines, but only to who may sign in
-
-
 class PostgresAccountProbe:
-    """Implements `service_types.cloud_account.AccountProbe`."""
+    """Implements `service_types.builtin.AccountProbe`."""
 
     def __init__(self, resolver: AddressResolver) -> None:
         self._calls = CloudCalls(resolver)
 
     def regions(self, parameters: Mapping[str, Any]) -> Sequence[str]:
-        """Return the regions that an account with these parameters is for: those it names, or the usual one."""
+        """Return the account's regions. Default: `DEFAULT_REGION`."""
         return account_of("", "", parameters).regions or (DEFAULT_REGION,)
 
     async def problem(self, organization_id: str, parameters: Mapping[str, Any], region: str) -> str | None:
-        """Sign in to a region and return what keeps the account from being used there, None where nothing does."""
+        """Sign in to a region; return the problem, or None if the account works there."""
         account = account_of("", "of this service", parameters)
         redactor = Redactor()
         context = ProviderContext(
@@ -204,23 +204,22 @@ class PostgresAccountProbe:
             register_secret=redactor.register_secret,
         )
         try:
-            await self._calls.call(context, account, region, lambda cloud: cloud.find_tagged(_NOBODY))
+            await self._calls.call(context, account, region, lambda cloud: cloud.find_tagged(_NO_MACHINES))
         except ActionFailed as error:
             return redactor.text(str(error))
         return None
 
 
 def _discard_line(level: str, text: str) -> None:
-    """Take a line for a log that there is not."""
-
-
-POLICY = "machines.pool"
-_TAG_CHARS = 16
-_WAIT_S = 30
+    """Drop a log line: a probe has no log."""
 
 
 class EnvironmentPools:
-    """One object serves all providers."""
+    """Implements `machines.contract.HostPools` on the static resource pools that environments offer.
+
+    A host's holder is named by the instance's id and the step's tag. So an interrupted step finds the hosts that it
+    took, and the destroy of an instance finds unrecorded ones.
+    """
 
     def __init__(self, database: Database, secret_key: SecretKey) -> None:
         self._database = database
@@ -228,7 +227,7 @@ class EnvironmentPools:
         self._type = ResourcePool()
 
     async def acquire(self, context: ProviderContext, count: int) -> Mapping[str, PooledHost]:
-        """Take so many hosts, or none, by the id under which each is given back. Raises ActionFailed."""
+        """Take `count` hosts or none; return them by the id to release each with. Raises ActionFailed."""
         pool = await self._chosen(context)
         taken: dict[str, PooledHost] = {}
         try:
@@ -239,20 +238,20 @@ class EnvironmentPools:
         except (BadRequest, Conflict) as error:
             for machine_id in taken:
                 await self.release(context, machine_id)
-            text = f"The pool {pool.name!r} gave {len(taken)} of {count} hosts: {error}"
+            text = f"The pool {pool.name!r} provided only {len(taken)} of {count} hosts: {error}"
             raise ActionFailed(text, retryable=isinstance(error, Conflict)) from error
         return taken
 
     async def release(self, context: ProviderContext, machine_id: str) -> None:
-        """Give a host back; of a pool that is gone, it is free already."""
+        """Return a host to its pool; do nothing if the pool was deleted."""
         pool_id, _, holder = machine_id.partition("/")
         async with self._database.connection() as connection:
-            is_there = await services.exists(connection, service_id=pool_id)
-        if is_there:
+            pool_exists = await services.exists(connection, service_id=pool_id)
+        if pool_exists:
             await self._run(pool_id, context, "release", {"holder": holder})
 
     async def acquired(self, context: ProviderContext) -> Mapping[str, PooledHost]:
-        """Return all hosts that the context's instance holds in the pools of its environment."""
+        """Return all hosts that the context's instance holds in its environment's pools."""
         found: dict[str, PooledHost] = {}
         for pool in await self._offered(context):
             listed = await self._run(pool.id, context, "list", {})
@@ -272,7 +271,7 @@ class EnvironmentPools:
             )
 
     async def _chosen(self, context: ProviderContext) -> OfferedOfType:
-        """Return the pool to take from: the one that the policy names, or the only one."""
+        """Return the pool that the policy names, or the only one."""
         offered = await self._offered(context)
         wanted = context.policies.get(POLICY)
         fitting = [pool for pool in offered if wanted in (None, pool.name, pool.id)]
@@ -281,14 +280,13 @@ class EnvironmentPools:
         known = ", ".join(repr(pool.name) for pool in offered) or "none"
         if fitting:
             raise ActionFailed(
-                f"The environment has several pools to take hosts from: {known}.",
+                f"The environment offers several host pools: {known}.",
                 f"Name one in its policy {POLICY}.",
                 retryable=False,
             )
         raise ActionFailed(
-            f"The environment has no pool to take hosts from{'' if wanted is None else f' called {wanted!r}'}; "
-            f"it offers {known}.",
-            "Name hosts in staticIps, or let the environment offer a service of the type builtin:static_resource_pool.",
+            f"The environment offers no host pool{'' if wanted is None else f' named {wanted!r}'}. Its pools: {known}.",
+            "Name hosts in staticIps, or add a service of type builtin:static_resource_pool to the environment.",
             retryable=False,
         )
 
@@ -298,7 +296,7 @@ class EnvironmentPools:
         call = ServiceCall(
             service_id=pool_id,
             organization_id=context.organization_id,
-            parameters={},  # the pool reads its own, under its lock
+            parameters={},  # the pool reads its parameters under its lock
             arguments=arguments,
             transaction=self._database.transaction,
             report=_ignore,
@@ -308,27 +306,27 @@ class EnvironmentPools:
 
 
 def _ignore(report: Mapping[str, Any]) -> None:
-    """Take what is told while one waits."""
+    """Drop an intermediate result."""
 
 
 class PostgresHostKeys:
-    """One object serves all providers."""
+    """Pins SSH host keys by organization and host, for all providers."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def pinned(self, context: ProviderContext, host: str) -> str | None:
-        """Return the key that the host must show, None for a host that is new."""
+        """Return the pinned key of a host, or None if the host is new."""
         async with self._database.connection() as connection:
             return await store.get_host_key(connection, organization_id=context.organization_id, host=host)
 
     async def pin(self, context: ProviderContext, host: str, key: str) -> str:
-        """Keep the key of a new host, and return the one that counts."""
+        """Pin the key of a new host; return the pinned key, which another step may have set first."""
         async with self._database.transaction() as connection:
             await store.insert_host_key(connection, organization_id=context.organization_id, host=host, public_key=key)
             return await store.get_host_key(connection, organization_id=context.organization_id, host=host) or key
 
     async def forget(self, context: ProviderContext, host: str) -> None:
-        """Take the host for a new one from now on."""
+        """Forget the pinned key of a host."""
         async with self._database.transaction() as connection:
             await store.delete_host_key(connection, organization_id=context.organization_id, host=host)

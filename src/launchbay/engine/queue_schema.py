@@ -1,8 +1,7 @@
-"""The tables of the queue: Procrastinate's own SQL, applied once, upgraded file by file, then `queue.sql` beside this.
+"""The queue's tables: Procrastinate's SQL, applied once and upgraded file by file, then our `queue.sql`.
 
-A start that finds nothing to do takes no lock of a table, and an older version that starts beside a newer one leaves
-the newer one's functions as they are.
-Docs: docs/decisions/0001-procrastinate-carries-the-engine.md, "Schema and upgrades".
+A start that has nothing to upgrade locks no table. An older version never replaces the functions of a newer one.
+See docs/decisions/0001-procrastinate-carries-the-engine.md, "Schema and upgrades".
 """
 
 import re
@@ -16,12 +15,12 @@ from psycopg.rows import scalar_row
 from launchbay.errors import CannotStart, Conflict
 from launchbay.store.schema import advisory_lock, execute_when_free
 
-# Any key will do as long as nothing else in the database locks the same one.
+# Any key that nothing else in the database locks.
 _LOCK_KEY = 0x6C62_7175_6575_65  # "lbqueue"
 
-_OWN = "queue.sql "  # before the version of our own file in the record
+_OWN = "queue.sql "  # followed by the version of our own file
 
-# Procrastinate keeps no record of the migrations that a database has seen, so we keep it.
+# Procrastinate doesn't record which migrations a database has seen, so we do.
 _RECORD = """
 CREATE TABLE IF NOT EXISTS launchbay_queue_migrations (
     name text PRIMARY KEY,
@@ -31,13 +30,12 @@ CREATE TABLE IF NOT EXISTS launchbay_queue_migrations (
 
 
 async def apply_schema(conn: AsyncConnection[Any]) -> list[str]:
-    """Create the queue's tables, or bring them to the installed version of Procrastinate; return the names applied.
+    """Create or upgrade the queue's tables to the installed version of Procrastinate; return the names applied.
 
-    Idempotent, and safe when several processes start at once. On an idle connection each file is a transaction of its
-    own, which a migration that adds a value to an enumeration and then uses it needs; inside a caller's transaction
-    the files are savepoints. A database that a *newer* version has migrated is left as it is.
-    Raises CannotStart when somebody uses the tables for ten minutes on end, Conflict when Procrastinate's tables are
-    there but were not made by this product.
+    Idempotent, and safe if several processes start at the same time. On an idle connection each file is its own
+    transaction: a migration that adds a value to an enumeration and then uses it needs that. Inside a caller's
+    transaction the files are savepoints. A database that a *newer* version has migrated stays unchanged.
+    Raises CannotStart if the tables are in use for ten minutes, Conflict if Launchbay didn't create them.
     """
     async with advisory_lock(conn, _LOCK_KEY):
         return await _apply(conn)
@@ -53,8 +51,8 @@ async def _apply(conn: AsyncConnection[Any]) -> list[str]:
         applied = set(await cursor.fetchall())
     if has_tables and not applied:
         raise Conflict(
-            "This database has Procrastinate tables that Launchbay did not create, so their version is unknown.",
-            "Give Launchbay a database (or a schema, through search_path) of its own.",
+            "This database has Procrastinate tables of unknown version: Launchbay didn't create them.",
+            "Use a dedicated database, or a dedicated schema through search_path.",
         )
     if not has_tables:
         wanted = {"schema.sql": (resources.files("procrastinate.sql") / "schema.sql").read_text(encoding="utf-8")}
@@ -71,26 +69,26 @@ async def _apply(conn: AsyncConnection[Any]) -> list[str]:
 
 
 def own_version(text: str) -> int:
-    """Return the version of `queue.sql`, which stands in its first line."""
+    """Return the version in the first line of `queue.sql`."""
     found = re.match(r"-- Version (\d+)\.", text)
-    assert found is not None, "queue.sql begins with its version"
+    assert found is not None, "queue.sql starts with its version"
     return int(found[1])
 
 
 async def _execute(conn: AsyncConnection[Any], text: str, records: list[str]) -> None:
-    """Execute a file as a whole, and record that."""
+    """Execute a file and record the names, in one transaction."""
     record = sql.SQL("INSERT INTO launchbay_queue_migrations (name) SELECT unnest({}::text[])").format(records)
     try:
         await execute_when_free(conn, [text.encode(), record])
     except (LockNotAvailable, DeadlockDetected):
         raise CannotStart(
-            "The tables of the queue could not be upgraded: somebody else uses them all the time.",
-            "Look in pg_locks who does, end that, and start again.",
+            "Can't upgrade the queue's tables: other sessions keep them locked.",
+            "Find the sessions in pg_locks, end them, and start again.",
         ) from None
 
 
 def _shipped() -> dict[str, str]:
-    """Return the migration files of the installed Procrastinate, in the order they are to be applied."""
+    """Return the migration files of the installed Procrastinate, in order."""
     folder = resources.files("procrastinate.sql") / "migrations"
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
     return {file.name: file.read_text(encoding="utf-8") for file in files}

@@ -1,6 +1,7 @@
-"""Throws away what is over: destroyed instances, ended jobs, log lines, audit entries (api-decisions, "States").
+"""Deletes old data: destroyed instances, ended jobs, log lines, audit entries (api-decisions, "States"), and leftovers.
 
-Each round is one small transaction of one process, so that nobody waits for it and a crash costs nothing.
+`Retention` runs every minute, `Cleaner` every five minutes. A round is a few small statements, so no other session
+waits for it, and a crash loses nothing. Processes take turns.
 """
 
 import asyncio
@@ -19,9 +20,9 @@ from launchbay.store.events import WATCH_EXPIRY_S
 from launchbay.store.statements import Change
 
 RETENTION_INTERVAL_S = 60.0
-RETENTION_BATCH_ROWS = 2_000  # rows of a kind in one transaction
+RETENTION_BATCH_ROWS = 2_000  # of each table in one transaction
 RETENTION_BATCH_INSTANCES = 50  # instances in one transaction
-PAUSE_S = 0.05  # between batches, for those who have more urgent business with the database
+PAUSE_S = 0.05  # between batches, to let more urgent statements through
 _DAY_S = 86_400.0
 _FIRST_PLACE = (datetime(1970, 1, 1, tzinfo=UTC), "")
 log = structlog.get_logger(__name__)
@@ -29,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPolicy:
-    """For how many days things are kept, or parts of a day; 0 keeps them for ever."""
+    """Days to keep data, fractions allowed; 0 keeps it forever."""
 
     destroyed_days: float
     history_days: float
@@ -38,57 +39,55 @@ class RetentionPolicy:
 
 
 class Retention:
-    """Throws away what is old; every process may run one, and they take turns."""
+    """Applies the retention policy; every process may run one, and they take turns."""
 
     def __init__(self, database: Database, policy: RetentionPolicy, clock: Clock, secret_key: SecretKey) -> None:
         self._database = database
         self._policy = policy
         self._clock = clock
         self._audit = EngineAudit(secret_key)
-        # Old jobs that stay, being among the last of their instance, are looked at again only a day later.
+        # Where the next round continues. Old jobs that stay, as the last of their instance, are checked once a day.
         self._place = _FIRST_PLACE
-        self._begun_s = clock.monotonic_s()
+        self._pass_started_s = clock.monotonic_s()
 
     async def purge(self) -> bool:
-        """Do one round; True when there is more to do at once."""
+        """Run one round; return True if there is more to delete."""
         async with self._database.transaction() as connection:
             if not await jobs.claim_retention_turn(connection):
                 return False
-            dropped = {
+            deleted = {
                 "instances": await self._destroyed(connection),
                 "jobs": await self._jobs(connection),
-                "log_lines": await self._dropped(jobs.delete_log_lines, self._policy.log_days, connection),
-                "audit_entries": await self._dropped(jobs.delete_audit_entries, self._policy.audit_days, connection),
+                "log_lines": await self._delete(jobs.delete_log_lines, self._policy.log_days, connection),
+                "audit_entries": await self._delete(jobs.delete_audit_entries, self._policy.audit_days, connection),
             }
-        counts = {name: count for name, (count, _) in dropped.items() if count}
+        counts = {name: count for name, (count, _) in deleted.items() if count}
         if counts:
             log.info("retention.purged", **counts)
-        has_more = any(more for _, more in dropped.values())
+        has_more = any(more for _, more in deleted.values())
         if has_more:
             await asyncio.sleep(PAUSE_S)
         return has_more
 
     @staticmethod
-    async def _dropped(drop: Change, days: float, connection: Connection) -> tuple[int, bool]:
+    async def _delete(delete: Change, days: float, connection: Connection) -> tuple[int, bool]:
         if not days:
             return 0, False
-        count = await drop(connection, days=days, count=RETENTION_BATCH_ROWS)
+        count = await delete(connection, days=days, count=RETENTION_BATCH_ROWS)
         return count, count >= RETENTION_BATCH_ROWS
 
     async def _destroyed(self, connection: Connection) -> tuple[int, bool]:
         days = self._policy.destroyed_days
         if not days:
             return 0, False
-        for drop in (jobs.delete_log_lines_of_destroyed, jobs.delete_jobs_of_destroyed):
-            if (
-                await drop(connection, days=days, count=RETENTION_BATCH_ROWS, instances=RETENTION_BATCH_INSTANCES)
-                >= RETENTION_BATCH_ROWS
-            ):
+        bounds = {"days": days, "instances": RETENTION_BATCH_INSTANCES}
+        for delete in (jobs.delete_log_lines_of_destroyed, jobs.delete_jobs_of_destroyed):
+            if await delete(connection, **bounds, count=RETENTION_BATCH_ROWS) >= RETENTION_BATCH_ROWS:
                 return 0, True
-        dropped = await jobs.delete_destroyed(connection, days=days, instances=RETENTION_BATCH_INSTANCES)
-        for instance in dropped:
-            await self._audit.dropped(connection, instance)
-        return len(dropped), len(dropped) >= RETENTION_BATCH_INSTANCES
+        deleted = await jobs.delete_destroyed(connection, **bounds)
+        for instance in deleted:
+            await self._audit.instance_deleted(connection, instance)
+        return len(deleted), len(deleted) >= RETENTION_BATCH_INSTANCES
 
     async def _jobs(self, connection: Connection) -> tuple[int, bool]:
         if not self._policy.history_days:
@@ -106,23 +105,23 @@ class Retention:
         count = await jobs.delete_jobs(connection, ids=over) if over else 0
         if seen:
             self._place = (seen[-1].finished_at, seen[-1].id)
-        elif self._clock.monotonic_s() - self._begun_s > _DAY_S:
-            self._place, self._begun_s = _FIRST_PLACE, self._clock.monotonic_s()
+        elif self._clock.monotonic_s() - self._pass_started_s > _DAY_S:
+            self._place, self._pass_started_s = _FIRST_PLACE, self._clock.monotonic_s()
         return count, len(seen) >= RETENTION_BATCH_ROWS
 
 
 CLEANER_INTERVAL_S = 300.0
-CLEANER_BATCH_ROWS = 5_000  # one transaction; a larger one would hold its locks longer
+CLEANER_BATCH_ROWS = 5_000  # in one statement; a larger one would hold its locks longer
 
 
 class Cleaner:
-    """Cleans up; every process may run one."""
+    """Deletes expired watches, keys, events, deliveries and tokens; every process may run one."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def clean(self) -> bool:
-        """Do one round; True when there is more to do at once."""
+        """Run one round; return True if there is more to delete."""
         async with self._database.connection() as connection:
             await events.delete_stale_watches(connection, seconds=WATCH_EXPIRY_S)
             old_keys = await audit.delete_idempotency_keys(
@@ -135,7 +134,7 @@ class Cleaner:
                 connection,
                 most=limits.WEBHOOK_PENDING,
                 count=CLEANER_BATCH_ROWS,
-                reason="Too many deliveries wait for this webhook.",
+                reason="Too many deliveries are waiting for this webhook.",
             )
             old_deliveries = await webhooks.delete_old_deliveries(
                 connection, days=limits.WEBHOOK_LOG_DAYS, count=CLEANER_BATCH_ROWS

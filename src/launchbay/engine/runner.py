@@ -1,4 +1,8 @@
-"""Runs one job from its claim to its end."""
+"""Runs one job from its claim to its end.
+
+The queue calls `Runner.run_job` for each job. A job ends exactly once: only the holder of its newest claim (fence)
+writes, and a job that an earlier claim interrupted continues after its last record.
+"""
 
 import asyncio
 from collections.abc import Coroutine, Mapping
@@ -23,7 +27,7 @@ from launchbay.engine.ending import (
     JobOutcome,
     follow_ups,
 )
-from launchbay.engine.journal import PostgresJournal, retry_while_unavailable
+from launchbay.engine.journal import PostgresJournal, retry_while_unavailable, run_until_available
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.errors import Conflict, Fenced, LaunchbayError, WorkflowFailed
 from launchbay.manifest.configuration import Configured, configure
@@ -38,10 +42,10 @@ from launchbay.model.instance import (
     read_link,
     transition,
 )
-from launchbay.model.job import PLAN_VERSION, Plan, StepStatus, read_plan
+from launchbay.model.job import PLAN_VERSION, StepStatus, read_plan
 from launchbay.model.redaction import Redactor
 from launchbay.planning import CompiledManifests
-from launchbay.runtime.contract import JobRun, LinkedInstances, RuntimeDeps, StepRecord
+from launchbay.runtime.contract import JobRun, RuntimeDeps, StepRecord
 from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.machines import release_all, stop_commands
 from launchbay.runtime.secrets import Secrets
@@ -53,68 +57,14 @@ from launchbay.store.jobs import ClaimRow, RecordRow
 from launchbay.telemetry import metrics
 from launchbay.telemetry.tracing import Attributes, tracing
 
-
-class JobLoader:
-    """Makes a `JobRun` from a claim."""
-
-    def __init__(self, database: Database, manifests: CompiledManifests, deps: RuntimeDeps) -> None:
-        self._database = database
-        self._manifests = manifests
-        self._deps = deps
-
-    async def load(
-        self,
-        job_id: str,
-        claim: ClaimRow,
-        journal: PostgresJournal,
-        state: InstanceState,
-        linked_instances: LinkedInstances,
-    ) -> JobRun:
-        """Return the job. Raises LaunchbayError when the stored manifest or parameters are of no use any more."""
-        secrets = journal.secrets
-        manifest = await retry_while_unavailable(partial(self._manifest, claim.application_id, claim.version))
-        return JobRun(
-            job_id=job_id,
-            fence=claim.fence,
-            instance_id=claim.instance_id,
-            organization_id=claim.organization_id,
-            environment_id=claim.environment_id,
-            plan=read_plan(secrets.opened_json(claim.plan)),
-            graph=Graph(manifest, configure(manifest, msgspec.json.decode(claim.parameters))),
-            environment=read_environment_view(claim.environment_view),
-            state=state,
-            journal=journal,
-            deps=self._deps,
-            linked_instances=linked_instances,
-            links=parse_links(claim.links),
-            parent_signals=secrets.opened(msgspec.json.decode(claim.fed_signals)),
-            secrets=secrets,
-            before=await self._before(claim, state),
-        )
-
-    async def _before(self, claim: ClaimRow, state: InstanceState) -> Configured | None:
-        if claim.before is None:
-            return None
-        before = read_former_configuration(claim.before)
-        manifest = await retry_while_unavailable(partial(self._manifest, claim.application_id, before.version))
-        links = {path: read_link(target, kind, None) for path, (target, kind) in before.links.items()}
-        quantities = existing_quantities(manifest, state)
-        configuration = expanded_configuration(manifest, configure(manifest, before.parameters), quantities)
-        return Configured(expanded(manifest, quantities), configuration, links, frozenset(before.parameters))
-
-    async def _manifest(self, application_id: str, version: int) -> CompiledManifest:
-        async with self._database.connection() as connection:
-            return await self._manifests.get(connection, application_id, version)
+log = structlog.get_logger(__name__)
+DELETED = "Cancelled: the caller's instance was deleted with force."
 
 
 def parse_links(stored: str | None) -> dict[str, Link]:
-    """Return where components lead from the stored form, `{component: [instance or service id, kind, binding]}`."""
+    """Decode stored links, `{component: [instance or service id, kind, binding]}`."""
     links: dict[str, tuple[str, str, str | None]] = msgspec.json.decode(stored or "{}")
     return {component: read_link(*link) for component, link in links.items()}
-
-
-log = structlog.get_logger(__name__)
-DELETED = "Cancelled, because the instance of the caller was deleted by force."
 
 
 class Runner:
@@ -136,15 +86,13 @@ class Runner:
         self._audit = EngineAudit(secret_key)
         self._destroy_timeout_s = destroy_timeout_s
         self._held: dict[tuple[str, int], asyncio.Event] = {}
-        self._loader = JobLoader(database, manifests, deps)
         self._child_jobs = ChildJobs(database, manifests, services, self.run_job)
 
     async def run_job(self, job_id: str) -> None:
-        """Claim the job and bring it to its end. Returns when it has ended already or is lost to another worker.
+        """Claim the job and run it to its end. Returns early if it has ended or another worker has taken it over.
 
-        Raises Conflict for a job of a newer program: the queue offers it again, until a worker comes that can read it.
-
-        CancelledError (stop of the process) leaves the job as it is: the next claim goes on after the last record.
+        Raises Conflict if a newer version stored the job: the queue retries it until a worker can read it.
+        CancelledError (the process stops) leaves the job unchanged: the next claim continues after the last record.
         """
         claim = await retry_while_unavailable(partial(self._claim, job_id))
         if claim is None:
@@ -179,7 +127,7 @@ class Runner:
             await journal.close()
 
     async def drop_lost_jobs(self) -> None:
-        """Stop the jobs that this process runs but does not hold any more. Called every second or so."""
+        """Stop jobs that this process runs but no longer holds. Called every second."""
         held = dict(self._held)
         if not held:
             return
@@ -192,7 +140,7 @@ class Runner:
                 lost.set()
 
     async def cancel_orphans(self) -> None:
-        """End jobs on other instances whose outer job has ended without them."""
+        """End child jobs whose parent job ended without them. Called every few seconds."""
         await self._child_jobs.cancel_orphans()
 
     async def _claim(self, job_id: str) -> ClaimRow | None:
@@ -208,17 +156,17 @@ class Runner:
             )
 
     async def _refuse_newer_version(self, job_id: str) -> None:
-        """Raise Conflict if it is for its version that a job could not be claimed."""
+        """Raise Conflict if the job couldn't be claimed because a newer version stored it."""
         async with self._database.connection() as connection:
             stored = await jobs.get_versions(connection, job_id=job_id)
         if stored is not None and (stored.plan > PLAN_VERSION or stored.state > STATE_VERSION):
             log.warning("job.skipped_newer_version", job=job_id, plan_version=stored.plan, state_version=stored.state)
             raise Conflict(
-                f"The job {job_id} is for a newer version of Launchbay.", "Upgrade this worker.", code="NewerPlan"
+                f"Job {job_id} needs a newer version of Launchbay.", "Upgrade this worker.", code="NewerPlan"
             )
 
     async def _load_history(self, job_id: str, secrets: Secrets) -> tuple[Mapping[str, StepRecord], str | None]:
-        """Return what earlier claims left, and why the job is to end now, if it is."""
+        """Return the records of earlier claims, and the reason for a cancellation, if any."""
         async with self._database.connection() as connection:
             records = {row.path: _record(row, secrets) for row in await jobs.list_records(connection, job_id=job_id)}
             return records, await jobs.get_cancellation(connection, job_id=job_id)
@@ -236,37 +184,64 @@ class Runner:
         handed_over: asyncio.Event,
     ) -> None:
         plan = read_plan(claim.plan)
+        completion = JobCompletion(self._database, journal, job_id, claim, plan, self._audit)
         about: Attributes = {
             "launchbay.job": job_id,
             "launchbay.instance": claim.instance_id,
             "launchbay.fence": claim.fence,
         }
         with tracing.span(f"job {plan.workflow}", about, plan.trace):
-            await self._run_plan(plan, job_id, claim, journal, cancellation, handed_over)
+            state = InstanceState.from_text(journal.secrets.opened_json(claim.state))
+            try:
+                job = await self._load(job_id, claim, journal, state)
+                outcome = await self._outcome(replace(job, handed_over=handed_over), claim, cancellation)
+            except Fenced:
+                raise
+            except LaunchbayError as failure:
+                outcome = JobOutcome(error=str(failure))
+            except Exception:
+                # A defect of ours. A retry would fail the same way forever, and guarantee 2 requires an end.
+                log.exception("job.crashed", job=job_id, instance=claim.instance_id)
+                outcome = JobOutcome(error=INTERNAL_ERROR.format(job_id=job_id))
+            await completion.write(state, outcome)
 
-    async def _run_plan(
-        self,
-        plan: Plan,
-        job_id: str,
-        claim: ClaimRow,
-        journal: PostgresJournal,
-        cancellation: str | None,
-        handed_over: asyncio.Event,
-    ) -> None:
-        ending = JobCompletion(self._database, journal, job_id, claim, plan, self._audit)
-        state = InstanceState.from_text(journal.secrets.opened_json(claim.state))
-        try:
-            job = await self._loader.load(job_id, claim, journal, state, self._child_jobs)
-            outcome = await self._outcome(replace(job, handed_over=handed_over), claim, cancellation)
-        except Fenced:
-            raise
-        except LaunchbayError as failure:
-            outcome = JobOutcome(error=str(failure))
-        except Exception:
-            # A defect of ours. Repeating it would fail the same way for ever, and promise 2 wants an end.
-            log.exception("job.crashed", job=job_id, instance=claim.instance_id)
-            outcome = JobOutcome(error=INTERNAL_ERROR.format(job_id=job_id))
-        await ending.write(state, outcome)
+    async def _load(self, job_id: str, claim: ClaimRow, journal: PostgresJournal, state: InstanceState) -> JobRun:
+        """Build the job from its claim. Raises LaunchbayError if its manifest or parameters no longer compile."""
+        secrets = journal.secrets
+        manifest = await self._manifest(claim.application_id, claim.version)
+        return JobRun(
+            job_id=job_id,
+            fence=claim.fence,
+            instance_id=claim.instance_id,
+            organization_id=claim.organization_id,
+            environment_id=claim.environment_id,
+            plan=read_plan(secrets.opened_json(claim.plan)),
+            graph=Graph(manifest, configure(manifest, msgspec.json.decode(claim.parameters))),
+            environment=read_environment_view(claim.environment_view),
+            state=state,
+            journal=journal,
+            deps=self._deps,
+            linked_instances=self._child_jobs,
+            links=parse_links(claim.links),
+            parent_signals=secrets.opened(msgspec.json.decode(claim.fed_signals)),
+            secrets=secrets,
+            before=await self._former_configuration(claim, state),
+        )
+
+    async def _former_configuration(self, claim: ClaimRow, state: InstanceState) -> Configured | None:
+        if claim.before is None:
+            return None
+        before = read_former_configuration(claim.before)
+        manifest = await self._manifest(claim.application_id, before.version)
+        links = {path: read_link(target, kind, None) for path, (target, kind) in before.links.items()}
+        quantities = existing_quantities(manifest, state)
+        configuration = expanded_configuration(manifest, configure(manifest, before.parameters), quantities)
+        return Configured(expanded(manifest, quantities), configuration, links, frozenset(before.parameters))
+
+    async def _manifest(self, application_id: str, version: int) -> CompiledManifest:
+        return await run_until_available(
+            self._database, lambda connection: self._manifests.get(connection, application_id, version)
+        )
 
     async def _outcome(self, job: JobRun, claim: ClaimRow, cancellation: str | None) -> JobOutcome:
         outcome = JobOutcome(error=cancellation)
@@ -284,7 +259,7 @@ class Runner:
     def _follow_ups(self, job: JobRun, claim: ClaimRow, values: Mapping[str, Any], error: str | None) -> FollowUps:
         if job.plan.kind == "destroy":
             return NO_FOLLOW_UPS
-        moment = InstanceSnapshot(
+        snapshot = InstanceSnapshot(
             manifest=job.manifest,
             state=job.state,
             parent_signals=job.parent_signals,
@@ -293,10 +268,9 @@ class Runner:
             values_now=values,
             secrets=job.secrets,
         )
-        return follow_ups(moment, self._deps.clock.now(), job.plan.kind, failed=error is not None)
+        return follow_ups(snapshot, self._deps.clock.now(), job.plan.kind, failed=error is not None)
 
     async def _run_to_outcome(self, job: JobRun) -> JobOutcome:
-        """Do what the plan says."""
         if job.plan.deletes_instance:
             return await self._delete(job)
         try:
@@ -305,7 +279,7 @@ class Runner:
             return JobOutcome(error=str(failure), propagates=failure.propagates)
 
     async def _delete(self, job: JobRun) -> JobOutcome:
-        """Destroy the instance within a time limit, and let go whatever is left then, for its records go as well."""
+        """Destroy the instance within a time limit, then release what is left: its records are deleted too."""
         timeout_s = self._destroy_timeout_s
         failures: list[str] = []
         try:
@@ -320,35 +294,35 @@ class Runner:
         except WorkflowFailed as failure:
             failures.append(str(failure))
         except TimeoutError:
-            failures.append(f"The forced destroy took longer than {timeout_s:g} s and was broken off.")
+            failures.append(f"The forced destroy exceeded its limit of {timeout_s:g} s and was interrupted.")
             failures += await release_all(job)
         failures += await release_descendants(self._database, job)
         return JobOutcome(error=" ".join(failures) or None)
 
 
 async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Event, handed_over: asyncio.Event) -> None:
-    """Do the work, giving up the moment that another worker has taken the job over. Raises what the work raises.
+    """Run the work, but cancel it as soon as another worker has taken the job over. Raises what the work raises.
 
-    Giving up sets `goes_on`: what the work began outside is the next claim's.
+    Sets `handed_over` before cancelling: what the work started outside belongs to the next claim.
     """
-    performing = asyncio.create_task(work)
+    working = asyncio.create_task(work)
     losing = asyncio.create_task(lost.wait())
     try:
-        await asyncio.wait({performing, losing}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, losing}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         handed_over.set()
-        performing.cancel()
+        working.cancel()
         losing.cancel()
-        await asyncio.wait({performing, losing})
-    if not performing.cancelled():
-        performing.result()
+        await asyncio.wait({working, losing})
+    if not working.cancelled():
+        working.result()
     elif not lost.is_set():
-        # Nobody asked for it. The queue must not take it for the end of the job: it is to be tried again.
-        raise RuntimeError("The job was cancelled from inside.")
+        # The job cancelled itself. The queue must retry it rather than treat it as stopped.
+        raise RuntimeError("The job cancelled itself.")
 
 
 def _redactor(claim: ClaimRow) -> Redactor:
-    """Return what covers the secrets that a job was given: by its instance, by its caller and by its environment."""
+    """Return a redactor of the secrets in the job's instance, arguments and environment."""
     given = (claim.parameters, claim.environment_view)
     return Redactor([*map(msgspec.json.decode, given), read_plan(claim.plan).arguments])
 

@@ -1,4 +1,7 @@
-"""Commands of workflows on services of the environment, through the contract of their types (language §8)."""
+"""Runs commands of workflows on services of the environment, through their service types (language §8).
+
+A command is recorded in the journal and isn't repeated after a crash once it has succeeded.
+"""
 
 from collections.abc import Mapping
 from functools import partial
@@ -8,7 +11,7 @@ from launchbay.actions.contract import idempotency_key
 from launchbay.auth.audit import record_once
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.engine.audit import EngineAudit
-from launchbay.engine.journal import retry_while_unavailable
+from launchbay.engine.journal import retry_while_unavailable, run_until_available
 from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.model.instance import BoundService, Link
 from launchbay.runtime.contract import JobRun
@@ -32,10 +35,9 @@ class ServiceCalls:
     async def run(
         self, job: JobRun, link: Link, command: str, arguments: Mapping[str, Any], path: str, *, is_replay: bool = False
     ) -> Mapping[str, Any]:
-        """Run a command on the service that a link leads to, and return its final results.
+        """Run a command on the linked service and return its final results. Raises WorkflowFailed.
 
-        The service is seen with the parameters of the last reconfiguration. What is done is recorded in the job's
-        journal and not done again. Raises WorkflowFailed.
+        The service has its parameters as of the last reconfiguration.
         """
 
         async def work() -> Mapping[str, Any]:
@@ -47,22 +49,28 @@ class ServiceCalls:
         self, job: JobRun, link: Link, command: str, arguments: Mapping[str, Any], key: str
     ) -> Mapping[str, Any]:
         bound = link.binding.service
-        if bound is None or not await retry_while_unavailable(partial(self._exists, link.instance_id)):
+        if bound is None or not await run_until_available(self._database, services.exists, service_id=link.instance_id):
             name = "" if bound is None else f" {bound.name!r}"
             raise ActionFailed(
-                f"The service{name} ({link.instance_id}) was deleted, so {command!r} cannot run on it.",
-                "Add another one to the environment and reconfigure the instance.",
+                f"Can't run {command!r}: the service{name} ({link.instance_id}) was deleted.",
+                "Add another service to the environment and reconfigure the instance.",
                 retryable=False,
             )
         kind = self._type(bound)
         declared = kind.commands.get(command)
         if declared is None:
-            raise ActionFailed(f"The service {bound.name!r} has no command {command!r} any more.", retryable=False)
+            raise ActionFailed(f"The service {bound.name!r} no longer has a command {command!r}.", retryable=False)
         try:
             opened_parameters = await retry_while_unavailable(partial(self._open, link.instance_id, bound))
             job.secrets.register_secret(opened_parameters)
             checked = validate_arguments(declared, arguments)
-            entry = partial(self._audit.commanded, job=job, service_id=link.instance_id, given=(command, checked))
+            entry = partial(
+                self._audit.service_command_run,
+                job=job,
+                service_id=link.instance_id,
+                command=command,
+                arguments=checked,
+            )
             call = ServiceCall(
                 service_id=link.instance_id,
                 organization_id=job.organization_id,
@@ -77,14 +85,14 @@ class ServiceCalls:
             job.secrets.register_secret([results.get(name) for name in declared.secret_results])
             return results
         except (BadRequest, Conflict, UnsealFailed) as error:
-            raise ActionFailed(f"The service {bound.name!r} refused {command!r}: {error}") from error
+            raise ActionFailed(f"The service {bound.name!r} rejected {command!r}: {error}") from error
 
     def _type(self, bound: BoundService) -> ServiceType:
         kind = self._service_types.find(bound.type_id)
         if kind is None:
             raise ActionFailed(
-                f"The service {bound.name!r} is of the type {bound.type_id}, which is not installed here.",
-                "Install the package that brings it.",
+                f"The service {bound.name!r} has the type {bound.type_id}, which isn't installed.",
+                "Install the package that provides it.",
                 retryable=False,
             )
         return kind
@@ -96,10 +104,6 @@ class ServiceCalls:
         async with self._database.connection() as connection:
             return await resolve_references(self._secret_key, connection, stored)
 
-    async def _exists(self, service_id: str) -> bool:
-        async with self._database.connection() as connection:
-            return bool(await services.exists(connection, service_id=service_id))
-
 
 def _ignore(report: Mapping[str, Any]) -> None:
-    """Take an intermediate result: a workflow waits for the final one."""
+    """Drop an intermediate result: a workflow waits for the final one."""

@@ -1,7 +1,7 @@
-"""Turns what falls due into jobs: scheduled workflows and expiries (api-decisions, "States").
+"""Turns due schedules into jobs: scheduled and triggered workflows, expiries, signals (api-decisions, "States").
 
-Every process may run one: rows that another holds are skipped. A schedule disappears in the transaction that accepts
-its job, so it fires once; and it is never early, because only the database's clock decides.
+Every process may run a stager: it skips rows that another one has locked. A schedule fires once, because the
+transaction that accepts its job deletes it. It never fires early, because only the database's clock decides.
 """
 
 from datetime import datetime
@@ -30,22 +30,25 @@ from launchbay.store.database import Connection, Database
 from launchbay.store.schedules import DueRow, TargetRow
 from launchbay.telemetry import metrics
 
-# An idle instance looks again at the signals of the instances that it stands on (manifest-language §7: "at once").
-#
-# No job is needed for that, and none shows in the history: signals are taken over, return values follow, and what they
-# trigger is put into the queue, all in the transaction of the stager's round, which holds the instance.
+log = structlog.get_logger(__name__)
+BATCH_ROWS = 20  # in one transaction; a larger one would hold its locks longer
+# Deleted before they fire: their next row, which must be unique for the component, may be written in the same round.
+_RECURRING = frozenset({"cron", "trigger", "signals"})
 
 
 async def refresh_signals(
     connection: Connection, instance_id: str, manifest: CompiledManifest, now: datetime, secret_key: SecretKey
 ) -> None:
-    """Take over the signals of linked instances, and queue what follows. The caller holds the idle instance."""
-    onlooker = await schedules.get_consumer(connection, instance_id=instance_id)
-    assert onlooker is not None, "the caller holds the instance"
-    secrets = Secrets(TextSeal(secret_key, onlooker.organization_id))
-    state = InstanceState.from_text(secrets.opened_json(onlooker.state))
+    """Update an idle instance with the signals of its linked instances, and queue what follows (language §7).
+
+    It needs no job, and the history shows none. The caller's transaction holds the lock of the instance.
+    """
+    consumer = await schedules.get_consumer(connection, instance_id=instance_id)
+    assert consumer is not None, "the caller holds the instance"
+    secrets = Secrets(TextSeal(secret_key, consumer.organization_id))
+    state = InstanceState.from_text(secrets.opened_json(consumer.state))
     manifest = expanded(manifest, {path: state.quantity(path) for path in scalers(manifest)})
-    links = parse_links(onlooker.links)
+    links = parse_links(consumer.links)
     targets = [link.instance_id for link in links.values() if link.is_instance]
     published = {
         row.id: secrets.opened(msgspec.json.decode(row.return_values))
@@ -56,16 +59,16 @@ async def refresh_signals(
             for pin, value in linked_signals(component, link, published.get(link.instance_id, {})):
                 state.publish(component.path, pin.interface, pin.name, value)
     values_now = return_values(manifest, state)
-    moment = InstanceSnapshot(
+    snapshot = InstanceSnapshot(
         manifest=manifest,
         state=state,
-        parent_signals=secrets.opened(msgspec.json.decode(onlooker.fed_signals)),
+        parent_signals=secrets.opened(msgspec.json.decode(consumer.fed_signals)),
         links=links,
-        values_before=secrets.opened(msgspec.json.decode(onlooker.return_values)),
+        values_before=secrets.opened(msgspec.json.decode(consumer.return_values)),
         values_now=values_now,
         secrets=secrets,
     )
-    follows = follow_ups(moment, now)
+    follows = follow_ups(snapshot, now)
     await schedules.save_refreshed_signals(
         connection,
         instance_id=instance_id,
@@ -76,14 +79,8 @@ async def refresh_signals(
     )
 
 
-log = structlog.get_logger(__name__)
-BATCH_ROWS = 20  # one transaction; a larger one would hold its locks longer
-# Their next row, which is the only one of its kind for its component, may be written before the end of the round.
-_RECURRING = frozenset({"cron", "trigger", "signals"})
-
-
 class Stager:
-    """Fires what is due; `fire_due` is one round."""
+    """Fires due schedules; `fire_due` is one round."""
 
     def __init__(self, database: Database, manifests: CompiledManifests, clock: Clock, secret_key: SecretKey) -> None:
         self._database = database
@@ -93,27 +90,27 @@ class Stager:
         self._audit = EngineAudit(secret_key)
 
     async def fire_due(self) -> int:
-        """Fire a batch of due schedules, oldest first, and return how many rows it dealt with.
+        """Fire a batch of due schedules, oldest first, and return how many rows it handled.
 
-        Left for the next round are those whose instance somebody is changing at this moment, and those behind another
-        one that is due. They are not blocked: only a job's end frees what is blocked, and there may be no job.
+        Schedules whose instance is being changed, or that are behind another due schedule, wait for the next round.
+        They aren't blocked: only the end of a job unblocks schedules, and there may be no job.
         """
-        over: list[str] = []
-        left = 0
+        done: list[str] = []
+        postponed = 0
         async with self._database.transaction() as connection:
             due = await schedules.take_due(connection, count=BATCH_ROWS, state_version=STATE_VERSION)
             for schedule in due:
                 target = await self._lock_target(connection, schedule)
                 if await self._must_wait(connection, schedule, target):
-                    left += 1
+                    postponed += 1
                 elif await self._fire(connection, schedule, target):
-                    over.append(schedule.id)
-            if over:
-                await schedules.delete(connection, schedule_ids=over)
-        return len(due) - left
+                    done.append(schedule.id)
+            if done:
+                await schedules.delete(connection, schedule_ids=done)
+        return len(due) - postponed
 
     async def unblock_forgotten(self) -> None:
-        """Free what waits for a job that ended in a crash before it could say so."""
+        """Unblock schedules whose job crashed before it could unblock them."""
         async with self._database.connection() as connection:
             await schedules.unblock_forgotten(connection)
 
@@ -130,7 +127,7 @@ class Stager:
         return target.job_id is None and not target.is_turn and target.status != InstanceStatus.DESTROYED
 
     async def _fire(self, connection: Connection, schedule: DueRow, target: TargetRow | None) -> bool:
-        """Return whether the schedule is over and must be removed before the commit."""
+        """Fire a schedule; return whether it must be deleted before the commit."""
         if target is None or target.status == InstanceStatus.DESTROYED:
             return True
         if target.job_id is not None:
@@ -144,7 +141,7 @@ class Stager:
         manifest, plan = await self._plan(connection, schedule, target)
         job_id = await accept(connection, schedule.instance_id, schedule.owner_id, plan, manifest)
         assert job_id is not None, "the instance is locked, idle and not destroyed"
-        await self._audit.fired(connection, schedule, job_id, target.organization_id, target.application_id)
+        await self._audit.schedule_fired(connection, schedule, job_id, target.organization_id, target.application_id)
         if schedule.kind == "cron":
             await self._schedule_next(connection, schedule, manifest)
         metrics.lateness.labels(schedule.kind).observe((schedule.taken_at - schedule.due_at).total_seconds())
@@ -154,13 +151,13 @@ class Stager:
     async def _refresh_signals(self, connection: Connection, schedule: DueRow, target: TargetRow) -> None:
         try:
             manifest = await self._manifests.get(connection, target.application_id, target.version)
-        except InvalidManifest as error:  # a plug-in is gone; the instance's next job says so to its owner
+        except InvalidManifest as error:  # a plug-in is missing; the instance's next job reports it to the owner
             log.warning("signals.refresh_failed", instance=schedule.instance_id, error=str(error))
             return
         await refresh_signals(connection, schedule.instance_id, manifest, self._clock.now(), self._secret_key)
 
     async def _schedule_next(self, connection: Connection, schedule: DueRow, manifest: CompiledManifest) -> None:
-        """Set the next time of one of the manifest's own schedules; times that have passed meanwhile are one."""
+        """Write the next run of a manifest's own schedule; missed times count as one."""
         component = component_at(manifest, schedule.component)
         cron = None if component is None else component.schedule.get(schedule.workflow)
         due_at = None if cron is None else next_due(cron, schedule.taken_at)
@@ -175,9 +172,9 @@ class Stager:
             )
 
     async def _plan(self, connection: Connection, schedule: DueRow, target: TargetRow) -> tuple[CompiledManifest, Plan]:
-        """Return what the job is to do. What cannot be done any more becomes a job that fails and says why.
+        """Return the manifest and the plan. Work that is no longer possible becomes a job that fails with the reason.
 
-        A schedule that raised here instead would come back at once, and keep all that are due after it from firing.
+        Raising here instead would fire the schedule again immediately, and block all later ones.
         """
         prior = InstanceStatus(target.status)
         manifest = NOTHING_COMPILED
@@ -194,5 +191,5 @@ class Stager:
             raise
         except Exception:
             log.exception("schedule.planning_failed", schedule=schedule.id, instance=schedule.instance_id)
-            refusal = f"Launchbay broke while planning this job; its log tells more under {schedule.id}. Report it."
+            refusal = f"Internal error in Launchbay. Find schedule {schedule.id} in the server's log and report it."
         return manifest, plan_refused(schedule.workflow, refusal, prior)

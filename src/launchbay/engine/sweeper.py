@@ -1,8 +1,8 @@
-"""Takes machines down that this installation made and that belong to nobody: the sweep of strays.
+"""Deletes orphaned machines: those that this installation created and that no instance owns.
 
-A crash leaks no machine, because every machine carries marks from its first moment and a repeated step takes over what
-it finds with its tag. What is left are machines that no step comes back to: of a job that was cancelled between a
-machine and its record, of an instance whose records were deleted while its cloud did not answer. They are found here.
+A crash leaks no machine: every machine has tags from its creation, and a repeated step adopts machines with its tag.
+Orphans are left by jobs that were cancelled between a machine and its record, and by instances whose records were
+deleted while their cloud was unreachable. One process at a time runs a sweep, once per `interval_s`.
 """
 
 import asyncio
@@ -25,16 +25,15 @@ REMOVE, REPORT, OFF = "remove", "report", "off"
 MODES = (REMOVE, REPORT, OFF)
 OPERATION = "sweep_machine"
 METHOD = "system"
-
 log = structlog.get_logger(__name__)
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweeper:
-    """Every process may run one: a round belongs to the process that claims it.
+    """Sweeps all providers; every process may run one, and each round belongs to the process that claims it.
 
-    `providers` are asked for in each round; `interval_s` lies between two rounds, and a machine that is younger than
-    `grace_s` is left for its step to record.
+    `providers` is called in each round. A machine younger than `grace_s` is left for its step to record.
     """
 
     database: Database
@@ -45,7 +44,7 @@ class Sweeper:
     grace_s: float
 
     async def sweep(self) -> None:
-        """Look for strays everywhere, if the time has come and no other process does."""
+        """Sweep all providers if a round is due and no other process has claimed it."""
         if self.mode == OFF:
             return
         async with self.database.connection() as connection:
@@ -61,7 +60,7 @@ class Sweeper:
         return tagged.created_at is None or (self.clock.now() - tagged.created_at).total_seconds() >= self.grace_s
 
     async def _sweep_machine(self, provider: Sweepable, tagged: TaggedMachine) -> None:
-        """Take a machine down if it is a stray. No job of its instance begins meanwhile, which might take it over."""
+        """Delete a machine if it is an orphan. No job of its instance can start and adopt it in the meantime."""
         async with self.database.transaction() as connection:
             reason = _reason(tagged, await machines.get_owner_status(connection, instance_id=tagged.tags.instance))
             if reason is None:
@@ -69,14 +68,14 @@ class Sweeper:
             about, context = _document(provider, tagged, reason), _provider_context(provider, tagged)
             try:
                 async with asyncio.timeout(limits.SWEEP_RELEASE_S):
-                    # Since it was found, its own job may have taken it down.
+                    # Its own job may have deleted it since the listing.
                     if not await provider.exists(context, tagged.machine):
                         return
                     if self.mode == REPORT:
                         log.warning("orphan.found", **about)
                         return
                     await provider.release(context, tagged.machine)
-            except Exception as error:  # noqa: BLE001 - a provider is foreign code; the other strays must go all the same
+            except Exception as error:  # noqa: BLE001 - a provider is foreign code; the other orphans must go anyway
                 log.warning("orphan.removal_failed", **about, error=str(error) or type(error).__name__)
                 return
             await _record(connection, tagged, about)
@@ -84,33 +83,33 @@ class Sweeper:
 
 
 def _reason(tagged: TaggedMachine, instance: machines.OwnedMachineRow | None) -> str | None:
-    """Say why a machine belongs to nobody, None where it may belong to somebody."""
+    """Return why a machine is an orphan, or None if an instance may own it."""
     if instance is None:
         return "its instance is unknown"
     if InstanceStatus(instance.status) is InstanceStatus.DESTROYED:
         return "its instance is destroyed"
-    if instance.job_id is not None:  # which may have made it just now, or be about to take it over
+    if instance.job_id is not None:  # the job may have just created it, or may adopt it
         return None
     known = {machine.id for _, machine in InstanceState.from_text(instance.state).machines()}
-    return None if tagged.machine.id in known else "no record of its instance tells of it"
+    return None if tagged.machine.id in known else "its instance has no record of it"
 
 
 def _document(provider: Sweepable, tagged: TaggedMachine, reason: str) -> dict[str, Any]:
-    marks, machine = tagged.tags, tagged.machine
+    tags, machine = tagged.tags, tagged.machine
     return {
         "machine": machine.id,
         "provider": provider.name,
-        "instance": marks.instance,
-        "component": marks.component,
-        "role": marks.role,
-        "number": marks.number,
+        "instance": tags.instance,
+        "component": tags.component,
+        "role": tags.role,
+        "number": tags.number,
         "address": machine.host,
         "reason": reason,
     }
 
 
 async def _record(connection: Connection, tagged: TaggedMachine, about: dict[str, Any]) -> None:
-    """Write the removal into the audit log of the organization that the machine was made for."""
+    """Write the removal to the audit log of the machine's organization."""
     await audit.insert(
         connection,
         organization_id=tagged.tags.organization,
@@ -127,23 +126,20 @@ async def _record(connection: Connection, tagged: TaggedMachine, about: dict[str
 
 
 def _provider_context(provider: Sweepable, tagged: TaggedMachine | None = None) -> ProviderContext:
-    """Return the context of the sweep, which is nobody's step."""
+    """Return the context of the sweep, which belongs to no step."""
 
-    def told(level: str, text: str) -> None:
-        log.log(_LEVELS.get(level, _LEVELS["warning"]), "sweep.told", provider=provider.name, text=text)
+    def log_line(level: str, text: str) -> None:
+        log.log(_LEVELS.get(level, _LEVELS["warning"]), "orphan.provider_logged", provider=provider.name, text=text)
 
-    marks = None if tagged is None else tagged.tags
+    tags = None if tagged is None else tagged.tags
     return ProviderContext(
-        organization_id="" if marks is None else marks.organization,
-        environment_id="" if marks is None else marks.environment,
-        instance_id="" if marks is None else marks.instance,
-        component="" if marks is None else marks.component,
+        organization_id="" if tags is None else tags.organization,
+        environment_id="" if tags is None else tags.environment,
+        instance_id="" if tags is None else tags.instance,
+        component="" if tags is None else tags.component,
         action="sweep",
         step="sweep",
         path="",
-        tag="" if marks is None else marks.tag,
-        log=told,
+        tag="" if tags is None else tags.tag,
+        log=log_line,
     )
-
-
-_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}

@@ -1,14 +1,13 @@
-"""Sends what webhooks wait for: signed, again after failures, and to nobody who has not answered for days.
+"""Sends webhook deliveries: signed, retried with backoff, and disabled after days without success.
 
-Every process may run one: a claim skips what another holds, and ends with its lease, so what a process had under way
-when it died is sent again. A receiver may get a delivery twice and out of order; it has an id, and a time.
+Every process may send: a claim skips deliveries that another one has claimed, and expires with its lease. So a
+delivery whose sender died is sent again. A receiver may get it twice or out of order; it has an id and a time.
 """
 
 import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import httpx
@@ -21,44 +20,41 @@ from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.backoff import Backoff
 from launchbay.egress.http import EgressClient, redacted_url
 from launchbay.engine.audit import EngineAudit
-from launchbay.engine.journal import retry_while_unavailable
+from launchbay.engine.journal import run_until_available
 from launchbay.errors import EgressFailed, Unavailable
 from launchbay.model.redaction import Redactor
 from launchbay.runtime.contract import JobRun
-from launchbay.store import webhooks
 from launchbay.store import webhooks as store
 from launchbay.store.database import Database
 from launchbay.store.webhooks import ClaimedRow, secret_purpose, signature, url_purpose
 
+POLL_S = 0.5
+LEASE_S = limits.WEBHOOK_TIMEOUT_S * 3
+log = structlog.get_logger(__name__)
+
 
 class WebhookNotifier:
-    """Implements `runtime.run.Notices`; one object serves all jobs of the process."""
+    """Implements `runtime.contract.Notifier`; one object serves all jobs of the process."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def notify(self, job: JobRun, path: str, notification: Mapping[str, Any]) -> int:
-        """Write a delivery for each webhook that asks for notifications, once for each step of a job."""
-        # What the job has learned from vaults is sealed in it, and covered when it is sent.
+        """Write a delivery for each webhook that subscribes to notifications, once for each step of a job."""
+        # Secrets from vaults are encrypted in it, and masked when it is sent.
         document = msgspec.json.encode(job.secrets.sealed(notification)).decode()
-        return await retry_while_unavailable(partial(self._tell, job, path, document))
-
-    async def _tell(self, job: JobRun, path: str, document: str) -> int:
-        async with self._database.connection() as connection:
-            count = await webhooks.insert_notifications(
-                connection, instance_id=job.instance_id, key=idempotency_key(job.job_id, path), document=document
-            )
+        count = await run_until_available(
+            self._database,
+            store.insert_notifications,
+            instance_id=job.instance_id,
+            key=idempotency_key(job.job_id, path),
+            document=document,
+        )
         return count or 0
 
 
-POLL_S = 0.5
-LEASE_S = limits.WEBHOOK_TIMEOUT_S * 3
-_RETRY = Backoff(limits.WEBHOOK_RETRY_FIRST_S, limits.WEBHOOK_RETRY_LONGEST_S)
-log = structlog.get_logger(__name__)
-
-
 class WebhookSender:
-    """Claims due deliveries and makes them beside each other."""
+    """Claims due deliveries and sends them in parallel; `send_due` runs every POLL_S."""
 
     def __init__(self, database: Database, egress: EgressClient, secret: SecretKey) -> None:
         self._database = database
@@ -68,13 +64,13 @@ class WebhookSender:
         self._in_flight: dict[asyncio.Task[None], str] = {}
 
     async def send_due(self) -> bool:
-        """Begin what is due, as far as there is room; True when more may be."""
+        """Start due deliveries up to the limits; return True if more may be due."""
         room = limits.WEBHOOKS_AT_ONCE - len(self._in_flight)
         if room <= 0:
             return False
-        # A webhook that is slow has its requests under way; those of the others shall not wait for it.
-        to_each = Counter(self._in_flight.values())
-        busy = [webhook_id for webhook_id, count in to_each.items() if count >= limits.WEBHOOK_AT_ONCE]
+        # Other webhooks must not wait for the running requests of a slow one.
+        requests = Counter(self._in_flight.values())
+        busy = [webhook_id for webhook_id, count in requests.items() if count >= limits.WEBHOOK_AT_ONCE]
         async with self._database.connection() as connection:
             claimed = await store.claim(connection, each=limits.WEBHOOK_AT_ONCE, busy=busy, count=room, lease_s=LEASE_S)
             bodies = [msgspec.json.decode(row.body) for row in claimed]
@@ -94,7 +90,7 @@ class WebhookSender:
         return len(claimed) > 0
 
     async def close(self) -> None:
-        """Break off what is under way; it is sent again when its lease is over."""
+        """Cancel running deliveries; they are sent again after their leases expire."""
         for task in self._in_flight:
             task.cancel()
         if self._in_flight:
@@ -106,6 +102,7 @@ class WebhookSender:
             log.error("webhook.crashed", error=repr(error))
 
     async def _deliver(self, row: ClaimedRow, body: Mapping[str, Any]) -> None:
+        backoff = Backoff(limits.WEBHOOK_RETRY_FIRST_S, limits.WEBHOOK_RETRY_LONGEST_S)
         status, error = await self._post(row, msgspec.json.encode(body), body["organization"])
         try:
             async with self._database.connection() as connection:
@@ -118,7 +115,7 @@ class WebhookSender:
                     attempt=row.attempts,
                     last_status=status,
                     last_error=error,
-                    pause_s=_RETRY.delay_s(row.attempts),
+                    pause_s=backoff.delay_s(row.attempts),
                     give_up_s=limits.WEBHOOK_GIVE_UP_S,
                 )
             if failing_s is not None and failing_s >= limits.WEBHOOK_DISABLED_AFTER_S:
@@ -127,7 +124,7 @@ class WebhookSender:
             log.warning("webhook.outcome_lost", delivery=row.id, error=str(unavailable))
 
     async def _post(self, row: ClaimedRow, body: bytes, organization_id: str) -> tuple[int | None, str | None]:
-        """Make one attempt; return the status of the answer, if there was one, and what went wrong, if anything."""
+        """Make one attempt; return the response status and the error; both may be None."""
         try:
             secret = self._secret.open(row.secret, secret_purpose(row.webhook_id))
             url = self._secret.open(row.sealed_url, url_purpose(row.webhook_id)).decode()
@@ -152,17 +149,17 @@ class WebhookSender:
         except EgressFailed as error:
             return None, str(error).replace(shown, "The receiver")  # its path may be a secret
         if answer.url != shown:
-            return answer.status, "The receiver redirects; give the webhook the URL that it redirects to."
+            return answer.status, "The receiver redirects. Set the webhook's URL to the redirect target."
         if not 200 <= answer.status < 300:
-            return answer.status, f"The receiver answered {answer.status}."
+            return answer.status, f"The receiver returned {answer.status}."
         return answer.status, None
 
     async def _disable(self, webhook_id: str, error: str) -> None:
         days = limits.WEBHOOK_DISABLED_AFTER_S / 86_400
-        reason = f"No delivery has succeeded for {days:g} days. The last error: {error}"
+        reason = f"No delivery has succeeded for {days:g} days. Last error: {error}"
         async with self._database.transaction() as connection:
             disabled = await store.disable(connection, webhook_id=webhook_id, reason=reason)
             if disabled is not None:
-                await self._audit.disabled(connection, disabled, reason)
+                await self._audit.webhook_disabled(connection, disabled, reason)
                 await store.delete_pending(connection, webhook_id=webhook_id, reason=reason)
                 log.warning("webhook.disabled", webhook=webhook_id)

@@ -1,4 +1,8 @@
-"""The small repeated duties of a worker process, all in one loop shape."""
+"""One worker process: it runs jobs from the queue, and background tasks at fixed intervals.
+
+Background tasks share one loop. A round that fails is logged and retried at the next interval, so a task never ends
+before the process does.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,11 +18,14 @@ from launchbay.engine.stager import Stager
 from launchbay.errors import Unavailable
 
 log = structlog.get_logger(__name__)
+RUN_JOB = "run_job"  # also in store/queries/jobs.sql
+LOST_JOBS_INTERVAL_S = 1.0
+HOUSEKEEPING_INTERVAL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
-    """Something done again and again. A round that returns a true value is followed by the next at once."""
+    """A background task. If a round returns a true value, the next one starts immediately."""
 
     name: str
     interval_s: float
@@ -26,19 +33,16 @@ class PeriodicTask:
 
 
 async def run_periodically(task: PeriodicTask, stop: asyncio.Event) -> None:
-    """Do a duty until `stop`. A round that fails is logged and tried again at its next time, whatever the reason.
-
-    A duty that ended for one bad round would be missed only when it is needed most.
-    """
+    """Run a task until `stop`. Failed rounds are logged and retried at the next interval."""
     while not stop.is_set():
-        again = None
+        has_more = None
         try:
-            again = await task.run()
+            has_more = await task.run()
         except Unavailable as error:
             log.warning("background_task.postponed", task=task.name, error=str(error))
         except Exception:
             log.exception("background_task.failed", task=task.name)
-        if again:
+        if has_more:
             await asyncio.sleep(0)
             continue
         try:
@@ -48,16 +52,11 @@ async def run_periodically(task: PeriodicTask, stop: asyncio.Event) -> None:
             continue
 
 
-RUN_JOB = "run_job"  # also in store/queries/jobs.sql
-LOST_JOBS_INTERVAL_S = 1.0
-HOUSEKEEPING_INTERVAL_S = 5.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Claims and runs jobs, fires what falls due, and takes over the jobs of dead workers.
+    """Runs jobs and the background tasks of one worker process.
 
-    `is_alone` says that no other process can work on the database, so that all workers it tells of are dead.
+    `is_alone` means that no other process can use the database, so every worker that it lists is dead.
     """
 
     queue: Queue
@@ -68,22 +67,22 @@ class Engine:
     rescuer: Rescuer
     stager_interval_s: float
     is_alone: bool = False
-    periodic_tasks: tuple[PeriodicTask, ...] = ()  # of those whose work only needs to be done by somebody, now and then
+    periodic_tasks: tuple[PeriodicTask, ...] = ()  # work that any one process may do
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop`; running jobs get their grace time, and the rest is handed over."""
+        """Work until `stop`. Running jobs then get their grace period; unfinished ones go to other workers."""
         if self.is_alone:
             await self._take_over_jobs()
-        duties = (
+        periodic_tasks = (
             PeriodicTask("stager", self.stager_interval_s, self.stager.fire_due),
-            PeriodicTask("recall", HOUSEKEEPING_INTERVAL_S, self.stager.unblock_forgotten),
+            PeriodicTask("unblock", HOUSEKEEPING_INTERVAL_S, self.stager.unblock_forgotten),
             PeriodicTask("orphans", HOUSEKEEPING_INTERVAL_S, self.runner.cancel_orphans),
-            PeriodicTask("look after", LOST_JOBS_INTERVAL_S, self.runner.drop_lost_jobs),
+            PeriodicTask("lost jobs", LOST_JOBS_INTERVAL_S, self.runner.drop_lost_jobs),
             PeriodicTask("rescue", self.rescuer.interval_s, self.rescuer.check),
             *self.periodic_tasks,
         )
         async with asyncio.TaskGroup() as tasks:
-            for task in duties:
+            for task in periodic_tasks:
                 tasks.create_task(run_periodically(task, stop), name=task.name)
             tasks.create_task(
                 self.queue.work(
@@ -93,11 +92,11 @@ class Engine:
             )
 
     async def _take_over_jobs(self) -> None:
-        """Take over the jobs of those who worked here before, without waiting for their leases to end."""
+        """Take over the jobs of earlier processes without waiting for their leases to expire."""
         try:
             freed = await self.queue.rescue(await self.queue.heartbeats())
         except psycopg.Error as error:
-            log.warning("jobs.recovery_failed", error=str(error))  # the leases end all the same
+            log.warning("jobs.recovery_failed", error=str(error))  # the leases expire anyway
             return
         if freed:
             log.info("jobs.recovered", jobs=freed)

@@ -1,4 +1,4 @@
-"""What an action sees of the world around it: the runtime's side of `actions.contract.StepContext`."""
+"""What a running step can do: the runtime's side of `actions.contract.StepContext`, and calls to others."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,17 +27,25 @@ from launchbay.model.machine import CommandResult, ImageRun, Machine
 from launchbay.model.types import PinKind, Signature
 from launchbay.processes.run import Programs
 from launchbay.runtime.contract import CommandCall, DocumentKey, JobRun
-from launchbay.runtime.machines import ComponentMachines, image_runner, provider_context, provider_of
+from launchbay.runtime.machines import (
+    ComponentMachines,
+    component_machines,
+    image_runner,
+    provider_context,
+    provider_of,
+)
 from launchbay.runtime.signals import ConsumedSignals, coerce_all
 from launchbay.runtime.slot import interruptible, slot_released
 from launchbay.runtime.state import WorkflowScope
+
+CALL_TIMEOUT = "commandCallTimeout"
 
 
 class WorkflowContext(Protocol):
     """The workflow whose step runs.
 
-    `is_over` marks the repetition of a run that ended before a crash, by failure or time-out: it only brings back what
-    that run did to the instance's state. Nothing starts, waits or is written in it.
+    `is_replay` marks the repetition of a run that failed or timed out before a crash. It only repeats what that run
+    changed in the instance's state: it starts, awaits and writes nothing.
     """
 
     job: JobRun
@@ -53,7 +61,7 @@ class WorkflowContext(Protocol):
         ...
 
     def replay(self) -> "WorkflowContext":
-        """Return this run for the repetition of a step's attempt that is over."""
+        """Return this run as a replay, to repeat a step's past attempt."""
         ...
 
     async def run(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,11 +69,8 @@ class WorkflowContext(Protocol):
         ...
 
 
-CALL_TIMEOUT = "commandCallTimeout"
-
-
 def split_command(component: Component, action: str) -> tuple[str | None, str]:
-    """Split an action `interface.command` where the component has such a send-command pin; otherwise (None, action)."""
+    """Split `interface.command` if the component has that send-command pin; otherwise return (None, action)."""
     pin = component.pins.get(action)
     if pin is not None and pin.type.kind is PinKind.SEND_COMMAND:
         return pin.interface, pin.name
@@ -75,7 +80,7 @@ def split_command(component: Component, action: str) -> tuple[str | None, str]:
 async def call_workflow(
     context: WorkflowContext, step: str, name: str, arguments: Mapping[str, Any], path: str
 ) -> Mapping[str, Any]:
-    """Run a macro or workflow of the caller's component; its return values are the outputs. Raises WorkflowFailed."""
+    """Run a macro or workflow of the component and return its return values. Raises WorkflowFailed."""
     workflow = context.component.workflows[name]
     inner = context.nested(workflow, path)
     types = {parameter.name: parameter.type for parameter in workflow.parameters.values()}
@@ -95,22 +100,22 @@ async def call_commands(
 ) -> Mapping[str, Any]:
     """Send a command to every peer of an interface and return its results.
 
-    One peer gives its results by name. Several give, by name, the list of theirs in binding order. `commandCallTimeout`
-    in the parameters (seconds, or "5 minutes") bounds the call unless `timeout_s` does.
+    One peer returns its results by name; several return, by name, a list in binding order. The parameter
+    `commandCallTimeout` (seconds, or "5 minutes") limits the call unless `timeout_s` does.
     Raises ActionFailed or WorkflowFailed.
     """
     pin = context.component.pins.get(f"{interface}.{command}")
     if pin is None or pin.type.kind is not PinKind.SEND_COMMAND:
         raise ActionFailed(
-            f"Component {context.component.path!r} has no send-command pin {interface}.{command}; declare it.",
+            f"Component {context.component.path!r} has no send-command pin {interface}.{command}. Declare it.",
             retryable=False,
         )
     component = context.job.manifest.components.get(context.component.path, context.component)
     peers = [peer for peer in component.peers.get(interface, ()) if command in peer.pins]
     if not peers:
         raise ActionFailed(
-            f"Nothing is bound to interface {interface!r} of component {context.component.path!r}, so the command "
-            f"{command!r} has no receiver. Add a binding.",
+            f"Command {command!r} has no receiver: interface {interface!r} of component {context.component.path!r} "
+            "is unbound. Add a binding.",
             retryable=False,
         )
     arguments = dict(parameters)
@@ -121,13 +126,13 @@ async def call_commands(
             results = await _send_to_all(context, peers, command, arguments, path)
     except TimeoutError:
         await context.job.linked_instances.cancel_abandoned(context.job)
-        raise ActionFailed(f"The command {interface}.{command} took longer than {bound_s:g} s.") from None
+        raise ActionFailed(f"The command {interface}.{command} exceeded its timeout of {bound_s:g} s.") from None
     named = [_named(pin.type.signature, result) for result in results]
     return named[0] if len(named) == 1 else collect_results(named)
 
 
 def collect_results(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return what several peers gave: by name, the list of theirs."""
+    """Merge the results of several peers: by name, the list of their values."""
     names = dict.fromkeys(name for result in results for name in result)
     return {name: [result.get(name) for result in results] for name in names}
 
@@ -162,7 +167,7 @@ async def _send_to_all(
     if len(peers) == 1:
         return [await send(peers[0])]
     answers = await asyncio.gather(*(send(peer) for peer in peers), return_exceptions=True)
-    # Every peer has answered by now; the first failure in binding order speaks for all.
+    # All peers have finished; report the first failure in binding order.
     for answer in answers:
         if isinstance(answer, BaseException):
             raise answer
@@ -170,7 +175,7 @@ async def _send_to_all(
 
 
 def _named(signature: Signature | None, results: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the results as the types that the pin declares, with those that the peer did not give as null."""
+    """Coerce results to the types that the pin declares; missing results are null."""
     declared = {} if signature is None else signature.results
     return {**dict.fromkeys(declared), **coerce_all(declared, results)}
 
@@ -188,38 +193,38 @@ class StepRun:
         self.attempt = 1
 
     async def run_action(self, action: Action, parameters: Mapping[str, Any]) -> object:
-        """Run the action once. Raises ActionFailed; a defect of a third party's action becomes one too."""
+        """Run the action once. Raises ActionFailed, also for a defect of a third-party action."""
         self._is_pure = action.pure
         try:
-            stood_in = self._simulate(action, parameters)
-            return await action.run(ActionCall(parameters, self)) if stood_in is None else stood_in
+            simulated = self._simulate(action, parameters)
+            return await action.run(ActionCall(parameters, self)) if simulated is None else simulated
         except (ActionFailed, WorkflowFailed, Fenced, KeyboardInterrupt):
             raise
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            raise ActionFailed(f"The action {action.name!r} was cancelled from inside.") from error
-        # An action is foreign code: whatever it raises, even SystemExit, fails the step and not the worker.
+            raise ActionFailed(f"The action {action.name!r} cancelled its own task.") from error
+        # An action is foreign code: any exception of its own, even SystemExit, fails the step, not the worker.
         except BaseException as error:
-            raise ActionFailed(f"The action {action.name!r} broke: {_described(error)}") from error
+            raise ActionFailed(f"The action {action.name!r} crashed: {describe(error)}") from error
 
     def apply_outputs(self, action: Action | None, outputs: Mapping[str, Any]) -> None:
-        """Note what a step's success means for the component's machines, now or again after a crash.
+        """Apply a step's success to the component's machines, now or again after a crash.
 
-        Raises ActionFailed for outputs that the action cannot read.
+        Raises ActionFailed if the action can't read the outputs.
         """
         if isinstance(action, ChangesRoles):
             try:
                 action.apply_outputs(outputs, _Roles(self._workflow))
             except Exception as error:
                 raise ActionFailed(
-                    f"The outputs of the action {self._action!r} do not tell its machines: {_described(error)}",
+                    f"Can't read the machines in the outputs of action {self._action!r}: {describe(error)}",
                     retryable=False,
                 ) from error
 
     def _simulate(self, action: Action, parameters: Mapping[str, Any]) -> object:
-        """Return what a dry run answers in the action's place, None where the action shall run."""
+        """Return the simulated outputs of a dry run, or None to run the action."""
         if action.pure or getattr(action, "on_machines", False):
             return None
         provider = provider_of(self._job)
@@ -233,17 +238,9 @@ class StepRun:
 
     @property
     def machines(self) -> ComponentMachines:
-        """The machines of the component. Raises ActionFailed where there is no machine provider."""
-        provider = provider_of(self._job)
-        if provider is None:
-            raise ActionFailed(
-                f"The step {self._path} needs machines: {self._action!r} cannot run,"
-                " because this installation has no machine provider yet.",
-                "Set LAUNCHBAY_MACHINES, or the policy machines.provider of the environment; with dry-run it is tried"
-                " without machines.",
-                retryable=False,
-            )
-        return ComponentMachines(self._job, self._workflow.component.path, self._provider_context(), provider)
+        """The machines of the component. Raises ActionFailed if there is no machine provider."""
+        what = f"{self._action!r} in step {self._path}"
+        return component_machines(self._job, self._workflow.component.path, self._provider_context(), what)
 
     @property
     def instance_id(self) -> str:
@@ -262,7 +259,7 @@ class StepRun:
 
     @property
     def job_id(self) -> str:
-        """The job that the step belongs to."""
+        """The step's job."""
         return self._job.job_id
 
     @property
@@ -272,64 +269,64 @@ class StepRun:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this step in this job."""
+        """A key that is the same for all attempts of this step in this job."""
         return idempotency_key(self._job.job_id, self._path)
 
     @property
     def started_at(self) -> datetime:
-        """When the step was first started; a recovery does not change it."""
+        """When the step first started; recovery doesn't change it."""
         return self._started_at
 
     @property
     def clock(self) -> Clock:
-        """Where the time comes from."""
+        """The source of time."""
         return self._job.deps.clock
 
     @property
     def egress(self) -> EgressClient:
-        """The checked way to the network."""
+        """HTTP client that checks addresses and the environment's policies."""
         job = self._job
         return job.deps.egress.for_environment(job.organization_id, job.environment_id, job.environment.policies)
 
     @property
     def documents(self) -> "_Documents":
-        """What steps with this action have kept in this component."""
+        """The documents of this action in this component."""
         return _Documents(self._job, self._workflow.component.path, self._action)
 
     def register_secret(self, value: Any) -> None:
-        """Have the job keep a JSON value secret from now on."""
+        """Mask a JSON value in everything that the job writes afterwards."""
         self._job.secrets.register_secret(value)
 
     @property
     def programs(self) -> Programs:
-        """Which programs may be started on this server."""
+        """The programs that may be started on this server."""
         return self._job.deps.programs
 
     @property
     def mail(self) -> MailServer:
-        """The operator's mail server. Raises ActionFailed where there is none."""
+        """The installation's mail server. Raises ActionFailed if it isn't set."""
         if self._job.deps.mail is None:
             raise ActionFailed(
                 "This installation has no mail server.",
-                "The operator sets LAUNCHBAY_SMTP_HOST and LAUNCHBAY_SMTP_SENDER.",
+                "The server's administrator must set LAUNCHBAY_SMTP_HOST and LAUNCHBAY_SMTP_SENDER.",
                 retryable=False,
             )
         return self._job.deps.mail
 
     @property
     def signals(self) -> SignalsView:
-        """Consumed signals, as the workflow sees them."""
+        """The consumed signals, as the workflow sees them."""
         return self._workflow.signals
 
     def redact(self, text: str) -> str:
-        """Return a text without the secrets that the job knows."""
+        """Mask the secrets that the job knows."""
         return self._job.secrets.redact(text)
 
     def log(self, level: LogLevel | str, text: str) -> None:
-        """Add lines to the step's log, each cut to the bound."""
+        """Add lines to the step's log, each cut to the limit."""
         if self._workflow.is_replay:
             return
-        # Before it is cut: a secret may stand where a line ends.
+        # Mask before cutting: a cut secret couldn't be recognized.
         for line in self._job.secrets.redact(str(text)).splitlines() or [""]:
             self._job.journal.log(self._path, str(level), line[: limits.LOG_LINE_CHARS])
 
@@ -339,37 +336,37 @@ class StepRun:
             self._job.journal.progress(self._path, int(percent))
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so many seconds."""
+        """Wait; releases the job's slot unless the wait is short."""
         if self._workflow.is_replay:
             return
         if seconds < limits.SLOT_RELEASED_FROM_S:
-            # Not even a place to leave a worker that stops: the step is sooner at its end than it is done again.
+            # Not interruptible either: finishing the step is faster than repeating it.
             await asyncio.sleep(seconds)
             return
         with slot_released():
             await asyncio.sleep(seconds)
 
     async def run_image(self, run: ImageRun) -> CommandResult:
-        """Run a command in an image to its end, with this server's container engine."""
+        """Run a command in an image with this server's container engine."""
         return await image_runner(self._job).run_image(self._provider_context(), run)
 
     async def ask(self, question: Question) -> Verdict:
-        """Ask people for their approval and wait until it is decided."""
+        """Request an approval and wait for the decision."""
         return await self._job.deps.approvals.ask(self._job, self._path, question)
 
     async def notify_webhooks(self, notification: Mapping[str, Any]) -> int:
-        """Send the event `notification`, once for each step, and return how many webhooks ask for it."""
+        """Send the event `notification` once for each step; return how many webhooks subscribe to it."""
         return await self._job.deps.notifier.notify(self._job, self._path, notification)
 
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
-        """Wait until each interface has so many peers with values, then refresh the workflow's signals."""
+        """Wait until each interface has the given number of peers with values, then refresh the signals."""
         self._must_be_pure("waits for peers")
         signals = self._workflow.signals
         for interface in interfaces:
             if interface not in signals.interfaces():
                 known = ", ".join(signals.interfaces()) or "none"
                 raise ActionFailed(
-                    f"The component has no interface {interface!r} that consumes signals. It has: {known}.",
+                    f"The component has no signal-consuming interface {interface!r}. It has: {known}.",
                     retryable=False,
                 )
         bound_s = limits.WAIT_PEERS_S if timeout_s is None else timeout_s
@@ -379,13 +376,14 @@ class StepRun:
                     failed = [name for name in short if self._can_never_be_met(name, interfaces[name])]
                     if failed or self._workflow.is_replay:
                         raise ActionFailed(
-                            f"Peers of {', '.join(failed)} were not launched and give no values.", retryable=False
+                            f"Peers of {', '.join(failed)} weren't launched, so their values will never arrive.",
+                            retryable=False,
                         )
                     with interruptible():
                         await self._job.state.changed()
         except TimeoutError:
             lacking = ", ".join(f"{name} has {signals.peers_with_values(name)} of {interfaces[name]}" for name in short)
-            raise ActionFailed(f"After {bound_s:g} s there are still too few peers: {lacking}.") from None
+            raise ActionFailed(f"Too few peers after {bound_s:g} s: {lacking}.") from None
         signals.refresh()
 
     async def call_command(
@@ -403,8 +401,8 @@ class StepRun:
     def _must_be_pure(self, what: str) -> None:
         if not self._is_pure:
             raise ActionFailed(
-                f"The action {what} and is not pure: after a crash its record would stand for what the call changed. "
-                "Split it, or declare it pure.",
+                f"The action {what} but isn't pure: after a crash, its record would hide what the call changed. "
+                "Split the action, or declare it pure.",
                 retryable=False,
             )
 
@@ -418,20 +416,20 @@ class _Documents:
         self._action = action
 
     async def read(self, name: str) -> Document | None:
-        """Return a document, None where there is none."""
+        """Return the document, or None if it doesn't exist."""
         return await self._job.deps.documents.read(self._job, self._key(name))
 
     async def write(self, name: str, data: bytes, version: int) -> int:
-        """Keep a document over the version that was read, and return the new version."""
+        """Replace the version that was read, and return the new version."""
         if len(data) > limits.STEP_DOCUMENT_BYTES:
             raise ActionFailed(
-                f"The document {name!r} has {len(data)} bytes; at most {limits.STEP_DOCUMENT_BYTES} are kept.",
+                f"The document {name!r} has {len(data)} bytes (limit: {limits.STEP_DOCUMENT_BYTES}).",
                 retryable=False,
             )
         return await self._job.deps.documents.write(self._job, self._key(name), Document(data, version))
 
     async def delete(self, name: str) -> None:
-        """Drop a document."""
+        """Delete a document."""
         await self._job.deps.documents.delete(self._job, self._key(name))
 
     def _key(self, name: str) -> DocumentKey:
@@ -446,16 +444,17 @@ class _Roles:
         self._component = workflow.component.path
 
     def add(self, machines: Iterable[Machine]) -> None:
-        """Note that the component has these machines now."""
+        """Add machines to the component."""
         self._state.add_machines(self._component, machines)
 
     def remove(self, machines: Iterable[Machine]) -> None:
-        """Note that these machines are gone."""
+        """Remove machines from the component."""
         self._state.remove_machines(self._component, machines)
 
 
-def _described(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
+    """Return type and text of an exception that foreign code raised."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - its own text is foreign code too
+    except Exception:  # noqa: BLE001 - its __str__ is foreign code too
         return type(error).__name__

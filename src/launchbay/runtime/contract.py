@@ -1,11 +1,7 @@
-"""What the runtime asks of the journal of a job. The engine keeps it in PostgreSQL; a test may keep it in memory.
+"""One job as the runtime sees it, and the contracts between the runtime and its surroundings.
 
-Records are keyed by the step's path in the plan, never by order (architecture, "The path of one launch"). What is
-recorded as done stays done: a step with a final record never runs again.
-
-Every step leaves a trace, and traces become durable in the order in which they were made, at the latest with the next
-`start`. So on recovery a step without one was never followed by anything that has an effect, and what a traced step
-waited for is traced too. `runtime/workflow.py` rests on that: it repeats what is traced before it starts anything new.
+The engine implements them on PostgreSQL, tests and `launchbay test` in memory: `Journal`, `LinkedInstances`,
+`Approvals`, `Notifier`, `StepDocuments`. Component types implement `ComponentType`.
 """
 
 import asyncio
@@ -35,7 +31,7 @@ from launchbay.runtime.state import Graph, InstanceState
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What earlier claims of the job left of a step. `outputs` are there once a step with an effect has succeeded."""
+    """A step's record from earlier claims of the job. `outputs` are set if a step with an effect succeeded."""
 
     status: StepStatus
     attempt: int
@@ -46,86 +42,94 @@ class StepRecord:
 
 
 class Journal(Protocol):
-    """The records of one job, written only while this worker holds the job (Fenced otherwise)."""
+    """The records of one job, written only while this worker holds the job (Fenced otherwise).
+
+    Records are keyed by the step's path in the plan, never by order (architecture, "The path of one launch"). A step
+    with a final record never runs again.
+
+    Every step leaves a trace, and traces become durable in order, at the latest with the next `start`. So after a crash
+    no effect followed a step without a trace, and everything that a traced step waited for has a trace.
+    `runtime/workflow.py` depends on this: it repeats the traced steps before it starts a new one.
+    """
 
     def find(self, path: str) -> StepRecord | None:
-        """Return what earlier claims left of a step, or None."""
+        """Return the record of a step from earlier claims, or None."""
         ...
 
     def traces(self) -> Collection[str]:
-        """Return the paths of all steps that earlier claims left something of; none in the job's first claim."""
+        """Return the paths of all steps with a record from earlier claims."""
         ...
 
     async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:
-        """Record that an attempt begins. Returns when this, and all that was noted before, is durable."""
+        """Record the start of an attempt. Returns when it and all earlier notes are durable."""
         ...
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
-        """Record success with its outputs. It is durable before the next `start` returns, and before the job ends."""
+        """Record success and outputs; durable before the next `start` returns and before the job ends."""
         ...
 
     def fail(self, path: str, name: str, error: str, attempt: int) -> None:
-        """Record that a step of any kind failed for good, in its so-many-th attempt; durable as `succeed` is."""
+        """Record the final failure of any step, and the attempt's number; durable like `succeed`."""
         ...
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
-        """Show the status of a step that has no effect of its own; it is computed again after a crash."""
+        """Show the status of a step without an effect; it is computed again after a crash."""
         ...
 
     def progress(self, path: str, percent: int) -> None:
-        """Show a percentage soon; a lower one than before changes nothing."""
+        """Show a percentage; a lower one than before is ignored."""
         ...
 
     def log(self, path: str | None, level: str, text: str) -> None:
-        """Add a line to the instance's log soon; None is the job itself."""
+        """Add a line to the instance's log; path None is the job itself."""
         ...
 
 
 class ReplayJournal:
-    """Implements `runtime.journal.Journal` over the journal of a job that goes on meanwhile."""
+    """Reads the journal of a running job, starts no step and records nothing."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     def find(self, path: str) -> StepRecord | None:
-        """Return what earlier claims left of a step, or None."""
+        """Return the record of a step from earlier claims, or None."""
         return self._journal.find(path)
 
     def traces(self) -> Collection[str]:
-        """Return the paths of all steps that earlier claims left something of."""
+        """Return the paths of all steps with a record from earlier claims."""
         return self._journal.traces()
 
     async def start(self, path: str, name: str, attempt: int, at: datetime) -> None:  # noqa: ARG002 - the contract's
-        """Refuse the beginning of an attempt."""
-        raise WorkflowFailed("the call was broken off.")
+        """Refuse to start an attempt."""
+        raise WorkflowFailed("the call was interrupted.")
 
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
-        """Take no note: a step that was not started does not come here."""
+        """Do nothing: no step was started."""
 
     def fail(self, path: str, name: str, error: str, attempt: int) -> None:
-        """Take no note: the first run has."""
+        """Do nothing: the first run recorded it."""
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
-        """Take no note: the first run has."""
+        """Do nothing: the first run recorded it."""
 
     def progress(self, path: str, percent: int) -> None:
-        """Take no note."""
+        """Do nothing."""
 
     def log(self, path: str | None, level: str, text: str) -> None:
-        """Take no note: the first run has said it."""
+        """Do nothing: the first run logged it."""
 
 
 class StepBudget:
-    """Counts the steps of a job, those inside of calls too: calls that double at each level stay within nesting."""
+    """Limits the steps of a job, including calls. The nesting limit alone allows calls that double at each level."""
 
     def __init__(self, steps: int = limits.JOB_STEPS) -> None:
         self._steps = self._left = steps
 
     def take(self) -> None:
-        """Count one step. Raises WorkflowFailed beyond the bound."""
+        """Count one step. Raises WorkflowFailed beyond the limit."""
         if self._left == 0:
             raise WorkflowFailed(
-                f"the job has run {self._steps} steps, which is the most; do workflows call each other?"
+                f"the job has run {self._steps} steps, the limit. Check for workflows that call each other."
             )
         self._left -= 1
 
@@ -134,9 +138,9 @@ class StepBudget:
 class CommandCall:
     """A command sent to a component.
 
-    `sender` is the calling component, or None for a command from the API; `interface` and `command` name the pin of the
-    receiver; `path` is the place in the plan of the workflow that it runs, and `depth` how many calls lie around it.
-    `is_over` marks the repetition of a call that ended before a crash, by failure or time-out (`Caller.is_over`).
+    `sender` is the calling component, or None for a command from the API. `interface` and `command` name the receiver's
+    pin. `path` is the place of its workflow in the plan, and `depth` the number of enclosing calls. `is_replay` marks
+    the repetition of a call that failed or timed out before a crash (`WorkflowContext.is_replay`).
     """
 
     sender: str | None
@@ -150,7 +154,7 @@ class CommandCall:
 
 @dataclass(frozen=True, slots=True)
 class LinkedInstance:
-    """Another instance, as a component that stands for it sees it."""
+    """Another instance, as seen by the component that represents it."""
 
     name: str
     status: str
@@ -158,37 +162,37 @@ class LinkedInstance:
 
 
 class LinkedInstances(Protocol):
-    """The instances behind components that stand for one. The engine knows how to get at them."""
+    """The instances that components represent: submodules, shared instances, services."""
 
     async def get(self, link: Link) -> LinkedInstance:
-        """Return the linked instance as it is now. Raises WorkflowFailed when it is gone."""
+        """Return the linked instance. Raises WorkflowFailed if it was deleted."""
         ...
 
     async def push_signals(self, link: Link, signals: Mapping[str, Any]) -> None:
-        """Give signals to the needs of the linked instance's application, for its next job to see."""
+        """Provide signals that the linked application needs, for its next job."""
         ...
 
     async def needs_reconfiguration(self, parent: "JobRun", link: Link, path: str, *, is_up: bool) -> bool:
-        """Tell whether a reconfiguration there, at this place of the outer job's plan, is what the instance needs.
+        """Return whether the linked instance needs a reconfiguration at this place of the parent's plan.
 
-        `is_up` False says that the outer job takes the instance for one that never came up.
+        `is_up` False means that the parent treats the instance as one that never launched successfully.
         """
         ...
 
     async def cancel_abandoned(self, parent: "JobRun") -> None:
-        """Bring the jobs to their ends that the outer one began and waits for no more."""
+        """End the child jobs that the parent no longer waits for."""
         ...
 
     async def orphaned_instances(self, parent: "JobRun") -> list[Link]:
-        """Return own instances that no component leads to any more, and that should have been destroyed."""
+        """Return own instances that no component links to, and that should have been destroyed."""
         ...
 
     async def offered_pins(self, link: Link) -> frozenset[str]:
-        """Return the keys of all pins of the linked instance's application. Raises WorkflowFailed when it is gone."""
+        """Return the keys of the linked application's pins. Raises WorkflowFailed if the instance was deleted."""
         ...
 
     async def required_signals(self, link: Link) -> frozenset[str]:
-        """Return the needs for signals, `interface.pin`, without which the linked instance is not to be launched."""
+        """Return the signals, `interface.pin`, that the linked instance needs before its launch."""
         ...
 
     async def run(
@@ -201,51 +205,51 @@ class LinkedInstances(Protocol):
         *,
         is_replay: bool = False,
     ) -> Mapping[str, Any]:
-        """Run a workflow there and return its results by name; `path` is the call's place in the outer job's plan.
+        """Run a workflow and return its results by name; `path` is the call's place in the parent's plan.
 
-        `is_over` only reads how an earlier run ended. Raises WorkflowFailed.
+        `is_replay` only reads how an earlier run ended. Raises WorkflowFailed.
         """
         ...
 
 
 class ComponentType(Protocol):
-    """What a component type does in a live instance (language §4). One object serves all components of the type."""
+    """A component type in live instances (language §4). One object serves all components of the type."""
 
     async def launch(self, job: "JobRun", component: Component) -> None:
         """Start the component and publish its signals. Raises WorkflowFailed."""
         ...
 
     async def command(self, job: "JobRun", component: Component, call: CommandCall) -> Mapping[str, Any]:
-        """Carry out a command and return its results by name. Raises WorkflowFailed."""
+        """Run a command and return its results by name. Raises WorkflowFailed."""
         ...
 
     async def reconfigure(self, job: "JobRun", component: Component) -> None:
-        """Take over a new configuration while staying. Raises WorkflowFailed."""
+        """Apply a new configuration to the running component. Raises WorkflowFailed."""
         ...
 
     async def destroy(self, job: "JobRun", component: Component) -> None:
-        """Take down what the component holds. Raises WorkflowFailed with what is left."""
+        """Destroy what the component created. Raises WorkflowFailed that names what is left."""
         ...
 
 
 class Approvals(Protocol):
-    """Asks people, and waits for what they say."""
+    """Asks people for approval."""
 
     async def ask(self, job: "JobRun", path: str, question: Question) -> Verdict:
-        """Ask once for each step of a job, named by its path, and wait for the decision. Raises ActionFailed."""
+        """Ask once for each step of a job, identified by its path, and await the decision. Raises ActionFailed."""
         ...
 
 
 class Notifier(Protocol):
-    """Tells the organization's webhooks what a step wants to say."""
+    """Sends notifications of steps to the organization's webhooks."""
 
     async def notify(self, job: "JobRun", path: str, notification: Mapping[str, Any]) -> int:
-        """Tell it once for each step of a job, named by its path; return how many webhooks are told."""
+        """Send it once for each step of a job, identified by its path; return the number of webhooks."""
         ...
 
 
 class DocumentKey(NamedTuple):
-    """Whose document something is: of a component and an action, under a name that the manifest chooses."""
+    """Identifies a document by component, action, and a name from the manifest."""
 
     component: str
     action: str
@@ -253,27 +257,27 @@ class DocumentKey(NamedTuple):
 
 
 class StepDocuments(Protocol):
-    """Documents that steps keep beyond their job. All methods raise ActionFailed."""
+    """Documents of steps that outlive their job. All methods raise ActionFailed."""
 
     async def list_by_instance(self, job: "JobRun") -> Sequence[DocumentKey]:
-        """Return which documents there are."""
+        """Return the keys of all documents of the job's instance."""
         ...
 
     async def read(self, job: "JobRun", key: DocumentKey) -> Document | None:
-        """Return a document, None where there is none."""
+        """Return the document, or None if it doesn't exist."""
         ...
 
     async def write(self, job: "JobRun", key: DocumentKey, document: Document) -> int:
-        """Write over the version that the document names, and return the new one."""
+        """Replace the version that the document names, and return the new version."""
         ...
 
     async def delete(self, job: "JobRun", key: DocumentKey) -> None:
-        """Drop a document."""
+        """Delete a document."""
         ...
 
 
 class NullDocuments:
-    """Where nothing is stored, such as in tests of manifests: what is written is gone."""
+    """Stores nothing; for tests of manifests."""
 
     async def list_by_instance(self, job: "JobRun") -> Sequence[DocumentKey]:  # noqa: ARG002 - the contract's
         """Return nothing."""
@@ -284,7 +288,7 @@ class NullDocuments:
         return None
 
     async def write(self, job: "JobRun", key: DocumentKey, document: Document) -> int:  # noqa: ARG002 - the contract's
-        """Count the version."""
+        """Return the next version."""
         return document.version + 1
 
     async def delete(self, job: "JobRun", key: DocumentKey) -> None:
@@ -292,24 +296,24 @@ class NullDocuments:
 
 
 class NullNotifier:
-    """Where there are no webhooks, such as in tests of manifests."""
+    """Notifies no webhook; for tests of manifests."""
 
     async def notify(self, job: "JobRun", path: str, notification: Mapping[str, Any]) -> int:  # noqa: ARG002 - the contract's
-        """Tell nobody."""
+        """Return 0."""
         return 0
 
 
 class NullApprovals:
-    """Where nobody can be asked, such as in tests of manifests."""
+    """Refuses every approval; for tests of manifests."""
 
     async def ask(self, job: "JobRun", path: str, question: Question) -> Verdict:  # noqa: ARG002 - the contract's
-        """Refuse."""
-        raise ActionFailed(f"The step {path} waits for an approval, and nobody can be asked here.", retryable=False)
+        """Raise ActionFailed."""
+        raise ActionFailed(f"Step {path} needs an approval, which isn't available here.", retryable=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeDeps:
-    """What all jobs of a process share."""
+    """The dependencies that all jobs of a process share."""
 
     actions: Registry
     component_types: Mapping[str, ComponentType]
@@ -326,7 +330,7 @@ class RuntimeDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
-    """One job. `graph` holds the components, and the values of their configuration pins."""
+    """One job. `graph` has the components and the values of their configuration pins."""
 
     job_id: str
     instance_id: str
@@ -340,23 +344,23 @@ class JobRun:
     deps: RuntimeDeps
     linked_instances: LinkedInstances
     fence: int = 0  # of the claim; another worker's is higher
-    claimed_id: str | None = None  # the job that is claimed, where this one is only recalled by it
+    claimed_id: str | None = None  # the claimed job, if this one is only replayed by it
     links: Mapping[str, Link] = field(default_factory=dict)  # by component path
-    # What a parent instance gives to the needs of the application: `interface.pin` → peer → value.
+    # What the parent instance provides for the application's needs: `interface.pin` → peer → value.
     parent_signals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)
-    before: Configured | None = None  # what a reconfiguration comes from
+    before: Configured | None = None  # the configuration before a reconfiguration
     budget: StepBudget = field(default_factory=StepBudget)
-    # Set before the job is broken off here to be gone on with by its next claim: what it began elsewhere stays.
+    # Set before the job stops here to continue in its next claim: what it started elsewhere stays.
     handed_over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        """Let the state follow a quantity that was configured."""
+        """Apply configured quantities to the state."""
         self.graph.apply_quantity(self.state)
 
     @property
     def manifest(self) -> CompiledManifest:
-        """The components as they are to be now, with the members of Scalers."""
+        """The target components, including the members of Scalers."""
         return self.graph.manifest(self.state)
 
     @property
@@ -365,16 +369,18 @@ class JobRun:
         return self.graph.configuration(self.state)
 
     def component(self, path: str) -> Component:
-        """Return a component of the manifest by its path."""
+        """Return a component of the manifest by path."""
         return self.manifest.components[path]
 
     def component_type(self, component: Component) -> ComponentType:
-        """Return what runs components of this type. Raises WorkflowFailed for a type that cannot be run here."""
+        """Return the component's type. Raises WorkflowFailed if the type isn't installed."""
         found = self.deps.component_types.get(component.type)
         if found is None:
-            raise WorkflowFailed(f"Components of type {component.type!r} are not supported yet.")
+            raise WorkflowFailed(
+                f"Component type {component.type!r} isn't installed. Install the package that provides it."
+            )
         return found
 
     def action(self, name: str) -> Action | None:
-        """Return the action of this name, or None."""
+        """Return the action with this name, or None."""
         return self.deps.actions.find(name)

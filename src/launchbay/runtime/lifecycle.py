@@ -1,7 +1,7 @@
-"""Bringing a live instance from one configuration to another (reference §4, configuration; language §5 and §7).
+"""Carries out the plan of a job: launch, command, trigger, reconfiguration, destroy (language §3, §5 and §7).
 
-What is not there any more stops, what is new starts, what stays takes over its new values, and then the workflows run
-that the changed pins trigger. Components that stay keep their signals and variables.
+`run_plan` is the entry. A reconfiguration stops removed components, starts new ones, applies new values to the others,
+and then runs the workflows that changed pins trigger. Components that stay keep their signals and variables.
 """
 
 import asyncio
@@ -26,317 +26,12 @@ from launchbay.runtime.state import Graph
 from launchbay.runtime.step import run_recorded
 from launchbay.runtime.workflow import WorkflowRun, cancel_all, run_triggered
 
-# The end of what steps have made and keep a document of (`actions.contract.Documents`).
-#
-# It is taken down with the instance, or with the component, by the action that wrote the document, whether or not a
-# workflow does that.
-
 _TEARDOWN = "take-down"
 _NOTHING = Workflow(name=_TEARDOWN, parameters={}, steps=(), returns={})
 
 
-async def teardown_documents(job: JobRun, component: str | None = None) -> list[str]:
-    """Take down what documents of a component tell of, or of the whole instance; return a sentence for each failure."""
-    try:
-        keys = await job.deps.documents.list_by_instance(job)
-    except ActionFailed as error:
-        return [str(error)]
-    failures: list[str] = []
-    for key in keys:
-        if component is None or key.component == component:
-            try:
-                await _teardown_document(job, key)
-            except WorkflowFailed as failure:
-                what = f"what {key.action} made as {key.name!r} is left"
-                failures.append(f"Component {key.component!r}: {what}: {failure}")
-    return failures
-
-
-async def _teardown_document(job: JobRun, key: DocumentKey) -> None:
-    path = step_path(workflow_path(key.component, _TEARDOWN), f"{key.action} {key.name}")
-
-    async def work() -> Mapping[str, Any]:
-        return await _run_teardown(job, key, path)
-
-    await run_recorded(job, path, f"{_TEARDOWN} {key.name}", work)
-
-
-async def _run_teardown(job: JobRun, key: DocumentKey, path: str) -> Mapping[str, Any]:
-    action = job.action(key.action)
-    if not isinstance(action, SupportsTeardown):
-        raise ActionFailed(f"The action {key.action!r} is not installed here any more.", "Install its package.")
-    component = job.manifest.components.get(key.component) or _former(key.component)
-    workflow = WorkflowRun(job, component, _NOTHING, workflow_path(key.component, _TEARDOWN), depth=0)
-    step = StepRun(workflow, path, key.action, job.deps.clock.now())
-    try:
-        async with asyncio.timeout(limits.TEARDOWN_S):
-            await action.teardown(ActionCall({}, step), key.name)
-    except TimeoutError:
-        raise ActionFailed(f"It took longer than {limits.TEARDOWN_S:g} s.") from None
-    return {}
-
-
-def _former(path: str) -> Component:
-    """Return a component that the manifest does not have any more."""
-    return Component(path=path, type="", pins={}, configuration={}, required=(), peers={})
-
-
-async def destroy(job: JobRun) -> None:
-    """Destroy every component in the reverse of the launch order, the failed ones not stopping the others.
-
-    Machines are released always, and so is what actions keep documents of, whether or not a workflow does that. Raises
-    WorkflowFailed that names each component that could not be taken down and everything that is left.
-    """
-    failures: list[str] = []
-    for path in reversed(job.manifest.order):
-        try:
-            component = job.component(path)
-            await job.component_type(component).destroy(job, component)
-        except WorkflowFailed as failure:
-            failures.append(f"Component {path!r}: {failure}")
-    failures += await destroy_orphaned_instances(job)
-    failures += await teardown_documents(job)
-    failures += await release_all(job)
-    if failures:
-        raise WorkflowFailed(" ".join(failures))
-
-
-async def destroy_orphaned_instances(job: JobRun, spared: Collection[Link] = ()) -> list[str]:
-    """Destroy own instances that an earlier reconfiguration could not, and return what went wrong."""
-    failures: list[str] = []
-    for link in await job.linked_instances.orphaned_instances(job):
-        if link not in spared:
-            try:
-                await job.linked_instances.run(job, link, DESTROY, {}, workflow_path(link.instance_id, DESTROY))
-            except WorkflowFailed as failure:
-                failures.append(f"The former submodule {link.instance_id}: {failure}")
-    return failures
-
-
-async def destroy_component(job: JobRun, component: Component) -> None:
-    """Destroy one component of an instance that lives on, and release its machines even if that fails.
-
-    Raises WorkflowFailed with what is left.
-    """
-    failures: list[str] = []
-    try:
-        await job.component_type(component).destroy(job, component)
-    except WorkflowFailed as failure:
-        failures.append(str(failure))
-    failures += await teardown_documents(job, component.path)
-    failures += await release_component(job, component.path)
-    if failures:
-        raise WorkflowFailed(" ".join(failures))
-
-
-# Launching all components of an instance, each when what it requires is there (manifest-language §3, `required`).
-#
-# After a crash the launch is repeated like a workflow (see there): what had begun comes first, and nothing new begins
-# while a component whose launch had failed has not come to its failure again.
-
-
-async def launch(job: JobRun, paths: Collection[str] | None = None) -> None:
-    """Launch every component, or those of these paths, independent ones at the same time.
-
-    After a failure nothing more is started, and what is under way finishes. Raises WorkflowFailed naming every
-    component that failed.
-    """
-    await _Launch(job, job.manifest.order if paths is None else paths).run()
-
-
-class _Launch:
-    def __init__(self, job: JobRun, paths: Collection[str]) -> None:
-        self._job = job
-        # Those without workflows publish at once; the others see it then, whether they require it or not.
-        chosen = set(paths)
-        order = [path for path in job.manifest.order if path in chosen]
-        order.sort(key=lambda path: bool(job.component(path).workflows))
-        self._waiting = dict.fromkeys(order)
-        self._running: dict[asyncio.Task[None], str] = {}
-        self._failures: dict[str, str] = {}
-        self._dependents: dict[str, list[str]] = {}
-        for path in order:
-            for provider in required_components(job.component(path)):
-                self._dependents.setdefault(provider, []).append(path)
-        self._failed_before = self._find_failed()
-        self._begun_before = self._find_begun()
-
-    async def run(self) -> None:
-        self._job.state.begin_launch(self._waiting)
-        candidates = list(self._waiting)
-        news = asyncio.create_task(self._job.state.next_change.wait())
-        try:
-            while True:
-                self._start(candidates)
-                if not self._running:
-                    break
-                done, _ = await asyncio.wait({*self._running, news}, return_when=asyncio.FIRST_COMPLETED)
-                if news in done:
-                    news = asyncio.create_task(self._job.state.next_change.wait())
-                held = bool(self._failed_before)
-                self._record_finished([task for task in self._running if task in done])
-                candidates = self._candidates(after_hold=held and not self._failed_before)
-        finally:
-            await cancel_all([news, *self._running])
-        self._raise_failures()
-
-    def _start(self, candidates: list[str]) -> None:
-        job = self._job
-        starts_new = not self._failures and not self._failed_before
-        for path in candidates:
-            may_start = path in self._waiting and (starts_new or path in self._begun_before)
-            if may_start and not missing_for_launch(job, job.component(path)):
-                del self._waiting[path]
-                self._running[asyncio.create_task(self._launch(path))] = path
-
-    async def _launch(self, path: str) -> None:
-        component = self._job.component(path)
-        await self._job.component_type(component).launch(self._job, component)
-
-    def _record_finished(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Take note of the launches that ended."""
-        job = self._job
-        for task in sorted(tasks, key=self._running.__getitem__):
-            path = self._running.pop(task)
-            failed_before = self._failed_before.pop(path, None)
-            try:
-                task.result()
-            except WorkflowFailed as failure:
-                self._failures[path] = failed_before or str(failure)
-            else:
-                if failed_before is None:
-                    job.state.mark_launched(path)
-                else:
-                    self._failures[path] = failed_before
-            if path in self._failures:
-                job.journal.fail(workflow_path(path, LAUNCH), LAUNCH, self._failures[path], 1)
-                job.state.abandon([path, *(each for each in self._waiting if each not in self._begun_before)])
-
-    def _candidates(self, *, after_hold: bool) -> list[str]:
-        """Return the components that may have got what they lacked."""
-        news = self._job.state.take_changed_components()
-        if after_hold:
-            return list(self._waiting)
-        return list(dict.fromkeys(each for path in sorted(news) for each in self._dependents.get(path, ())))
-
-    def _raise_failures(self) -> None:
-        job = self._job
-        if not self._failures:
-            self._failures = {path: "; ".join(missing_for_launch(job, job.component(path))) for path in self._waiting}
-        if self._failures:
-            told = (f"Component {path!r}: {text}" for path, text in sorted(self._failures.items()))
-            raise WorkflowFailed(" ".join(told))
-
-    def _find_failed(self) -> dict[str, str]:
-        """Return the components whose launch has failed before a crash, with the reason."""
-        failed: dict[str, str] = {}
-        for path in self._waiting:
-            record = self._job.journal.find(workflow_path(path, LAUNCH))
-            if record is not None and record.status is StepStatus.FAILED:
-                failed[path] = record.error or "the launch failed."
-        return failed
-
-    def _find_begun(self) -> set[str]:
-        """Return the components whose launch had surely begun before a crash."""
-        if not (traces := self._job.journal.traces()):
-            return set()
-        traced = {component_of(path) for path in traces}
-        begun = {path for path in self._waiting if segment(path) in traced}
-        open_paths = list(begun)
-        while open_paths:
-            for provider in required_components(self._job.component(open_paths.pop())) - begun:
-                begun.add(provider)
-                open_paths.append(provider)
-        # What waits for nothing begins in the first moment.
-        return begun | {path for path in self._waiting if not required_components(self._job.component(path))}
-
-
-@dataclass(frozen=True, slots=True)
-class _Stages:
-    stops: list[ComponentChange]
-    starts: list[str]
-    stays: list[ComponentChange]
-
-
-async def reconfigure(job: JobRun) -> None:
-    """Carry the reconfiguration out. Raises WorkflowFailed.
-
-    A triggered workflow whose status is not propagated fails the job, but not the instance (`propagates`).
-    """
-    after = Configured(job.manifest, job.configuration, job.links)
-    # A submodule that failed is reconfigured with nothing new: only what never came up gets another chance.
-    before = job.before or after
-    changes = restarting(difference(before, after), job.state.was_launched)
-    for change in changes:
-        if change.change is Change.CHANGES:
-            job.state.drop_returned(change.path, change.changed_pins)
-    stages = _stages(changes)
-    failures = await destroy_orphaned_instances(job, spared=list(before.links.values()))
-    failures += await _stop(job, before, stages.stops)
-    if failures:
-        raise WorkflowFailed(" ".join(failures))
-    for change in stages.stays:
-        component = job.component(change.path)
-        try:
-            await job.component_type(component).reconfigure(job, component)
-        except WorkflowFailed as failure:
-            raise WorkflowFailed(f"Component {change.path!r}: {failure}") from failure
-    if stages.starts:
-        await launch(job, stages.starts)
-    await _run_triggers(job, changes)
-
-
-async def teardown_former(job: JobRun) -> list[str]:
-    """Take down what a reconfiguration that never got its turn was to take down, and return what went wrong."""
-    if job.before is None:
-        return []
-    changes = difference(job.before, Configured(job.manifest, job.configuration, job.links))
-    return await _stop(job, job.before, [each for each in changes if each.change is Change.STOPS])
-
-
-def _stages(changes: list[ComponentChange]) -> _Stages:
-    stages = _Stages([], [], [])
-    for change in changes:
-        if change.change is Change.STOPS:
-            stages.stops.append(change)
-        elif change.change is Change.STARTS:
-            stages.starts.append(change.path)
-        else:
-            stages.stays.append(change)
-    return stages
-
-
-async def _stop(job: JobRun, before: Configured, stops: list[ComponentChange]) -> list[str]:
-    """Destroy what is not there any more, as it was configured, and forget it; return what went wrong."""
-    former = replace(job, graph=Graph(before.manifest, before.configuration), links=before.links)
-    failures: list[str] = []
-    for change in stops:
-        component = before.manifest.components[change.path]
-        try:
-            await destroy_component(former, component)
-        except WorkflowFailed as failure:
-            failures.append(f"Component {change.path!r} could not be taken down: {failure}")
-        else:
-            job.state.forget(change.path)
-    return failures
-
-
-async def _run_triggers(job: JobRun, changes: list[ComponentChange]) -> None:
-    failures: list[str] = []
-    propagates = False
-    for path, workflow in triggered(job.manifest, changes):
-        component = job.component(path)
-        try:
-            await run_triggered(job, component, workflow)
-        except WorkflowFailed as failure:
-            failures.append(f"Component {path!r}: {failure}")
-            propagates = propagates or workflow in component.propagate_status
-    if failures:
-        raise WorkflowFailed(" ".join(failures), propagates=propagates)
-
-
 async def run_plan(job: JobRun) -> Mapping[str, Any]:
-    """Carry the plan out on the instance's state, and return the results of a command by name.
+    """Carry out the job's plan and return the results of a command by name.
 
     Raises WorkflowFailed with the instance's error message.
     """
@@ -346,7 +41,7 @@ async def run_plan(job: JobRun) -> Mapping[str, Any]:
         case "launch":
             await launch(job)
         case "destroy":
-            await _destroy(job)
+            await destroy(job)
         case "command":
             return await _run_command(job)
         case "reconfigure":
@@ -354,18 +49,8 @@ async def run_plan(job: JobRun) -> Mapping[str, Any]:
         case "trigger":
             await _run_triggered(job)
         case "refused":
-            raise WorkflowFailed(job.plan.refusal or "The work was refused.")
+            raise WorkflowFailed(job.plan.refusal or "The job was refused.")
     return {}
-
-
-async def _destroy(job: JobRun) -> None:
-    failures = await teardown_former(job)
-    try:
-        await destroy(job)
-    except WorkflowFailed as failure:
-        failures.append(str(failure))
-    if failures:
-        raise WorkflowFailed(" ".join(failures))
 
 
 async def _run_command(job: JobRun) -> Mapping[str, Any]:
@@ -374,12 +59,12 @@ async def _run_command(job: JobRun) -> Mapping[str, Any]:
     assert name is not None
     if path in job.manifest.components:
         return await _command(job, path, name)
-    # It is bound to what a Scaler holds, and means every member.
+    # The command is bound to a template of a Scaler, so it goes to every member.
     paths = [each for each in job.manifest.order if template_path(each) == path]
     if not paths:
-        raise WorkflowFailed(f"Component {path!r} has no members, so nothing can run {name!r}.")
+        raise WorkflowFailed(f"Can't run {name!r}: component {path!r} has no members.")
     answers = await asyncio.gather(*(_command(job, each, name) for each in paths), return_exceptions=True)
-    # Every member has answered by now; the first failure in their order speaks for all.
+    # All members have finished; report the first failure in their order.
     for answer in answers:
         if isinstance(answer, BaseException):
             raise answer
@@ -407,8 +92,308 @@ async def _run_triggered(job: JobRun) -> None:
     assert path is not None
     assert name is not None
     if path not in job.manifest.components:
-        raise WorkflowFailed(f"There is no component {path!r} any more.")
+        raise WorkflowFailed(f"Component {path!r} no longer exists.")
     try:
         await run_triggered(job, job.component(path), name)
     except WorkflowFailed as failure:
         raise WorkflowFailed(f"Component {path!r}: {failure}") from failure
+
+
+async def launch(job: JobRun, paths: Collection[str] | None = None) -> None:
+    """Launch all components or those with these paths, independent ones in parallel (language §3, `required`).
+
+    A component starts when its required interfaces are filled. After a failure nothing more starts, and running
+    launches finish. Raises WorkflowFailed that names every failed component.
+
+    After a crash the launch is repeated like a workflow (`runtime/workflow.py`): launches that had begun come first,
+    and no other starts until each component that had failed has failed again.
+    """
+    await _Launch(job, job.manifest.order if paths is None else paths).run()
+
+
+class _Launch:
+    def __init__(self, job: JobRun, paths: Collection[str]) -> None:
+        self._job = job
+        # Components without workflows publish immediately. Start them first, so that all others see their signals.
+        chosen = set(paths)
+        order = [path for path in job.manifest.order if path in chosen]
+        order.sort(key=lambda path: bool(job.component(path).workflows))
+        self._waiting = dict.fromkeys(order)
+        self._running: dict[asyncio.Task[None], str] = {}
+        self._failures: dict[str, str] = {}
+        self._dependents: dict[str, list[str]] = {}
+        for path in order:
+            for provider in required_components(job.component(path)):
+                self._dependents.setdefault(provider, []).append(path)
+        self._failed_before = self._find_failed()
+        self._begun_before = self._find_begun()
+
+    async def run(self) -> None:
+        self._job.state.begin_launch(self._waiting)
+        candidates = list(self._waiting)
+        news = asyncio.create_task(self._job.state.next_change.wait())
+        try:
+            while True:
+                self._start(candidates)
+                if not self._running:
+                    break
+                done, _ = await asyncio.wait({*self._running, news}, return_when=asyncio.FIRST_COMPLETED)
+                if news in done:
+                    news = asyncio.create_task(self._job.state.next_change.wait())
+                was_held = bool(self._failed_before)
+                self._record_finished([task for task in self._running if task in done])
+                candidates = self._candidates(after_hold=was_held and not self._failed_before)
+        finally:
+            await cancel_all([news, *self._running])
+        self._raise_failures()
+
+    def _start(self, candidates: list[str]) -> None:
+        job = self._job
+        starts_new = not self._failures and not self._failed_before
+        for path in candidates:
+            may_start = path in self._waiting and (starts_new or path in self._begun_before)
+            if may_start and not missing_for_launch(job, job.component(path)):
+                del self._waiting[path]
+                self._running[asyncio.create_task(self._launch(path))] = path
+
+    async def _launch(self, path: str) -> None:
+        component = self._job.component(path)
+        await self._job.component_type(component).launch(self._job, component)
+
+    def _record_finished(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Record the outcome of ended launches."""
+        job = self._job
+        for task in sorted(tasks, key=self._running.__getitem__):
+            path = self._running.pop(task)
+            failed_before = self._failed_before.pop(path, None)
+            try:
+                task.result()
+            except WorkflowFailed as failure:
+                self._failures[path] = failed_before or str(failure)
+            else:
+                if failed_before is None:
+                    job.state.mark_launched(path)
+                else:
+                    self._failures[path] = failed_before
+            if path in self._failures:
+                job.journal.fail(workflow_path(path, LAUNCH), LAUNCH, self._failures[path], 1)
+                job.state.abandon([path, *(each for each in self._waiting if each not in self._begun_before)])
+
+    def _candidates(self, *, after_hold: bool) -> list[str]:
+        """Return waiting components whose missing signals may have been published."""
+        news = self._job.state.take_changed_components()
+        if after_hold:
+            return list(self._waiting)
+        return list(dict.fromkeys(each for path in sorted(news) for each in self._dependents.get(path, ())))
+
+    def _raise_failures(self) -> None:
+        job = self._job
+        if not self._failures:
+            self._failures = {path: "; ".join(missing_for_launch(job, job.component(path))) for path in self._waiting}
+        if self._failures:
+            messages = (f"Component {path!r}: {text}" for path, text in sorted(self._failures.items()))
+            raise WorkflowFailed(" ".join(messages))
+
+    def _find_failed(self) -> dict[str, str]:
+        """Return the components whose launch failed before a crash, with the reasons."""
+        failed: dict[str, str] = {}
+        for path in self._waiting:
+            record = self._job.journal.find(workflow_path(path, LAUNCH))
+            if record is not None and record.status is StepStatus.FAILED:
+                failed[path] = record.error or "the launch failed."
+        return failed
+
+    def _find_begun(self) -> set[str]:
+        """Return the components whose launch must have begun before a crash."""
+        if not (traces := self._job.journal.traces()):
+            return set()
+        traced = {component_of(path) for path in traces}
+        begun = {path for path in self._waiting if segment(path) in traced}
+        open_paths = list(begun)
+        while open_paths:
+            for provider in required_components(self._job.component(open_paths.pop())) - begun:
+                begun.add(provider)
+                open_paths.append(provider)
+        # A component that requires nothing starts immediately.
+        return begun | {path for path in self._waiting if not required_components(self._job.component(path))}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stages:
+    stops: list[ComponentChange]
+    starts: list[str]
+    stays: list[ComponentChange]
+
+
+async def reconfigure(job: JobRun) -> None:
+    """Apply the new configuration. Raises WorkflowFailed.
+
+    A triggered workflow whose status isn't propagated fails the job, but not the instance (`propagates`).
+    """
+    after = Configured(job.manifest, job.configuration, job.links)
+    # A failed submodule is reconfigured without changes: that retries the components that never launched.
+    before = job.before or after
+    changes = restarting(difference(before, after), job.state.was_launched)
+    for change in changes:
+        if change.change is Change.CHANGES:
+            job.state.drop_returned(change.path, change.changed_pins)
+    stages = _stages(changes)
+    failures = await destroy_orphaned_instances(job, spared=list(before.links.values()))
+    failures += await _stop(job, before, stages.stops)
+    if failures:
+        raise WorkflowFailed(" ".join(failures))
+    for change in stages.stays:
+        component = job.component(change.path)
+        try:
+            await job.component_type(component).reconfigure(job, component)
+        except WorkflowFailed as failure:
+            raise WorkflowFailed(f"Component {change.path!r}: {failure}") from failure
+    if stages.starts:
+        await launch(job, stages.starts)
+    await _run_triggers(job, changes)
+
+
+def _stages(changes: list[ComponentChange]) -> _Stages:
+    stages = _Stages([], [], [])
+    for change in changes:
+        if change.change is Change.STOPS:
+            stages.stops.append(change)
+        elif change.change is Change.STARTS:
+            stages.starts.append(change.path)
+        else:
+            stages.stays.append(change)
+    return stages
+
+
+async def _stop(job: JobRun, before: Configured, stops: list[ComponentChange]) -> list[str]:
+    """Destroy removed components, as they were configured, and forget them; return the failures."""
+    former = replace(job, graph=Graph(before.manifest, before.configuration), links=before.links)
+    failures: list[str] = []
+    for change in stops:
+        component = before.manifest.components[change.path]
+        try:
+            await destroy_component(former, component)
+        except WorkflowFailed as failure:
+            failures.append(f"Can't destroy component {change.path!r}: {failure}")
+        else:
+            job.state.forget(change.path)
+    return failures
+
+
+async def _run_triggers(job: JobRun, changes: list[ComponentChange]) -> None:
+    failures: list[str] = []
+    propagates = False
+    for path, workflow in triggered(job.manifest, changes):
+        component = job.component(path)
+        try:
+            await run_triggered(job, component, workflow)
+        except WorkflowFailed as failure:
+            failures.append(f"Component {path!r}: {failure}")
+            propagates = propagates or workflow in component.propagate_status
+    if failures:
+        raise WorkflowFailed(" ".join(failures), propagates=propagates)
+
+
+async def destroy(job: JobRun) -> None:
+    """Destroy all components in reverse launch order; a failure doesn't stop the others.
+
+    Always releases machines and tears documents down, whether or not a workflow does it. Raises WorkflowFailed that
+    names each component that failed and everything that is left.
+    """
+    failures = await _teardown_former(job)
+    for path in reversed(job.manifest.order):
+        try:
+            component = job.component(path)
+            await job.component_type(component).destroy(job, component)
+        except WorkflowFailed as failure:
+            failures.append(f"Component {path!r}: {failure}")
+    failures += await destroy_orphaned_instances(job)
+    failures += await teardown_documents(job)
+    failures += await release_all(job)
+    if failures:
+        raise WorkflowFailed(" ".join(failures))
+
+
+async def _teardown_former(job: JobRun) -> list[str]:
+    """Stop what a reconfiguration that never ran should have stopped; return the failures."""
+    if job.before is None:
+        return []
+    changes = difference(job.before, Configured(job.manifest, job.configuration, job.links))
+    return await _stop(job, job.before, [each for each in changes if each.change is Change.STOPS])
+
+
+async def destroy_orphaned_instances(job: JobRun, spared: Collection[Link] = ()) -> list[str]:
+    """Destroy own instances that an earlier reconfiguration couldn't; return the failures."""
+    failures: list[str] = []
+    for link in await job.linked_instances.orphaned_instances(job):
+        if link not in spared:
+            try:
+                await job.linked_instances.run(job, link, DESTROY, {}, workflow_path(link.instance_id, DESTROY))
+            except WorkflowFailed as failure:
+                failures.append(f"The former submodule {link.instance_id}: {failure}")
+    return failures
+
+
+async def destroy_component(job: JobRun, component: Component) -> None:
+    """Destroy one component of a running instance, and release its machines even if that fails.
+
+    Raises WorkflowFailed that names what is left.
+    """
+    failures: list[str] = []
+    try:
+        await job.component_type(component).destroy(job, component)
+    except WorkflowFailed as failure:
+        failures.append(str(failure))
+    failures += await teardown_documents(job, component.path)
+    failures += await release_component(job, component.path)
+    if failures:
+        raise WorkflowFailed(" ".join(failures))
+
+
+async def teardown_documents(job: JobRun, component: str | None = None) -> list[str]:
+    """Have actions destroy what their documents describe, of a component or the instance; return the failures.
+
+    This happens whether or not a workflow does it (`actions.contract.SupportsTeardown`).
+    """
+    try:
+        keys = await job.deps.documents.list_by_instance(job)
+    except ActionFailed as error:
+        return [str(error)]
+    failures: list[str] = []
+    for key in keys:
+        if component is None or key.component == component:
+            try:
+                await _teardown_document(job, key)
+            except WorkflowFailed as failure:
+                what = f"Can't destroy {key.name!r} of {key.action}"
+                failures.append(f"{what} in component {key.component!r}: {failure}")
+    return failures
+
+
+async def _teardown_document(job: JobRun, key: DocumentKey) -> None:
+    path = step_path(workflow_path(key.component, _TEARDOWN), f"{key.action} {key.name}")
+
+    async def work() -> Mapping[str, Any]:
+        return await _run_teardown(job, key, path)
+
+    await run_recorded(job, path, f"{_TEARDOWN} {key.name}", work)
+
+
+async def _run_teardown(job: JobRun, key: DocumentKey, path: str) -> Mapping[str, Any]:
+    action = job.action(key.action)
+    if not isinstance(action, SupportsTeardown):
+        raise ActionFailed(f"The action {key.action!r} is no longer installed.", "Install its package.")
+    component = job.manifest.components.get(key.component) or _former(key.component)
+    workflow = WorkflowRun(job, component, _NOTHING, workflow_path(key.component, _TEARDOWN), depth=0)
+    step = StepRun(workflow, path, key.action, job.deps.clock.now())
+    try:
+        async with asyncio.timeout(limits.TEARDOWN_S):
+            await action.teardown(ActionCall({}, step), key.name)
+    except TimeoutError:
+        raise ActionFailed(f"It exceeded its limit of {limits.TEARDOWN_S:g} s.") from None
+    return {}
+
+
+def _former(path: str) -> Component:
+    """Return a stub for a component that is no longer in the manifest."""
+    return Component(path=path, type="", pins={}, configuration={}, required=(), peers={})

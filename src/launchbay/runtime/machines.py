@@ -1,7 +1,7 @@
-"""The machines of a component, as its steps see them and as its end releases them (manifest-language §9).
+"""The machines of components: what steps do with them, and their release (manifest-language §9).
 
-Which machines there are is part of the instance's state. It changes only by the outputs of recorded steps, so a job
-that is repeated after a crash comes to the same machines without making one twice.
+Machines are part of the instance's state. Only the outputs of recorded steps change them, so a job that is repeated
+after a crash gets the same machines and never creates one twice.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _CONTAINERS = "container"
 
 
 def provider_of(job: JobRun) -> MachineProvider | None:
-    """Return the provider that makes this instance's machines, None where none is chosen. Raises ActionFailed."""
+    """Return the provider of the instance's machines, or None if none is set. Raises ActionFailed."""
     try:
         return job.deps.machines.chosen_for(job.environment.policies)
     except UnknownProvider as error:
@@ -35,7 +35,7 @@ def provider_of(job: JobRun) -> MachineProvider | None:
 
 
 def image_runner(job: JobRun) -> RunsImages:
-    """Return what runs commands in images, whatever makes the instance's machines. Raises ActionFailed."""
+    """Return the container engine, which is independent of the instance's provider. Raises ActionFailed."""
     try:
         provider = job.deps.machines.named(_CONTAINERS)
     except UnknownProvider:
@@ -43,7 +43,7 @@ def image_runner(job: JobRun) -> RunsImages:
     if not isinstance(provider, RunsImages):
         raise ActionFailed(
             "This installation has no container engine.",
-            "The operator sets LAUNCHBAY_CONTAINER_SOCKET to the socket of Podman or Docker.",
+            "The server's administrator must set LAUNCHBAY_CONTAINER_SOCKET to the socket of Podman or Docker.",
             retryable=False,
         )
     return provider
@@ -52,7 +52,7 @@ def image_runner(job: JobRun) -> RunsImages:
 def provider_context(
     job: JobRun, component: str, action: str, path: str, log: Callable[[str, str], None], attempt: int = 1
 ) -> ProviderContext:
-    """Return what a provider is told about who asks: a step at `path` of the plan, or a component by itself."""
+    """Return a provider's context for the step at `path` of the plan, or for a component's teardown."""
     return ProviderContext(
         organization_id=job.organization_id,
         environment_id=job.environment_id,
@@ -74,7 +74,7 @@ def provider_context(
 
 @dataclass(frozen=True, slots=True)
 class ComponentMachines:
-    """Implements `actions.contract.StepMachines` for one step of a component; components use it for themselves too."""
+    """Implements `actions.contract.StepMachines` for one step or component."""
 
     job: JobRun
     component: str
@@ -86,15 +86,15 @@ class ComponentMachines:
         return [machine for machine in self.own() if machine.role == role]
 
     def own(self) -> Sequence[Machine]:
-        """Return all machines that belong to the component."""
+        """Return all machines of the component."""
         return list(self.job.state.component(self.component).machines)
 
     def targets(self, roles: Sequence[str] | None) -> Sequence[Machine]:
-        """Return the machines of these roles, each address once. Raises ActionFailed for a role without any."""
+        """Return the machines of these roles, each address once. Raises ActionFailed for an empty role."""
         names = self._role_names() if roles is None else list(dict.fromkeys(roles))
         if not names:
             raise ActionFailed(
-                f"Component {self.component!r} has no machines; provisionVms makes some.", retryable=False
+                f"Component {self.component!r} has no machines. Create them with provisionVms.", retryable=False
             )
         found: dict[str, Machine] = {}
         for role in names:
@@ -106,29 +106,29 @@ class ComponentMachines:
         return list(found.values())
 
     def reachable(self) -> Sequence[Machine]:
-        """Return every machine that the component can run something on: its own, and those that are bound to it."""
+        """Return all machines that the component can use: its own and bound ones."""
         component = self.job.manifest.components.get(self.component)
         interfaces = () if component is None else tuple(component.peers)
         return [*self.own(), *(machine for interface in interfaces for machine in self._bound(interface))]
 
     async def provision(self, role: str, count: int, spec: MachineSpec) -> Sequence[Machine]:
-        """Make so many machines."""
+        """Create machines."""
         numbers = self.job.state.allocate_machine_numbers(count)
         return await self.provider.provision(self.context, role, numbers, spec)
 
     async def adopt(self, role: str, addresses: Sequence[str], spec: MachineSpec) -> Sequence[Machine]:
-        """Take machines that are there."""
+        """Add existing machines."""
         numbers = self.job.state.allocate_machine_numbers(len(addresses))
         return await self.provider.adopt(self.context, role, dict(zip(numbers, addresses, strict=True)), spec)
 
     async def release(self, machines: Sequence[Machine]) -> None:
-        """Take machines down, as many as can be. Raises ActionFailed that names the others."""
+        """Release as many machines as possible. Raises ActionFailed that names the others."""
         _, failures = await release(self.job, self.context, machines)
         if failures:
             raise ActionFailed(*failures)
 
     async def run(self, machine: Machine, command: RemoteCommand) -> CommandResult:
-        """Run a command to its end, whatever its exit code."""
+        """Run a command to its end, with any exit code."""
         return await self._maker(machine).run(self.context, machine, command)
 
     async def converge(self, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
@@ -136,12 +136,12 @@ class ComponentMachines:
         return await self._maker(machine).converge(self.context, machine, chef)
 
     async def ssh_access(self, machine: Machine) -> SshAccess:
-        """Return what another program needs to get into the machine by SSH."""
+        """Return what another program needs to connect to the machine by SSH."""
         provider = self._maker(machine)
         if not isinstance(provider, ProvidesSshAccess):
             raise ActionFailed(
-                f"{machine.host} is a machine of {machine.provider!r}, and not reached by SSH.",
-                "Use execrun on it, or machines of a provider that uses SSH.",
+                f"Can't reach {machine.host} by SSH: it's a machine of {machine.provider!r}.",
+                "Use execrun, or a provider with SSH access.",
                 retryable=False,
             )
         return await provider.ssh_access(self.context, machine)
@@ -155,7 +155,7 @@ class ComponentMachines:
         return await self._maker(machine).get_file(self.context, machine, name)
 
     def _maker(self, machine: Machine) -> MachineProvider:
-        """Return the provider that the machine is of: another one may be chosen since."""
+        """Return the machine's provider; the environment may use another one by now."""
         return _maker(self.job, machine)
 
     def _role_names(self) -> list[str]:
@@ -164,19 +164,19 @@ class ComponentMachines:
     def _empty(self, role: str) -> str:
         known = ", ".join(self._role_names()) or "none"
         return (
-            f"The role {role!r} has no machines in component {self.component!r}; roles with machines: {known}. "
-            "Provision it before, or correct the name."
+            f"Role {role!r} has no machines in component {self.component!r}. Roles with machines: {known}. "
+            "Provision the role first, or correct the name."
         )
 
     def _bound(self, interface: str) -> list[Machine]:
-        """Return the machines at the other end of an interface of this name (language §4, `compute.Instance`)."""
+        """Return the machines bound to the interface of this name (language §4, `compute.Instance`)."""
         component = self.job.manifest.components.get(self.component)
-        if component is None:  # a member that a Scaler has just given up
+        if component is None:  # a member that a Scaler has just removed
             return []
         machines: list[Machine] = []
         for _, peer in named_peers(component, interface):
-            machines.extend(self._own_of(peer) or self._addresses_from_peer(peer, interface, len(machines)))
-        # An application around this one may have bound a machine of its own.
+            machines.extend(self._machines_of(peer) or self._addresses_from_peer(peer, interface, len(machines)))
+        # The parent application may have bound a machine.
         parent_signals = parent_signal_values(
             self.job.manifest, self.job.parent_signals, component, f"{interface}.{NETWORKS}"
         )
@@ -184,8 +184,8 @@ class ComponentMachines:
             machines.extend(self._addresses_from(networks, interface, len(machines)))
         return machines
 
-    def _own_of(self, peer: Peer) -> list[Machine]:
-        """Return the machine of a component of this instance that stands for one."""
+    def _machines_of(self, peer: Peer) -> list[Machine]:
+        """Return the machines of a peer that is a `compute.Instance` of this instance."""
         paths = dict.fromkeys(target.component for target in peer.pins.values())
         return [
             machine
@@ -195,7 +195,7 @@ class ComponentMachines:
         ]
 
     def _addresses_from_peer(self, peer: Peer, role: str, place: int) -> list[Machine]:
-        """Return the machine of another instance, of which its signal `networks` tells."""
+        """Return the machine that a peer's signal `networks` describes."""
         if NETWORKS not in peer.pins:
             return []
         _, networks = self.job.state.signal(peer.pins[NETWORKS])
@@ -217,47 +217,57 @@ class ComponentMachines:
         return [machine]
 
 
+def component_machines(job: JobRun, component: str, context: ProviderContext, what: str) -> ComponentMachines:
+    """Return a component's machines. Raises ActionFailed, naming `what` needs them, if there is no provider."""
+    provider = provider_of(job)
+    if provider is None:
+        raise ActionFailed(
+            f"{what} needs machines, but no machine provider is set.",
+            "Set LAUNCHBAY_MACHINES, or the environment's policy machines.provider. Use dry-run to test without"
+            " machines.",
+            retryable=False,
+        )
+    return ComponentMachines(job, component, context, provider)
+
+
 def networks(machine: Machine) -> dict[str, dict[str, str]]:
-    """Return what a `compute.Instance` publishes about its machine (language §4)."""
+    """Return the signal `networks` of a `compute.Instance` (language §4)."""
     return {_PUBLIC: {_IP: machine.host}, _PRIVATE: {_IP: machine.inner_host}}
 
 
 async def release(
-    job: JobRun, on_context: ProviderContext, machines: Iterable[Machine]
+    job: JobRun, context: ProviderContext, machines: Iterable[Machine]
 ) -> tuple[list[Machine], list[str]]:
-    """Release machines and return those that are gone, and a sentence for each that is not.
-
-    An adopted machine was there before and stays; it is only let go.
-    """
+    """Release machines; return the released ones, and a message for each failure. Adopted machines keep running."""
     machines = list(machines)
     turn = asyncio.Semaphore(limits.RELEASES_AT_ONCE)
 
-    async def let_go(machine: Machine) -> str | None:
+    async def release_one(machine: Machine) -> str | None:
         if machine.adopted:
             return None
         try:
             async with turn:
-                await _maker(job, machine).release(on_context, machine)
-        except Exception as error:  # noqa: BLE001 - a provider is foreign code; the other machines must go all the same
-            return f"The machine {machine.host} ({machine.id}, role {machine.role!r}) is left: {_describe(error)}"
+                await _maker(job, machine).release(context, machine)
+        except Exception as error:  # noqa: BLE001 - a provider is foreign code; the other machines must go anyway
+            return f"Can't release machine {machine.host} ({machine.id}, role {machine.role!r}): {_describe(error)}"
         return None
 
-    outcomes = await asyncio.gather(*(let_go(machine) for machine in machines))
-    gone = [machine for machine, failure in zip(machines, outcomes, strict=True) if failure is None]
-    return gone, [failure for failure in outcomes if failure is not None]
+    outcomes = await asyncio.gather(*map(release_one, machines))
+    released = [machine for machine, failure in zip(machines, outcomes, strict=True) if failure is None]
+    return released, [failure for failure in outcomes if failure is not None]
 
 
 async def release_component(job: JobRun, path: str) -> list[str]:
-    """Release all machines of a component that is taken down, and return a sentence for each that is left."""
-    gone, left = await release(job, _teardown_context(job, path), job.state.component(path).machines)
-    job.state.remove_machines(path, gone)
+    """Release all machines of a component; return a message for each that is left."""
+    released, left = await release(job, _teardown_context(job, path), job.state.component(path).machines)
+    job.state.remove_machines(path, released)
     return left
 
 
 async def release_all(job: JobRun) -> list[str]:
-    """Release all machines of an instance that ends, those too that no record tells of; bounded in time.
+    """Release all machines of an instance, including unrecorded ones, within RELEASE_S.
 
-    Returns a sentence for each that is left.
+    Returns a message for each that is left.
     """
     try:
         async with asyncio.timeout(limits.RELEASE_S):
@@ -269,52 +279,49 @@ async def release_all(job: JobRun) -> list[str]:
             return failures + await _release_orphans(job)
     except TimeoutError:
         left = ", ".join(f"{machine.host} ({machine.id})" for _, machine in job.state.machines()) or "unknown"
-        return [f"Machines could not be released within {limits.RELEASE_S:g} s; left are: {left}."]
+        return [f"Can't release all machines within {limits.RELEASE_S:g} s. Left: {left}."]
 
 
 async def _release_orphans(job: JobRun) -> list[str]:
-    """Release what was made and never recorded: its step was interrupted and did not come to its end again."""
+    """Release machines without a record, whose step was interrupted and never finished."""
     try:
         provider = provider_of(job)
         if provider is None:
             return []
-        on_errand = _teardown_context(job, "")
+        context = _teardown_context(job, "")
         known = {machine.id for _, machine in job.state.machines()}
-        strays = [machine for machine in await provider.orphans(on_errand) if machine.id not in known]
-        return (await release(job, on_errand, strays))[1]
-    except Exception as error:  # noqa: BLE001 - a provider is foreign code; the instance's end goes on
-        return [f"Machines without a record could not be looked for: {_describe(error)}"]
+        orphans = [machine for machine in await provider.orphans(context) if machine.id not in known]
+        return (await release(job, context, orphans))[1]
+    except Exception as error:  # noqa: BLE001 - a provider is foreign code; the destroy must continue
+        return [f"Can't search for unrecorded machines: {_describe(error)}"]
 
 
 async def stop_commands(job: JobRun) -> None:
-    """End what a cancelled job left running on machines of its components, and on those bound to them."""
-    if not any(_is_executing(job, path) for path in job.journal.traces()):
+    """Stop the commands of a cancelled job on its components' machines and on bound ones."""
+    if not any(_is_executing(job, path) for path in job.journal.traces()) or (provider := provider_of(job)) is None:
         return
     turn = asyncio.Semaphore(limits.RELEASES_AT_ONCE)
 
-    async def stop(machine: Machine, on_errand: ProviderContext) -> None:
+    async def stop(machine: Machine, context: ProviderContext) -> None:
         try:
             async with turn:
-                await _maker(job, machine).stop(on_errand, machine)
-        except Exception as error:  # noqa: BLE001 - a provider is foreign code; the job's end goes on
-            on_errand.log("warning", _describe(error))
+                await _maker(job, machine).stop(context, machine)
+        except Exception as error:  # noqa: BLE001 - a provider is foreign code; the job's end must continue
+            context.log("warning", _describe(error))
 
     found: dict[str, tuple[Machine, ProviderContext]] = {}
     for path in job.manifest.order:
-        on_errand = _teardown_context(job, path)
-        provider = provider_of(job)
-        if provider is None:
-            return
-        for machine in ComponentMachines(job, path, on_errand, provider).reachable():
-            found.setdefault(machine.host, (machine, on_errand))
+        context = _teardown_context(job, path)
+        for machine in ComponentMachines(job, path, context, provider).reachable():
+            found.setdefault(machine.host, (machine, context))
     try:
         async with asyncio.timeout(limits.MACHINES_STOP_S):
-            await asyncio.gather(*(stop(machine, on_errand) for machine, on_errand in found.values()))
+            await asyncio.gather(*(stop(machine, context) for machine, context in found.values()))
     except TimeoutError:
         job.journal.log(
             None,
             "warning",
-            f"Within {limits.MACHINES_STOP_S:g} s not all machines answered; commands may still run there.",
+            f"Not all machines answered within {limits.MACHINES_STOP_S:g} s. Commands may still be running there.",
         )
 
 

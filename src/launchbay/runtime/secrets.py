@@ -1,9 +1,8 @@
-"""What a job must not tell: the one place that everything feeds which opens a secret, and that all asks which writes.
+"""The secrets that a job knows, masked in its texts and encrypted in its documents.
 
-Whoever opens a secret for a job (a parameter of a service, the result of a command, a private key) lets the job learn
-it here. From then on no text that the job writes shows it, in no encoding (`model/redaction.py`), and in the documents
-that it leaves behind a sealed token stands in its place. Who reads such a document for another job opens the token, and
-so that job knows the secret too.
+Code that decrypts a secret for a job (a service's parameter, a command's result, a private key) registers it here.
+After that, no text that the job writes contains it in any encoding (`model/redaction.py`), and stored documents contain
+an encrypted token instead. A job that reads such a document decrypts the token and so registers the secret too.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +17,9 @@ from launchbay.model.redaction import SHORTEST_CHARS, RedactionStream, Redactor,
 
 
 class Secrets:
-    """The secrets of one job. `given` covers what the job was given under secret names.
+    """The secrets of one job. `given` makes a redactor of the secrets in the job's inputs.
 
-    Without a seal, as where nothing is stored, documents stay as they are.
+    Without a seal, documents stay unchanged: nothing is stored then.
     """
 
     def __init__(self, seal: TextSeal | None = None, given: Callable[[], Redactor] = Redactor) -> None:
@@ -30,44 +29,44 @@ class Secrets:
         self._tokens: dict[str, str] = {}
 
     def register_secret(self, value: Any) -> None:
-        """Keep secret from now on every text in a JSON value, and every number that is long enough."""
-        for text in _texts(value):
+        """Register every string in a JSON value, and every number with at least SHORTEST_CHARS."""
+        for text in _strings(value):
             self._registered.add(text)
             self._redactor.register_secret(text)
 
     def redact(self, text: str) -> str:
-        """Return a text without secrets."""
+        """Mask the secrets in a text."""
         return self._redactor.text(text)
 
     def stream(self) -> RedactionStream:
-        """Return what covers secrets in a text that comes in chunks."""
+        """Return a redactor for a text that arrives in chunks."""
         return self._redactor.stream()
 
     def sealed(self, value: Any) -> Any:
-        """Return a JSON value in the form that may be stored: with tokens in place of what was learned."""
+        """Replace registered secrets in a JSON value by encrypted tokens, for storage."""
         if self._seal is None or not self._registered:
             return value
         return redaction.map_strings(value, self._sealed_text, self._sealed_number)
 
     def opened(self, value: Any) -> Any:
-        """Return a stored JSON value as it was, and learn what it held."""
+        """Decrypt the tokens in a stored JSON value and register their secrets."""
         return value if self._seal is None else redaction.map_strings(value, self._opened_text)
 
     def sealed_json(self, text: str) -> str:
-        """Do the same as `sealed` with a JSON text."""
+        """Apply `sealed` to a JSON text."""
         if self._seal is None or not self._registered:
             return text
         return msgspec.json.encode(self.sealed(msgspec.json.decode(text))).decode()
 
     def opened_json(self, text: str) -> str:
-        """Do the same as `opened` with a JSON text."""
+        """Apply `opened` to a JSON text."""
         if redaction.TOKEN_PREFIX not in text:
             return text
         return msgspec.json.encode(self.opened(msgspec.json.decode(text))).decode()
 
     @cached_property
     def _redactor(self) -> Redactor:
-        return self._given()  # late: most jobs say nothing that could hold a secret
+        return self._given()  # lazily: most jobs write no text to mask
 
     def _sealed_text(self, text: str) -> str:
         return self._registered.replace(text, lambda secret: self._token(redaction.TEXT, secret))
@@ -101,14 +100,14 @@ class Secrets:
         return kind, secret
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _texts(item)
+            yield from _strings(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item)
+            yield from _strings(item)
     elif isinstance(value, int | float) and not isinstance(value, bool) and len(str(value)) >= SHORTEST_CHARS:
         yield str(value)

@@ -1,4 +1,7 @@
-"""The signals that a component consumes, as its running workflow sees them (manifest-language §9, getSignals)."""
+"""Signals between components: which values a component consumes, from whom, and what they trigger.
+
+Signals come from components of the instance, from linked instances, and from the parent instance.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -17,9 +20,9 @@ OnWarning = Callable[[str], None]
 
 
 def coerce_or_warn(declared: Type | None, value: Any, on_warning: OnWarning | None = None) -> Any:
-    """Return the value as the declared type; nothing stays nothing, and what does not fit stays as it is, and is told.
+    """Coerce a value to the declared type; keep a value that doesn't match, and warn of it. None stays None.
 
-    Two ends of different types are warned of and never refused, so a value is not refused here either.
+    The compiler only warns of ends with different types, so a mismatch isn't an error here either.
     """
     if value is None or declared is None:
         return value
@@ -34,7 +37,7 @@ def coerce_or_warn(declared: Type | None, value: Any, on_warning: OnWarning | No
 def coerce_all(
     declared: Mapping[str, Type | None], values: Mapping[str, Any], on_warning: OnWarning | None = None
 ) -> dict[str, Any]:
-    """Return values by name as the types that are declared for them by name."""
+    """Coerce values by name to their declared types."""
 
     def of(name: str) -> OnWarning | None:
         return None if on_warning is None else lambda problem: on_warning(f"{name!r}: {problem}")
@@ -43,26 +46,26 @@ def coerce_all(
 
 
 async def refresh_linked_signals(job: JobRun) -> None:
-    """Take over what linked instances publish now: a change inside of them is seen at once (language §8)."""
+    """Publish the present return values of linked instances as signals (language §8)."""
     for component, link in linked_components(job.manifest, job.links):
         path = component.path
         if not link.is_instance or not job.state.is_launched(path):
             continue
         try:
             linked = await job.linked_instances.get(link)
-        except WorkflowFailed as gone:
-            job.journal.log(None, "warning", f"Component {path!r}: {gone} It keeps the signals that it has.")
+        except WorkflowFailed as failure:
+            job.journal.log(None, "warning", f"Component {path!r}: {failure} It keeps its present signals.")
         else:
             publish_linked(job, component, link, linked)
 
 
 def link_of(path: str, links: Mapping[str, Link]) -> Link | None:
-    """Return where a component leads. The members of a Scaler all lead where their template does."""
+    """Return a component's link. Members of a Scaler share the link of their template."""
     return links.get(path) or links.get(template_path(path))
 
 
 def linked_components(manifest: CompiledManifest, links: Mapping[str, Link]) -> Iterator[tuple[Component, Link]]:
-    """Yield the components that lead somewhere, with their links."""
+    """Yield the components with links."""
     if links:
         for path, component in manifest.components.items():
             link = link_of(path, links)
@@ -71,13 +74,13 @@ def linked_components(manifest: CompiledManifest, links: Mapping[str, Link]) -> 
 
 
 def publish_linked(job: JobRun, component: Component, link: Link, linked: LinkedInstance) -> None:
-    """Take the linked instance's return values over as the component's signals."""
+    """Publish the linked instance's return values as the component's signals."""
     for pin, value in linked_signals(component, link, job.secrets.opened(linked.return_values)):
         job.state.publish(component.path, pin.interface, pin.name, value)
 
 
 def linked_signals(component: Component, link: Link, return_values: Mapping[str, Any]) -> Iterator[tuple[Pin, Any]]:
-    """Yield the component's signals with the values that an instance with these return values gives them."""
+    """Yield the component's signals with their values among an instance's return values."""
     values = outer_values(return_values)
     for key, pin in component.pins.items():
         name = link.key(key)
@@ -85,25 +88,24 @@ def linked_signals(component: Component, link: Link, return_values: Mapping[str,
             yield pin, coerce_or_warn(pin.type.value_type, values[name])
 
 
-ParentSignals = Mapping[
-    str, Mapping[str, Any]
-]  # what a parent gives to the application's needs: `interface.pin` → peer → value
+# What the parent instance provides for the application's needs: `interface.pin` → peer → value.
+ParentSignals = Mapping[str, Mapping[str, Any]]
 
 
 def named_peers(component: Component, interface: str) -> Iterator[tuple[str, Peer]]:
-    """Yield the peers of an interface in binding order, each with its id: the path of the component."""
-    taken: set[str] = set()
+    """Yield the peers of an interface in binding order, each with its id, the component's path."""
+    used: set[str] = set()
     for peer in component.peers.get(interface, ()):
-        # One component may fill an interface twice, with two of its own.
-        name = peer.component if peer.component not in taken else f"{peer.component}#{peer.interface}"
-        taken.add(name)
+        # A component may fill an interface twice, with two of its interfaces.
+        name = peer.component if peer.component not in used else f"{peer.component}#{peer.interface}"
+        used.add(name)
         yield name, peer
 
 
 def consumed(
     manifest: CompiledManifest, state: InstanceState, parent_signals: ParentSignals, component: Component, key: str
 ) -> dict[str, Any]:
-    """Return the values that a consumed signal `interface.pin` has now, by peer. Peers without a value are left out."""
+    """Return the values of a consumed signal `interface.pin` by peer, without peers that have no value."""
     interface, _, pin = key.partition(".")
     values: dict[str, Any] = {}
     for name, peer in named_peers(component, interface):
@@ -118,7 +120,7 @@ def consumed(
 def parent_signal_values(
     manifest: CompiledManifest, parent_signals: ParentSignals, component: Component, key: str
 ) -> Mapping[str, Any]:
-    """Return what the parent instance gives to a consumed signal, by peer."""
+    """Return the parent instance's values of a consumed signal, by peer."""
     values: dict[str, Any] = {}
     if parent_signals:
         for need in manifest.needs.values():
@@ -130,7 +132,7 @@ def parent_signal_values(
 def submodule_signals(
     manifest: CompiledManifest, state: InstanceState, parent_signals: ParentSignals, component: Component
 ) -> dict[str, Any]:
-    """Return what a submodule gets now, `interface.pin` → peer → value; empty when it needs nothing."""
+    """Return the signals for a submodule, `interface.pin` → peer → value; empty if it needs none."""
     return {
         key: consumed(manifest, state, parent_signals, component, key)
         for key, pin in component.pins.items()
@@ -139,7 +141,7 @@ def submodule_signals(
 
 
 def return_values(manifest: CompiledManifest, state: InstanceState) -> dict[str, Any]:
-    """Return the published application-level signals by their API name; those without a value yet are left out."""
+    """Return the application's published signals that have a value, by API name."""
     values: dict[str, Any] = {}
     for key, pin in manifest.results.items():
         for target in pin.targets:
@@ -150,12 +152,11 @@ def return_values(manifest: CompiledManifest, state: InstanceState) -> dict[str,
     return values
 
 
-# Workflows that run because a consumed signal has changed (manifest-language §5, Triggers).
+# Triggers: workflows that run because a consumed signal changed (manifest-language §5, Triggers).
 #
-# A component remembers, for each consumed signal with a trigger, the values that its `launch`, or the trigger's
-# workflow itself, has seen last. At the end of every job these are compared with the values of that moment; so a signal
-# that came too late for a launch is noticed as well as one that changed long after it, and several changes make one
-# run.
+# For each consumed signal with a trigger, a component remembers the values that its `launch` or the triggered workflow
+# saw last. The end of every job compares them with the present values. So a signal that arrived too late for the launch
+# is noticed like any later change, and several changes cause one run.
 
 
 def signal_triggers(component: Component) -> dict[str, str]:
@@ -174,7 +175,7 @@ def mark_seen(
     component: Component,
     pins: Iterable[str],
 ) -> None:
-    """Note that a workflow looks at these signals as they are now."""
+    """Record that a workflow has seen the present values of these signals."""
     seen = state.component(component.path).seen
     for key in pins:
         seen[key] = consumed(manifest, state, parent_signals, component, key)
@@ -183,7 +184,7 @@ def mark_seen(
 def due_triggers(
     manifest: CompiledManifest, state: InstanceState, parent_signals: ParentSignals
 ) -> list[tuple[str, str]]:
-    """Return (component, workflow) for each workflow whose signals have changed since it saw them, once each."""
+    """Return (component, workflow) for each workflow whose signals changed since it last saw them."""
     due: dict[tuple[str, str], None] = {}
     for path in manifest.order:
         component = manifest.components[path]
@@ -197,9 +198,9 @@ def due_triggers(
 
 
 class ConsumedSignals:
-    """A snapshot of the consumed signals of one component; `refresh` takes a new one.
+    """A snapshot of a component's consumed signals; `refresh` takes a new one.
 
-    `marks` are the signals whose triggers count as served by this look (`runtime/signals.py`).
+    Each refresh marks `trigger_pins` as seen.
     """
 
     def __init__(self, job: JobRun, component: Component, trigger_pins: tuple[str, ...] = ()) -> None:
@@ -214,11 +215,11 @@ class ConsumedSignals:
 
     @property
     def _component(self) -> Component:
-        """The component with its peers as they are now: a Scaler may have grown since the workflow began."""
+        """The component with its present peers: a Scaler may have grown since the workflow started."""
         return self._job.manifest.components.get(self._first.path, self._first)
 
     def refresh(self) -> None:
-        """Take the signals as they are now."""
+        """Reload the current signals."""
         self._seen = {interface: self._read(interface, pins) for interface, pins in self._consumed.items()}
         if self._trigger_pins:
             mark_seen(
@@ -226,7 +227,7 @@ class ConsumedSignals:
             )
 
     def single(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return `result[interface][signal]`, each from the first peer that has it."""
+        """Return `result[interface][signal]`, each from the first peer with a value."""
         result: dict[str, dict[str, Any]] = {}
         for interface, peers in self._seen.items():
             merged: dict[str, Any] = {}
@@ -237,32 +238,34 @@ class ConsumedSignals:
         return result
 
     def multi(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-        """Return `result[interface][peer id][signal]`; the id is the peer's path, and empty peers are left out."""
+        """Return `result[interface][peer id][signal]` without empty peers; the id is the peer's path."""
         return {
             interface: {peer: dict(values) for peer, values in peers.items() if values}
             for interface, peers in self._seen.items()
         }
 
     def peers_with_values(self, interface: str) -> int:
-        """Return how many peers of the interface have a value now for every signal that it takes from them."""
-        return sum(1 for targets in self._targets(interface) if not self._missing(targets)) + self._fed(interface)
+        """Return how many peers have a value for every signal that the interface consumes from them."""
+        return sum(1 for targets in self._targets(interface) if not self._missing(targets)) + self._parent_peers(
+            interface
+        )
 
     def peers(self, interface: str) -> int:
         """Return how many peers the interface has."""
-        return len(self._targets(interface)) + self._fed(interface)
+        return len(self._targets(interface)) + self._parent_peers(interface)
 
     def peers_still_expected(self, interface: str) -> int:
-        """Return how many peers have values now or can still get them: their components are not given up."""
-        given_up = self._job.state.is_abandoned
-        to_come = sum(
+        """Return how many peers have values or can still get them, because no component is abandoned."""
+        is_abandoned = self._job.state.is_abandoned
+        expected = sum(
             1
             for targets in self._targets(interface)
-            if not any(given_up(target.component) for target in self._missing(targets))
+            if not any(is_abandoned(target.component) for target in self._missing(targets))
         )
-        return to_come + self._fed(interface)
+        return expected + self._parent_peers(interface)
 
     def interfaces(self) -> list[str]:
-        """Return the names of the interfaces that consume signals."""
+        """Return the names of interfaces that consume signals."""
         return list(self._consumed)
 
     def _read(self, interface: str, pins: list[str]) -> dict[str, dict[str, Any]]:
@@ -274,8 +277,8 @@ class ConsumedSignals:
                 peers.setdefault(peer, {})[pin] = value
         return peers
 
-    def _fed(self, interface: str) -> int:
-        """Return how many peers in the parent instance give values for every signal of the interface."""
+    def _parent_peers(self, interface: str) -> int:
+        """Return how many peers in the parent instance have values for every signal of the interface."""
         job = self._job
         given = [
             set(parent_signal_values(job.manifest, job.parent_signals, self._component, f"{interface}.{pin}"))
@@ -284,7 +287,7 @@ class ConsumedSignals:
         return len(set.intersection(*given)) if given else 0
 
     def _targets(self, interface: str) -> list[list[Target]]:
-        """Return for each peer of the interface the pins that fill signals of it."""
+        """Return for each peer of the interface the pins that provide its signals."""
         pins = self._consumed.get(interface, [])
         peers = self._component.peers.get(interface, ())
         return [targets for peer in peers if (targets := [peer.pins[pin] for pin in pins if pin in peer.pins])]
@@ -304,17 +307,15 @@ def required_components(component: Component) -> set[str]:
 
 
 def missing_for_launch(job: JobRun, component: Component) -> list[str]:
-    """Return, as phrases, what the component's required interfaces still lack (manifest-language §3, `required`)."""
+    """Describe what the component's required interfaces still lack (manifest-language §3, `required`)."""
     missing: list[str] = []
     for interface in component.required:
         for peer in component.peers.get(interface, ()):
             for pin, target in peer.pins.items():
                 if not job.state.is_launched(target.component):
-                    missing.append(f"{interface}.{pin}: component {target.component!r} is not running")
+                    missing.append(f"{interface}.{pin}: component {target.component!r} isn't running")
                 elif _is_signal(component, interface, pin) and not job.state.has_signal(target):
-                    missing.append(
-                        f"{interface}.{pin}: component {target.component!r} has not published {target.pin!r}"
-                    )
+                    missing.append(f"{interface}.{pin}: component {target.component!r} hasn't published {target.pin!r}")
     return missing
 
 

@@ -1,10 +1,10 @@
-"""The place of a running job in its worker: when it may be lent to others, and when the job may leave the worker.
+"""The slot of a running job in its worker: when other jobs may use it, and when the job may leave the worker.
 
-A worker runs so many jobs at the same time. One that waits for a person, perhaps for days, needs no share of that, and
-would keep others from running. So waiting is done inside of `lent_slot()`, which tells whoever counts.
+A worker runs a limited number of jobs at a time. A job that waits, perhaps days for a person, must not occupy a slot:
+it waits inside `slot_released()`.
 
-A worker that is asked to stop hands its jobs to others. A job leaves where nothing is cut in two: while it only waits
-(`resting()`), or where it would begin its next effect (`effect()`). What has begun may come to its end first.
+A worker that stops hands its jobs over to others. A job leaves only where no effect is interrupted: while it waits
+(`interruptible()`), or before its next effect (`uninterruptible()`). A running effect may finish first.
 """
 
 import asyncio
@@ -13,22 +13,22 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
 
-def _nothing() -> None:
-    """What follows where nobody wants to know."""
+def _do_nothing() -> None:
+    """Ignore an event of the slot."""
 
 
 class Slot:
-    """The place of one job, which may do several things beside each other.
+    """The slot of one job, whose steps may run in parallel.
 
-    It counts as lent from the first of them that waits to the last. `on_left` is called once, after `leave`, as soon as
-    the job has no effect under way and waits, with something or before its next effect.
+    It is released while at least one of them waits. After `drain`, `on_evicted` is called once, as soon as the job runs
+    no effect and waits, for anything or before its next effect.
     """
 
     def __init__(
         self,
-        on_released: Callable[[], None] = _nothing,
-        on_reacquired: Callable[[], None] = _nothing,
-        on_evicted: Callable[[], object] = _nothing,
+        on_released: Callable[[], None] = _do_nothing,
+        on_reacquired: Callable[[], None] = _do_nothing,
+        on_evicted: Callable[[], object] = _do_nothing,
     ) -> None:
         self._on_released = on_released
         self._on_reacquired = on_reacquired
@@ -41,7 +41,7 @@ class Slot:
 
     @contextmanager
     def released(self) -> Iterator[None]:
-        """Give the place back for the time of the block, which only waits."""
+        """Release the slot during the block, which only waits."""
         self._released_count += 1
         if self._released_count == 1:
             self._on_released()
@@ -55,36 +55,36 @@ class Slot:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Say that what is done in the block can be broken off at any time and done again."""
-        pauses_effect = _is_uninterruptible.get()
+        """Mark the block as safe to interrupt at any time and to repeat."""
+        suspended_effects = _is_uninterruptible.get()
         self._interruptible_count += 1
-        self._uninterruptible_count -= pauses_effect
+        self._uninterruptible_count -= suspended_effects
         self._evict_if_possible()
         try:
             yield
         finally:
             self._interruptible_count -= 1
-            self._uninterruptible_count += pauses_effect
+            self._uninterruptible_count += suspended_effects
 
     async def enter_uninterruptible(self) -> None:
-        """Count an effect; while the worker stops, wait for the end of the job in this worker instead."""
+        """Count an effect. If the worker is stopping, wait to be evicted instead."""
         if self._is_draining:
             with self.interruptible():
                 await asyncio.Event().wait()
         self._uninterruptible_count += 1
 
     def exit_uninterruptible(self) -> None:
-        """Count its end."""
+        """Count the end of an effect."""
         self._uninterruptible_count -= 1
         self._evict_if_possible()
 
     def drain(self) -> None:
-        """Let the job begin nothing more here, and go as soon as nothing is cut in two by that."""
+        """Start no further effect, and evict the job as soon as none is running."""
         self._is_draining = True
         self._evict_if_possible()
 
     def evict(self) -> None:
-        """Let the job go now, whatever it does."""
+        """Evict the job now, even during an effect."""
         if not self._is_evicted:
             self._is_evicted = True
             self._on_evicted()
@@ -96,13 +96,13 @@ class Slot:
 
 current_slot: ContextVar[Slot | None] = ContextVar("the running job's slot", default=None)
 _is_uninterruptible: ContextVar[bool] = ContextVar(
-    "whether an effect of the running job is under way here", default=False
+    "whether this code is inside an effect of the running job", default=False
 )
 
 
 @contextmanager
 def slot_released() -> Iterator[None]:
-    """Give the running job's place back for the time of the block; without a worker there is none to give."""
+    """Release the running job's slot during the block, if it has one."""
     slot = current_slot.get()
     if slot is None:
         yield
@@ -113,7 +113,7 @@ def slot_released() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Say that the block only waits, too shortly to lend the place for it."""
+    """Mark the block as waiting, too briefly to release the slot."""
     slot = current_slot.get()
     if slot is None:
         yield
@@ -123,16 +123,16 @@ def interruptible() -> Iterator[None]:
 
 
 async def interruptible_sleep(seconds: float) -> None:
-    """Let time pass; meanwhile the job may leave its worker."""
+    """Sleep; the job may leave its worker in the meantime."""
     with interruptible():
         await asyncio.sleep(seconds)
 
 
 @asynccontextmanager
 async def uninterruptible() -> AsyncIterator[None]:
-    """Enclose what shall not be cut in two when the worker stops: a step's attempt with its record.
+    """Protect the block when the worker stops: a step's attempt with its record. Nested blocks join the outer one.
 
-    One inside of another is a part of it. Does not return, until it is cancelled, in a worker that stops.
+    In a worker that is stopping, entering waits until the job is cancelled.
     """
     slot = current_slot.get()
     if slot is None or _is_uninterruptible.get():

@@ -1,7 +1,8 @@
-"""The live state of an instance: what each component has published and remembers.
+"""The live state of an instance: the signals, variables and machines of each component.
 
-One document per instance, changed only by its one running job and written with the job's end in one transaction. Within
-the job the journal is the truth: a rerun after a crash starts from the stored document and repeats the same changes.
+One document per instance. Only its running job changes it, and the end of the job writes it in the same transaction.
+Within the job the journal is authoritative: a repetition after a crash starts from the stored document and makes the
+same changes.
 """
 
 import asyncio
@@ -25,16 +26,15 @@ from launchbay.manifest.scaling import (
 from launchbay.model.instance import Scale, effective_scale
 from launchbay.model.machine import Machine, exclude_machines, merge_machines
 
-# Raised when an older program would lose something by reading the state and writing it again: a new field does that.
+# Increase it if an older version would lose data by rewriting the state, for example a new field.
 STATE_VERSION = 1
 
 
 class ComponentState(msgspec.Struct):
-    """One component. `signals` is interface → pin → value; `variables` are values returned by its earlier workflows.
+    """One component. `signals` is interface → pin → value; `variables` are return values of earlier workflows.
 
-    `seen` holds, for consumed signals with a trigger, the values by peer that were seen last (`runtime/signals.py`).
-    `machines` are those that its steps made or adopted, each in a role, in the order of their numbers. `scale` is there
-    for a `composite.Scaler`.
+    `seen` has the last seen values by peer of consumed signals with a trigger (`runtime/signals.py`). `machines` are
+    those that its steps created or adopted, sorted by number. `scale` is set for a `composite.Scaler`.
     """
 
     launched: bool = False
@@ -46,7 +46,7 @@ class ComponentState(msgspec.Struct):
 
 
 class InstanceState:
-    """The states of all components by path, with a way to wait for the next change."""
+    """The states of all components by path; tasks can wait for the next change."""
 
     def __init__(self, components: dict[str, ComponentState]) -> None:
         self._components = components
@@ -60,7 +60,7 @@ class InstanceState:
 
     @classmethod
     def from_text(cls, text: str) -> "InstanceState":
-        """Return the state from its stored form."""
+        """Decode the stored form."""
         return cls(_decoder.decode(text))
 
     def to_text(self) -> str:
@@ -68,43 +68,43 @@ class InstanceState:
         return msgspec.json.encode(self._components).decode()
 
     def component(self, path: str) -> ComponentState:
-        """Return a component's state, a fresh one at first."""
+        """Return a component's state; create it if it doesn't exist."""
         state = self._components.get(path)
         if state is None:
             state = self._components[path] = ComponentState()
         return state
 
     def is_launched(self, path: str) -> bool:
-        """Tell whether the component's launch has succeeded."""
+        """Return whether the component's launch has succeeded."""
         return path in self._components and self._components[path].launched
 
     def was_launched(self, path: str) -> bool:
-        """Tell whether the component had been launched when the job began."""
+        """Return whether the component was launched before the job started."""
         return path in self._launched_before
 
     def begin_launch(self, paths: Iterable[str]) -> None:
-        """Forget that these components were launched before: a repeated launch keeps the order of the first one."""
+        """Mark components as not launched, so that a repeated launch has the same order as the first."""
         for path in paths:
             if path in self._components:
                 self._components[path].launched = False
 
     def forget(self, path: str) -> None:
-        """Drop a component that is not there any more."""
+        """Remove a component's state."""
         self._components.pop(path, None)
 
     def mark_launched(self, path: str) -> None:
-        """Note that the component's launch has succeeded."""
+        """Mark the component's launch as succeeded."""
         self.component(path).launched = True
         self._announce(path)
 
     def has_signal(self, target: Target) -> bool:
-        """Tell whether the signal of that pin has a value."""
+        """Return whether the signal of a pin has a value."""
         interface, _, pin = target.pin.partition(".")
         state = self._components.get(target.component)
         return state is not None and pin in state.signals.get(interface, {})
 
     def signal(self, target: Target) -> tuple[bool, Any]:
-        """Return whether the signal of that pin has a value, and a copy of it."""
+        """Return whether the signal of a pin has a value, and a copy of the value."""
         if not self.has_signal(target):
             return False, None
         interface, _, pin = target.pin.partition(".")
@@ -116,36 +116,36 @@ class InstanceState:
         self._announce(path)
 
     def remember(self, path: str, values: Mapping[str, Any]) -> None:
-        """Keep values that a workflow returned; later workflows of the component see them as variables."""
+        """Store return values; later workflows of the component see them as variables."""
         self.component(path).variables.update(values)
 
     def drop_returned(self, path: str, pins: Iterable[str]) -> None:
-        """Drop the values returned under the names of configuration pins `interface.pin` that have changed."""
+        """Drop return values with the names of changed configuration pins `interface.pin`."""
         for pin in pins:
             self.component(path).variables.pop(pin.rpartition(".")[2], None)
 
     def quantity(self, scaler: str) -> int:
-        """Return how many members a Scaler has."""
+        """Return the number of a Scaler's members."""
         scale = self.component(scaler).scale
         return 0 if scale is None else scale.quantity
 
     def scale(self, scaler: str, quantity: int) -> None:
-        """Note that a Scaler has so many members now."""
+        """Set the number of a Scaler's members."""
         state = self.component(scaler)
         configured = quantity if state.scale is None else state.scale.configured
         state.scale = Scale(configured, quantity)
 
     def retire(self, path: str) -> None:
-        """Note that this job has taken a component down: what it records of it must not serve for another one."""
+        """Mark a component as destroyed by this job. The job can't launch it again, because its records would apply."""
         self._retired.add(path)
 
     @property
     def retired(self) -> Iterable[str]:
-        """The components that this job has taken down."""
+        """The components that this job has destroyed."""
         return sorted(self._retired)
 
     def is_retired(self, path: str) -> bool:
-        """Tell whether this job has taken the component down."""
+        """Return whether this job has destroyed the component."""
         return path in self._retired
 
     def paths(self) -> list[str]:
@@ -153,38 +153,38 @@ class InstanceState:
         return list(self._components)
 
     def machines(self) -> list[tuple[str, Machine]]:
-        """Return all machines of the instance, each with the path of the component that it belongs to."""
+        """Return all machines of the instance, each with its component's path."""
         return [(path, machine) for path, state in self._components.items() for machine in state.machines]
 
     def allocate_machine_numbers(self, count: int) -> list[int]:
-        """Return numbers for so many new machines; none is given out twice."""
+        """Return unique numbers for new machines."""
         first = self._machine_number + 1
         self._machine_number += count
         return list(range(first, first + count))
 
     def add_machines(self, path: str, machines: Iterable[Machine]) -> None:
-        """Note that a component has these machines now."""
+        """Add machines to a component."""
         state = self.component(path)
         state.machines = merge_machines(state.machines, machines)
         self._machine_number = max((self._machine_number, *(machine.number for machine in state.machines)))
 
     def remove_machines(self, path: str, machines: Iterable[Machine]) -> None:
-        """Note that machines of a component are gone."""
+        """Remove machines from a component."""
         state = self.component(path)
         state.machines = exclude_machines(state.machines, machines)
 
     def is_abandoned(self, path: str) -> bool:
-        """Tell whether the component will not be launched any more: its launch failed, or was not begun in time."""
+        """Return whether the component won't be launched: its launch failed, or another failure prevented it."""
         return path in self._abandoned
 
     def abandon(self, paths: Iterable[str]) -> None:
-        """Note that these components will not be launched any more, and let those know that wait for one."""
+        """Mark components that won't be launched, and wake the tasks that wait for them."""
         self._abandoned.update(paths)
         self._announce()
 
     @contextmanager
     def awaiting_launch(self, sender: str, receiver: str) -> Iterator[None]:
-        """Note that a command of one component waits for the launch of another, for as long as the block lasts."""
+        """Record that a command of one component waits for another's launch during the block."""
         self._awaited[sender, receiver] += 1
         try:
             yield
@@ -192,12 +192,12 @@ class InstanceState:
             self._awaited[sender, receiver] -= 1
 
     def awaited_by(self, sender: str) -> set[str]:
-        """Return the components whose launch a component's commands wait for now."""
+        """Return the components whose launch the sender's commands wait for."""
         return {receiver for (each, receiver), count in self._awaited.items() if each == sender and count}
 
     @property
     def next_change(self) -> asyncio.Event:
-        """What will be set when a signal or a launch is announced, or that there will be none."""
+        """The event that the next published signal, launch or abandoned launch sets."""
         return self._changed
 
     async def changed(self) -> None:
@@ -205,9 +205,9 @@ class InstanceState:
         await self._changed.wait()
 
     def take_changed_components(self) -> set[str]:
-        """Return the components that have published or been launched since this was last asked."""
-        news, self._changed_components = self._changed_components, set()
-        return news
+        """Return the components that changed since the last call."""
+        changed, self._changed_components = self._changed_components, set()
+        return changed
 
     def _announce(self, *paths: str) -> None:
         self._changed_components.update(paths)
@@ -219,7 +219,7 @@ _decoder = msgspec.json.Decoder(dict[str, ComponentState])
 
 
 class Graph:
-    """A manifest and the values of its configuration pins, seen through the quantities of a state."""
+    """A manifest with its configuration values, expanded by the quantities of a state."""
 
     def __init__(self, manifest: CompiledManifest, configuration: Configuration) -> None:
         self.compiled = manifest
@@ -230,9 +230,9 @@ class Graph:
         self._now = (manifest, configuration)
 
     def apply_quantity(self, state: InstanceState) -> None:
-        """Bring the quantities of a state to the configuration, where it has another one than they came from.
+        """Apply configured quantities that have changed since the state applied them.
 
-        So a quantity that a command has set stays until another one is configured.
+        So a quantity that a command set stays until a different one is configured.
         """
         for path in self._scalers:
             configured = configured_quantity(self._configuration.get(path, {}))
@@ -240,17 +240,17 @@ class Graph:
             component.scale = effective_scale(component.scale, configured)
 
     def manifest(self, state: InstanceState) -> CompiledManifest:
-        """Return the graph with the members that there are to be."""
+        """Return the graph with the target members."""
         return self._at(state)[0] if self._scalers else self.compiled
 
     def configuration(self, state: InstanceState) -> Configuration:
-        """Return the values of all configuration pins, those of members too."""
+        """Return the values of all configuration pins, including members."""
         return self._at(state)[1] if self._scalers else self._configuration
 
     def _at(self, state: InstanceState) -> tuple[CompiledManifest, Configuration]:
         quantities = {path: state.quantity(path) for path in self._scalers}
         key = tuple(quantities.values())
-        if key != self._key:  # only the latest is kept: there may be a thousand members
+        if key != self._key:  # only the latest is cached: there may be a thousand members
             self._now = (
                 expanded(self.compiled, quantities),
                 expanded_configuration(self.compiled, self._configuration, quantities),
@@ -260,7 +260,7 @@ class Graph:
 
 
 def existing_quantities(manifest: CompiledManifest, state: InstanceState) -> Mapping[str, int]:
-    """Return the quantities that take in every member with a state, whatever there is to be."""
+    """Return quantities that include every member with a state, regardless of the target."""
     found: dict[str, int] = {}
     for scaler in scalers(manifest):
         numbers = [number for path in state.paths() if (number := member_number(path, scaler)) is not None]
@@ -269,10 +269,11 @@ def existing_quantities(manifest: CompiledManifest, state: InstanceState) -> Map
 
 
 class WorkflowScope:
-    """One workflow run's variables. Later sources win: parameter defaults, configuration pins by bare name, values
-    returned by earlier workflows of the component, arguments, step outputs.
+    """The variables of one workflow run.
 
-    Pins that are `always_configured` are not hidden by returned values (`manifest/workflow_rules.py`).
+    Later sources win: parameter defaults, configuration pins by bare name, return values of the component's earlier
+    workflows, arguments, step outputs. Return values don't hide `always_configured` pins
+    (`manifest/workflow_rules.py`).
     """
 
     def __init__(
@@ -296,12 +297,12 @@ class WorkflowScope:
 
     @property
     def values(self) -> Scope:
-        """Return the scope in the form that templates evaluate against."""
+        """The scope that templates evaluate against."""
         return Scope(self._variables, self._inner)
 
     @property
     def variables(self) -> Mapping[str, Any]:
-        """Return the variables by name."""
+        """The variables by name."""
         return self._variables
 
     def set(self, variable: str, value: Any) -> None:
@@ -309,5 +310,5 @@ class WorkflowScope:
         self._variables[variable] = value
 
     def set_inner(self, step: str, variables: Mapping[str, Any]) -> None:
-        """Make the variables of the macro that a step called reachable as `{$.step~variable}` (§6)."""
+        """Make the variables of a step's macro available as `{$.step~variable}` (§6)."""
         self._inner[step] = variables

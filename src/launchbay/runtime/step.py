@@ -14,36 +14,44 @@ from launchbay.manifest.graph import Step
 from launchbay.model.job import StepStatus, attempt_path, step_path
 from launchbay.model.types import BOOL, INT
 from launchbay.model.values import CoercionError, coerce
-from launchbay.runtime.context import StepRun, WorkflowContext, call_commands, call_workflow, split_command
+from launchbay.runtime.context import (
+    StepRun,
+    WorkflowContext,
+    call_commands,
+    call_workflow,
+    describe,
+    split_command,
+)
 from launchbay.runtime.contract import JobRun
 from launchbay.runtime.slot import uninterruptible
 from launchbay.telemetry.tracing import Attributes, tracing
 
+_OF_THE_RUNTIME = frozenset({"retryCount", "ignoreFail"})
+
 
 def validate_outputs(outputs: object) -> dict[str, Any]:
-    """Return the outputs as they will be read back from the journal.
+    """Return the outputs as the journal will return them, so that a repetition after a crash decides the same.
 
-    The same form on the first run and after a crash keeps a rerun from deciding differently. Raises ActionFailed when
-    they are no map, no JSON or too large.
+    Raises ActionFailed if they aren't a JSON object or are too large.
     """
     try:
         encoded = msgspec.json.encode(outputs)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ActionFailed(f"The action returned something that is no JSON value: {error}", retryable=False) from error
+        raise ActionFailed(f"The action's outputs aren't valid JSON: {error}", retryable=False) from error
     if len(encoded) > limits.STEP_OUTPUT_BYTES:
         raise ActionFailed(
-            f"The action returned {len(encoded)} bytes; at most {limits.STEP_OUTPUT_BYTES} are kept.",
+            f"The action's outputs have {len(encoded)} bytes (limit: {limits.STEP_OUTPUT_BYTES}).",
             retryable=False,
         )
     try:
         decoded: dict[str, Any] = msgspec.json.decode(encoded, type=dict[str, Any])
     except (ValueError, RecursionError) as error:
-        raise ActionFailed(f"The action did not return a map of outputs: {error}", retryable=False) from error
+        raise ActionFailed(f"The action's outputs aren't a map: {error}", retryable=False) from error
     return decoded
 
 
 class StepFailed(Exception):
-    """A step has failed for good. `ignored` says that the workflow goes on all the same."""
+    """The final failure of a step. If `ignored`, the workflow continues."""
 
     def __init__(self, message: str, *, ignored: bool) -> None:
         super().__init__(message)
@@ -51,7 +59,7 @@ class StepFailed(Exception):
 
 
 async def run_step(workflow: WorkflowContext, step: Step) -> Mapping[str, Any]:
-    """Run a step with its retries and return its action's outputs. Raises StepFailed when its last attempt fails."""
+    """Run a step with its retries and return its outputs. Raises StepFailed if the last attempt fails."""
     return await _Execution(workflow, step).run()
 
 
@@ -74,7 +82,7 @@ class _Execution:
     async def run(self) -> Mapping[str, Any]:
         earlier = self.earlier
         if earlier is not None and earlier.status is StepStatus.SUCCEEDED and earlier.outputs is not None:
-            return self._recalled(earlier.outputs)
+            return self._replayed(earlier.outputs)
         ignored = False
         try:
             self.job.budget.take()
@@ -85,15 +93,15 @@ class _Execution:
             async with uninterruptible() if self.has_effect else nullcontext():
                 outputs = await self._attempts(parameters, retries)
         except (ActionFailed, ExpressionError, WorkflowFailed) as error:
-            message = str(error) or f"The action {self.step.action!r} failed without a word."
+            message = str(error) or f"The action {self.step.action!r} failed without a message."
             if not self.workflow.is_replay and (earlier is None or earlier.status is not StepStatus.FAILED):
                 self.job.journal.log(self.path, "error", message)
                 self.job.journal.fail(self.path, self.step.name, message, self.step_run.attempt)
             raise StepFailed(message, ignored=ignored) from error
         return outputs
 
-    def _recalled(self, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Take a recorded success as it was, with what it means for the instance's machines."""
+    def _replayed(self, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return recorded outputs, and apply them to the instance's machines."""
         try:
             self.step_run.apply_outputs(self.action, outputs)
         except ActionFailed as error:
@@ -101,19 +109,19 @@ class _Execution:
         return dict(outputs)
 
     def _setting(self, name: str, template: Template | None, policies: Mapping[str, Any]) -> Any:
-        """Return a parameter that is for the runtime; it is read first, so that it counts for wrong parameters too."""
+        """Return a parameter of the runtime. It is read first, so it also applies if other parameters are invalid."""
         if name in policies:
             return policies[name]
         return None if template is None else template.evaluate(self.workflow.scope.values)[0]
 
     def _parameters(self, policies: Mapping[str, Any]) -> dict[str, Any]:
-        """Interpolate the parameters, just before the step starts, and lay the environment's policies over them."""
+        """Evaluate the parameters just before the step starts; policies of the environment override them."""
         value, warnings = self.step.parameters.evaluate(self.workflow.scope.values)
-        if self.earlier is None:  # otherwise the log has it already
+        if self.earlier is None:  # otherwise they are in the log
             for warning in warnings:
                 self.job.journal.log(self.path, "warning", warning)
             for name in policies:  # not its value, which may be a secret
-                self.job.journal.log(self.path, "info", f"A policy of the environment sets the parameter {name!r}.")
+                self.job.journal.log(self.path, "info", f"An environment policy sets the parameter {name!r}.")
         parameters: dict[str, Any] = dict(value or {})
         parameters.update({name: policy for name, policy in policies.items() if name not in _OF_THE_RUNTIME})
         return parameters
@@ -123,7 +131,7 @@ class _Execution:
         if earlier is not None and earlier.status is StepStatus.FAILED:
             await self._replay_failed_attempts(parameters, earlier.attempt)
             raise ActionFailed(earlier.error or "The step failed.", retryable=False)
-        # A step that a crash interrupted repeats its attempt: the crash is no failure of the step.
+        # After a crash the step repeats the interrupted attempt: a crash doesn't count as a failed attempt.
         attempt = 1 if earlier is None else earlier.attempt
         await self._replay_failed_attempts(parameters, attempt - 1)
         while True:
@@ -153,7 +161,7 @@ class _Execution:
         return tracing.span(f"step {self.step.name}", about)
 
     async def _replay_failed_attempts(self, parameters: dict[str, Any], attempts: int) -> None:
-        """Bring back what failed attempts did to the instance's state through the workflows that they called."""
+        """Repeat what failed attempts changed in the instance's state through the workflows that they called."""
         if self.has_effect:
             return
         past = self.workflow.replay()
@@ -168,18 +176,18 @@ class _Execution:
     async def _begin(self, attempt: int) -> None:
         if self.workflow.is_replay:
             if self.has_effect:
-                raise WorkflowFailed(f"step {self.step.name!r} was broken off.")
+                raise WorkflowFailed(f"step {self.step.name!r} was interrupted.")
         elif self.has_effect or attempt > 1:
-            # A call has no record of its success, but its attempts count: what an earlier one began is over.
+            # The success of a call isn't recorded, but its attempts are: the calls of earlier attempts have ended.
             await self.job.journal.start(self.path, self.step.name, attempt, self.step_run.started_at)
         else:
             self.job.journal.note(self.path, self.step.name, StepStatus.EXECUTING)
 
     async def _pause(self, attempt: int, retries: int, error: Exception) -> None:
-        pause_s = self.job.deps.retry_backoff.delay_s(attempt)
-        text = f"Attempt {attempt} of {retries + 1} failed: {error} The next one follows in {pause_s:g} s."
+        delay_s = self.job.deps.retry_backoff.delay_s(attempt)
+        text = f"Attempt {attempt} of {retries + 1} failed: {error} Retrying in {delay_s:g} s."
         self.job.journal.log(self.path, "warning", text)
-        await self.step_run.sleep(pause_s)
+        await self.step_run.sleep(delay_s)
 
     def _succeed(self, outputs: Mapping[str, Any]) -> None:
         if self.workflow.is_replay:
@@ -193,7 +201,7 @@ class _Execution:
     async def _run_attempt(
         self, workflow: WorkflowContext, running: StepRun, parameters: dict[str, Any]
     ) -> Mapping[str, Any]:
-        """Do what the step's `action` names: a built-in or third-party action, a workflow, or a peer's command."""
+        """Run what the step's `action` names: an action, a workflow, or a peer's command."""
         name = self.step.action
         if self.action is not None:
             return validate_outputs(await running.run_action(self.action, parameters))
@@ -205,13 +213,10 @@ class _Execution:
         if interface is not None:
             return await call_commands(workflow, interface, command, parameters, path, timeout_s=None)
         raise ActionFailed(
-            f"There is no action, workflow or command {name!r} here. Install the package that provides the action, "
+            f"Unknown action, workflow or command {name!r}. Install the package that provides the action, "
             "or correct the name.",
             retryable=False,
         )
-
-
-_OF_THE_RUNTIME = frozenset({"retryCount", "ignoreFail"})
 
 
 def _retry_count(value: Any) -> int:
@@ -222,7 +227,7 @@ def _retry_count(value: Any) -> int:
     except CoercionError as error:
         raise ActionFailed(f"retryCount: {error}", retryable=False) from error
     if not isinstance(count, int) or not 0 <= count <= limits.STEP_RETRIES_MAX:
-        raise ActionFailed(f"retryCount is {count}; it may be 0 to {limits.STEP_RETRIES_MAX}.", retryable=False)
+        raise ActionFailed(f"retryCount must be 0 to {limits.STEP_RETRIES_MAX}, not {count}.", retryable=False)
     return count
 
 
@@ -238,9 +243,9 @@ def _ignore_fail(value: Any) -> bool:
 async def run_recorded(
     job: JobRun, path: str, name: str, work: Callable[[], Awaitable[Mapping[str, Any]]], *, is_replay: bool = False
 ) -> Mapping[str, Any]:
-    """Do the work and return its outputs, or those that it had before a crash. `path` is its place in the job's plan.
+    """Do the work and return its outputs, or its recorded outputs. `path` is its place in the job's plan.
 
-    Work that a crash interrupted is done again. `is_over` only tells how it ended. Raises WorkflowFailed.
+    Work that a crash interrupted is repeated. `is_replay` only returns the recorded outcome. Raises WorkflowFailed.
     """
     journal, clock = job.journal, job.deps.clock
     earlier = journal.find(path)
@@ -249,7 +254,7 @@ async def run_recorded(
     if earlier is not None and earlier.status is StepStatus.FAILED:
         raise WorkflowFailed(earlier.error or f"{name} failed.")
     if is_replay:
-        raise WorkflowFailed(f"{name} was broken off.")
+        raise WorkflowFailed(f"{name} was interrupted.")
     async with uninterruptible():
         await journal.start(path, name, 1, clock.now() if earlier is None else earlier.started_at)
         try:
@@ -257,10 +262,8 @@ async def run_recorded(
         except (WorkflowFailed, Fenced):
             raise
         except Exception as error:
-            # Providers and packaged types are foreign code: whatever they raise fails this work, not the worker.
-            message = (
-                str(error) if isinstance(error, ActionFailed) else f"{name} broke: {type(error).__name__}: {error}"
-            )
+            # Providers and packaged types are foreign code: any exception of theirs fails this work, not the worker.
+            message = f"{name} failed: {describe(error)}" if not isinstance(error, ActionFailed) else str(error)
             journal.log(path, "error", message)
             journal.fail(path, name, message, 1)
             raise WorkflowFailed(message) from error

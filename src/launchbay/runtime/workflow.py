@@ -1,12 +1,11 @@
 """The workflow interpreter: runs the steps of one workflow of one component (manifest-language §5).
 
-Ready steps run in parallel. When a step fails for good no new step starts, running siblings finish, and the workflow
-fails. The interpreter keeps no record of its own: after a crash the whole workflow is interpreted again, and steps with
-a record in the journal give their recorded outcome at once.
+Ready steps run in parallel. After a step's final failure no new step starts, running siblings finish, and the workflow
+fails. The interpreter records nothing itself: after a crash it repeats the whole workflow, and steps with a record in
+the journal return their recorded outcome immediately.
 
-So that the repetition decides as the first run did, it goes over what has a trace in the journal first: while a step
-that failed then has not come to its failure again, no new step starts; and after a failure those still start that had
-been started beside it.
+To decide as the first run did, the repetition handles steps with a trace in the journal first. No new step starts until
+each step that had failed has failed again, and after a failure the siblings that had been running still start.
 """
 
 import asyncio
@@ -30,8 +29,8 @@ from launchbay.runtime.step import StepFailed, run_step
 def ready_steps(waiting: Iterable[Step], running: Iterable[Step]) -> list[Step]:
     """Return the waiting steps that may start now.
 
-    A step starts when no other unfinished step, waiting or running, has one of its preceding phases; a phase that
-    nobody declares counts as finished.
+    A step starts when no other unfinished step has one of its preceding phases. A phase that no step declares is
+    finished.
     """
     waiting = list(waiting)
     busy: dict[str, int] = {}
@@ -45,7 +44,7 @@ def ready_steps(waiting: Iterable[Step], running: Iterable[Step]) -> list[Step]:
 
 
 def rounds(steps: Iterable[Step]) -> dict[str, int]:
-    """Return for each step that can ever start the round it would run in if all steps took the same time."""
+    """Return the round in which each step would run if all steps took the same time; deadlocked steps have none."""
     waiting = list(steps)
     found: dict[str, int] = {}
     number = 0
@@ -57,7 +56,7 @@ def rounds(steps: Iterable[Step]) -> dict[str, int]:
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait for their end; their own errors come second to the one that ended the whole."""
+    """Cancel tasks and wait for their end. Drops their errors: the caller raises the one that ended the run."""
     ending = set(tasks)
     for task in ending:
         task.cancel()
@@ -70,7 +69,7 @@ async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 @dataclass(slots=True)
 class WorkflowRun:
-    """One run of one workflow. `path` is its place in the plan, and `depth` how many calls lie around it."""
+    """One run of one workflow. `path` is its place in the plan, `depth` the number of enclosing calls."""
 
     job: JobRun
     component: Component
@@ -83,20 +82,20 @@ class WorkflowRun:
     signals: ConsumedSignals = field(init=False)
 
     def __post_init__(self) -> None:
-        """Take the signals as they are now: the workflow sees them so until it refreshes them."""
+        """Read the signals; the workflow sees these values until it refreshes them."""
         self.scope = WorkflowScope(self.workflow, {}, {}, {})
         self.signals = ConsumedSignals(self.job, self.component, self.trigger_pins)
         self.signals.refresh()
 
     async def run(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Run the workflow and return its return values; publishes them as signals unless it is a macro.
+        """Run the workflow and return its return values; publish them as signals unless it is a macro.
 
-        Raises WorkflowFailed with the sentence for the instance's error message.
+        Raises WorkflowFailed with the instance's error message.
         """
         if self.depth > limits.RUNTIME_NESTING:
             raise WorkflowFailed(
-                f"Workflow {self.workflow.name!r} of component {self.component.path!r} is nested more than "
-                f"{limits.RUNTIME_NESTING} calls deep; does it call itself?"
+                f"Workflow {self.workflow.name!r} of component {self.component.path!r} exceeds the limit of "
+                f"{limits.RUNTIME_NESTING} nested calls. Check whether it calls itself."
             )
         self.scope = WorkflowScope(
             self.workflow,
@@ -116,7 +115,7 @@ class WorkflowRun:
         return WorkflowRun(self.job, self.component, workflow, path, self.depth + 1, self.is_replay)
 
     def replay(self) -> "WorkflowRun":
-        """Return this run for the repetition of a step's attempt that is over."""
+        """Return this run as a replay, to repeat a step's past attempt."""
         run = copy.copy(self)
         run.is_replay = True
         return run
@@ -137,17 +136,17 @@ class WorkflowRun:
         self.job.state.remember(self.component.path, returned)
         for pin in self.component.pins.values():
             if pin.type.kind is PinKind.PUBLISH_SIGNAL and pin.name in returned:
-                value = coerce_or_warn(pin.type.value_type, returned[pin.name], partial(self._keeps, pin))
+                value = coerce_or_warn(pin.type.value_type, returned[pin.name], partial(self._warn_of_type, pin))
                 self.job.state.publish(self.component.path, pin.interface, pin.name, value)
 
-    def _keeps(self, pin: Pin, problem: str) -> None:
+    def _warn_of_type(self, pin: Pin, problem: str) -> None:
         if not self.is_replay:
-            text = f"The signal {pin.key} keeps a value of another type: {problem}"
+            text = f"Signal {pin.key} has a value of a different type: {problem}"
             self.job.journal.log(self.path, "warning", text)
 
 
 class _Steps:
-    """The steps of one run on their way."""
+    """The waiting, running and failed steps of one run."""
 
     def __init__(self, run: WorkflowRun) -> None:
         self._run = run
@@ -179,9 +178,9 @@ class _Steps:
         if self._waiting and not self._failures:
             self._failures[next(iter(self._waiting))] = self._explain_deadlock()
         if self._failures:
-            # In the order of the manifest, so that a repetition tells the same.
-            sentences = [self._failures[name] for name in sorted(self._failures, key=self._place.__getitem__)]
-            raise WorkflowFailed(f"workflow {self._run.workflow.name!r}: {' '.join(sentences)}")
+            # In the order of the manifest, so that a repetition reports the same.
+            messages = [self._failures[name] for name in sorted(self._failures, key=self._place.__getitem__)]
+            raise WorkflowFailed(f"workflow {self._run.workflow.name!r}: {' '.join(messages)}")
 
     def _start_ready(self) -> None:
         starts_new = not self._failures and not self._failed_before and not self._run.is_replay
@@ -194,7 +193,7 @@ class _Steps:
         journal = self._run.job.journal
         path = step_path(self._run.path, step.name)
         self._failed_before.discard(step.name)
-        if task.cancelled():  # from inside: whoever cancels the workflow does not let it come here
+        if task.cancelled():  # by its own action: run() doesn't get here if the workflow is cancelled
             text = f"The action {step.action!r} cancelled its own step."
             journal.fail(path, step.name, text, 1)
             self._failures[step.name] = f"step {step.name!r} failed: {text}"
@@ -205,15 +204,15 @@ class _Steps:
             if not failure.ignored:
                 self._failures[step.name] = f"step {step.name!r} failed: {failure}"
             elif step.name not in self._begun_before:
-                journal.log(path, "warning", "The failure is ignored (ignoreFail).")
+                journal.log(path, "warning", "Ignored the failure (ignoreFail).")
             return
         for variable, output in step.outputs.items():
             self._set(step, variable, outputs.get(output))
 
     def _set(self, step: Step, variable: str, value: Any) -> None:
-        """Set a variable. Of steps side by side that set the same one the later in the manifest wins, every time."""
-        holder = self._set_by.get(variable)
-        if holder is not None and self._rank(holder) > self._rank(step):
+        """Set a variable. Of parallel steps that set the same one, the last in the manifest always wins."""
+        setter = self._set_by.get(variable)
+        if setter is not None and self._rank(setter) > self._rank(step):
             return
         self._set_by[variable] = step
         self._run.scope.set(variable, value)
@@ -226,21 +225,20 @@ class _Steps:
     def _explain_deadlock(self) -> str:
         names = ", ".join(repr(name) for name in self._waiting)
         if self._run.is_replay:
-            return f"it was broken off before {names}."
-        return (
-            f"the steps {names} wait for each other's phases and can never start; break the circle of precedingPhases."
-        )
+            return f"it was interrupted before {names}."
+        return f"the steps {names} wait for each other's phases and can't start. Break the cycle of precedingPhases."
 
 
 async def run_triggered(job: JobRun, component: Component, name: str) -> None:
-    """Run a workflow that a trigger or the manifest's own schedule asks for. Raises WorkflowFailed."""
+    """Run a workflow for a trigger or the manifest's own schedule. Raises WorkflowFailed."""
     if name not in component.workflows:
-        raise WorkflowFailed(f"there is no workflow {name!r} any more.")
-    marks = tuple(key for key, workflow in signal_triggers(component).items() if workflow == name)
-    await _run_if_present(job, component, name, marks)
+        raise WorkflowFailed(f"workflow {name!r} no longer exists.")
+    trigger_pins = tuple(key for key, workflow in signal_triggers(component).items() if workflow == name)
+    await run_if_present(job, component, name, trigger_pins)
 
 
-async def _run_if_present(job: JobRun, component: Component, name: str, trigger_pins: tuple[str, ...] = ()) -> None:
+async def run_if_present(job: JobRun, component: Component, name: str, trigger_pins: tuple[str, ...] = ()) -> None:
+    """Run a workflow if the component has it; either way, its trigger pins count as seen. Raises WorkflowFailed."""
     workflow = component.workflows.get(name)
     if workflow is None:
         mark_seen(job.manifest, job.state, job.parent_signals, component, trigger_pins)

@@ -37,7 +37,7 @@ async def test_a_service_that_is_gone_is_told_where_it_is_needed_and_nowhere_els
     }
     document = await api.run(user, "actions.ask", word="anybody?")
     assert document["workflowHistory"][0]["status"] == "Failed"
-    assert ("does not exist any more" if is_deleted else "is Destroyed") in document["errorMessage"]
+    assert ("no longer exists" if is_deleted else "in status Destroyed") in document["errorMessage"]
     told = await refusal(api, NEEDY, where)
     assert "offers none" in told
     assert ("that is Destroyed" in told) is not is_deleted

@@ -124,7 +124,7 @@ async def test_the_sweep_takes_down_what_belongs_to_nobody_and_nothing_else(
     swept = [entry for entry in entries if entry["operation"] == "sweep_machine"]
     assert {entry["before"]["reason"] for entry in swept} == {
         "its instance is unknown",
-        "no record of its instance tells of it",
+        "its instance has no record of it",
     }
     assert {entry["before"]["instance"] for entry in swept} == {"5f00000000000000000000aa", instance}
     await api.run(instance, "destroy")

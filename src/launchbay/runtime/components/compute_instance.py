@@ -1,4 +1,4 @@
-"""`compute.Instance`: one machine, made at launch and released with the instance (manifest-language §4)."""
+"""`compute.Instance`: one machine, created at launch and released with the instance (manifest-language §4)."""
 
 import base64
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from launchbay.model.types import PinKind
 from launchbay.planning import LAUNCH
 from launchbay.runtime.components.references import wait_for_launch
 from launchbay.runtime.contract import CommandCall, JobRun
-from launchbay.runtime.machines import NETWORKS, ComponentMachines, networks, provider_context, provider_of
+from launchbay.runtime.machines import NETWORKS, ComponentMachines, component_machines, networks, provider_context
 from launchbay.runtime.step import run_recorded
 
 ROLE = "compute"
@@ -26,14 +26,14 @@ EXEC, PUT_FILE, GET_FILE = "exec", "put-file", "get-file"
 
 
 class ComputeInstance:
-    """Provides a machine, publishes its `networks`, and runs commands on it.
+    """Creates a machine, publishes its `networks`, and runs commands on it.
 
-    Its machine is in the role that the interface of whoever is bound to it names (`runtime/machines.py`), and is
-    released with all others of the instance, so `destroy` has nothing to do.
+    Components bound to it see the machine in the role named like their interface (`runtime/machines.py`). It is
+    released with all machines of the instance, so `destroy` does nothing.
     """
 
     async def launch(self, job: JobRun, component: Component) -> None:
-        """Make the machine, unless there is one from an earlier launch. Raises WorkflowFailed."""
+        """Create the machine unless an earlier launch did. Raises WorkflowFailed."""
         if not job.state.component(component.path).machines:
             path = step_path(workflow_path(component.path, LAUNCH), _PROVISION)
             outputs = await run_recorded(job, path, _PROVISION, lambda: _provision(job, component, path))
@@ -45,24 +45,26 @@ class ComputeInstance:
         work = _COMMANDS.get(call.command)
         if work is None:
             known = ", ".join(_COMMANDS)
-            raise WorkflowFailed(f"component {component.path!r} has no command {call.command!r}; it has {known}.")
+            raise WorkflowFailed(
+                f"component {component.path!r} has no command {call.command!r}. Its commands: {known}."
+            )
         await wait_for_launch(job, component, call)
         path = step_path(call.path, call.command)
 
         async def run() -> Mapping[str, Any]:
             machines = job.state.component(component.path).machines
             if not machines:
-                raise ActionFailed(f"Component {component.path!r} has no machine; launch it first.", retryable=False)
+                raise ActionFailed(f"Component {component.path!r} has no machine. Launch it first.", retryable=False)
             return await work(_machines(job, component, call.command, path), machines[0], call.arguments)
 
         return await run_recorded(job, path, call.command, run, is_replay=call.is_replay)
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
-        """Keep the machine: another size, image or login counts for the next one that is made."""
+        """Keep the machine: a new size, image or login applies to the next one."""
         _publish(job, component)
 
     async def destroy(self, job: JobRun, component: Component) -> None:
-        """Leave the machine to the release of all machines."""
+        """Do nothing: the machine is released with all others."""
 
 
 async def _provision(job: JobRun, component: Component, path: str) -> Mapping[str, Any]:
@@ -84,7 +86,7 @@ async def _exec(machines: ComponentMachines, machine: Machine, arguments: Mappin
     try:
         timeout_s = None if timeout is None else parse_duration_s(timeout)
     except ValueError as error:
-        raise ActionFailed(f"The argument 'timeout' is wrong: {error}", retryable=False) from None
+        raise ActionFailed(f"Argument 'timeout': {error}", retryable=False) from None
     live = LiveLog(machines.context.log, machines.job.deps.clock)
     command = RemoteCommand(line=_text(arguments, "command"), timeout_s=timeout_s, sink=live.for_host(machine.host))
     try:
@@ -98,7 +100,7 @@ async def _put_file(machines: ComponentMachines, machine: Machine, arguments: Ma
     try:
         content = base64.b64decode(_text(arguments, "payload"), validate=True)
     except ValueError:
-        raise ActionFailed("The argument 'payload' must be bytes, written as base64.", retryable=False) from None
+        raise ActionFailed("Argument 'payload' must be base64.", retryable=False) from None
     await machines.put_file(machine, _text(arguments, "filename"), content)
     return {}
 
@@ -114,25 +116,16 @@ _COMMANDS = {EXEC: _exec, PUT_FILE: _put_file, GET_FILE: _get_file}
 def _text(arguments: Mapping[str, Any], name: str) -> str:
     value = arguments.get(name)
     if not isinstance(value, str):
-        raise ActionFailed(f"The argument {name!r} must be a text.", retryable=False)
+        raise ActionFailed(f"Argument {name!r} must be a string.", retryable=False)
     return value
 
 
 def _machines(job: JobRun, component: Component, action: str, path: str) -> ComponentMachines:
-    """Return the way to the component's machines. Raises ActionFailed where there is no provider."""
-    provider = provider_of(job)
-    if provider is None:
-        raise ActionFailed(
-            f"Component {component.path!r} needs machines, and this installation has no machine provider yet.",
-            "Set LAUNCHBAY_MACHINES, or the policy machines.provider of the environment; with dry-run it is tried"
-            " without machines.",
-            retryable=False,
-        )
-
     def log(level: str, text: str) -> None:
         job.journal.log(path, level, text)
 
-    return ComponentMachines(job, component.path, provider_context(job, component.path, action, path, log), provider)
+    context = provider_context(job, component.path, action, path, log)
+    return component_machines(job, component.path, context, f"Component {component.path!r}")
 
 
 def _publish(job: JobRun, component: Component) -> None:

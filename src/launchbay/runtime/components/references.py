@@ -1,6 +1,7 @@
-"""`reference.Service`: what the environment offers, be it markers and properties, a service, or another instance.
+"""Component types that represent something outside the instance: `reference.Service` and `reference.Submodule`.
 
-Which service a component stands for was decided with the launch or reconfiguration (manifest-language §8).
+The launch or reconfiguration has bound them: to markers and properties of the environment, a service, or another
+instance (manifest-language §7 and §8). Launch order across instances is here too, because both wait for others.
 """
 
 import asyncio
@@ -20,9 +21,51 @@ from launchbay.runtime.contract import CommandCall, JobRun, LinkedInstance
 from launchbay.runtime.signals import link_of, publish_linked, required_components, submodule_signals
 from launchbay.runtime.slot import interruptible_sleep
 
+_POLL_S = 0.2  # of instances that are launching or busy
+_LAUNCHING = frozenset({InstanceStatus.REQUESTED, InstanceStatus.EXECUTING})
+_FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
+
+
+class ServiceReference:
+    """Publishes the signals of a service or instance, and forwards commands to it. Never destroys it."""
+
+    async def launch(self, job: JobRun, component: Component) -> None:
+        """Publish the signals. Raises WorkflowFailed if the service lacks required ones."""
+        publish_environment(job, component)
+        link = link_of(component.path, job.links)
+        if link is None:
+            return
+        if link.is_instance:
+            await _publish_instance(job, component, link)
+        else:
+            _publish_service(job, component, link)
+
+    async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
+        """Run the command and publish the signals that it changed. Raises WorkflowFailed."""
+        link = link_of(component.path, job.links)
+        name = None if link is None else link.key(f"{call.interface}.{call.command}")
+        if link is None or (name is None and link.is_instance):
+            raise WorkflowFailed(_unmet(component, call.command))
+        # A deleted service has no names; the call reports the deletion.
+        results = await job.linked_instances.run(
+            job, link, name or call.command, call.arguments, call.path, is_replay=call.is_replay
+        )
+        if link.is_instance:
+            publish_linked(job, component, link, await job.linked_instances.get(link))
+        return results
+
+    async def reconfigure(self, job: JobRun, component: Component) -> None:
+        """Publish again; signals that are no longer offered lose their value. Raises WorkflowFailed."""
+        job.state.forget(component.path)
+        await self.launch(job, component)
+        job.state.mark_launched(component.path)
+
+    async def destroy(self, job: JobRun, component: Component) -> None:
+        """Do nothing: the service outlives its users."""
+
 
 def publish_environment(job: JobRun, component: Component) -> None:
-    """Publish what the environment offered when it was last looked at. Raises WorkflowFailed for a wrong type."""
+    """Publish the environment's markers and properties. Raises WorkflowFailed for a wrong type."""
     for pin in markers(component):
         if pin.name in job.environment.markers:
             job.state.publish(component.path, pin.interface, pin.name, None)
@@ -36,40 +79,34 @@ def publish_environment(job: JobRun, component: Component) -> None:
         job.state.publish(component.path, pin.interface, pin.name, value)
 
 
-# What a component waits for in the course of the instance's launch: the launch of others.
-#
-# A command waits until its receiver has been launched, and a submodule until those have that fill what its application
-# requires.
-
-
 async def wait_for_launch(job: JobRun, component: Component, call: CommandCall) -> None:
-    """Wait until the receiver of a command has been launched. Raises WorkflowFailed when it will not be."""
+    """Wait until the receiver of a command has been launched. Raises WorkflowFailed if it won't be."""
     state, path = job.state, component.path
     if job.plan.kind != LAUNCH or state.is_launched(path) or call.sender is None or call.sender == path:
         return
     if call.sender in _waited_for(job, path):
         raise WorkflowFailed(
-            f"component {call.sender!r} sends {call.command!r} to {path!r}, whose own launch waits for "
-            f"{call.sender!r}; send the command after the launch, or drop the interface from `required`."
+            f"deadlock: component {call.sender!r} sends {call.command!r} to {path!r}, whose launch waits for "
+            f"{call.sender!r}. Send the command after the launch, or remove the interface from `required`."
         )
     try:
         with state.awaiting_launch(call.sender, path):
             async with asyncio.timeout(limits.COMMAND_WAITS_FOR_LAUNCH_S):
                 while not state.is_launched(path):
                     if state.is_abandoned(path) or (call.is_replay and not _has_begun(job, call)):
-                        raise WorkflowFailed(f"component {path!r} was not launched, so it cannot run {call.command!r}.")
+                        raise WorkflowFailed(f"can't run {call.command!r}: component {path!r} was not launched.")
                     await state.changed()
     except TimeoutError:
         raise WorkflowFailed(
-            f"component {path!r} was not launched within {limits.COMMAND_WAITS_FOR_LAUNCH_S:g} s, "
-            f"so it cannot run {call.command!r}."
+            f"can't run {call.command!r}: component {path!r} was not launched within "
+            f"{limits.COMMAND_WAITS_FOR_LAUNCH_S:g} s."
         ) from None
 
 
 async def wait_for_providers(job: JobRun, component: Component, needs: Collection[str]) -> None:
-    """Wait until the components that give these signals, `interface.pin`, have been launched.
+    """Wait until the providers of these signals, `interface.pin`, have been launched.
 
-    Those that wait for this one are not waited for. Raises WorkflowFailed when one will not be launched.
+    Skips providers that wait for this component. Raises WorkflowFailed if one won't be launched.
     """
     state = job.state
     for interface, peers in component.peers.items():
@@ -87,15 +124,12 @@ async def wait_for_providers(job: JobRun, component: Component, needs: Collectio
 
 
 def _has_begun(job: JobRun, call: CommandCall) -> bool:
-    """Tell whether a call that is over got through to its receiver, so that the receiver had been launched then."""
+    """Return whether a past call reached its receiver, which means that the receiver was launched."""
     return any(path.startswith(call.path) for path in job.journal.traces())
 
 
 def _waited_for(job: JobRun, path: str) -> set[str]:
-    """Return every component that must be launched before this one is.
-
-    Those are the ones it requires, and the ones whose launch its commands wait for.
-    """
+    """Return all components that must be launched before this one: required ones and receivers of its commands."""
     found: set[str] = set()
     open_paths = [path]
     while open_paths:
@@ -106,54 +140,11 @@ def _waited_for(job: JobRun, path: str) -> set[str]:
     return found
 
 
-_POLL_S = 0.2
-_LAUNCHING = frozenset({InstanceStatus.REQUESTED, InstanceStatus.EXECUTING})
-_FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
-
-
-class ServiceReference:
-    """Publishes the signals of what it stands for, and passes commands on to it. It never ends it."""
-
-    async def launch(self, job: JobRun, component: Component) -> None:
-        """Publish. Raises WorkflowFailed when something cannot do without signals that the service does not have."""
-        publish_environment(job, component)
-        link = link_of(component.path, job.links)
-        if link is None:
-            return
-        if link.is_instance:
-            await _publish_instance(job, component, link)
-        else:
-            _publish_service(job, component, link)
-
-    async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
-        """Run the command and take over the signals that it changed. Raises WorkflowFailed."""
-        link = link_of(component.path, job.links)
-        name = None if link is None else link.key(f"{call.interface}.{call.command}")
-        if link is None or (name is None and link.is_instance):
-            raise WorkflowFailed(_unmet(component, call.command))
-        # A service that was deleted has no names any more; the call says so.
-        results = await job.linked_instances.run(
-            job, link, name or call.command, call.arguments, call.path, is_replay=call.is_replay
-        )
-        if link.is_instance:
-            publish_linked(job, component, link, await job.linked_instances.get(link))
-        return results
-
-    async def reconfigure(self, job: JobRun, component: Component) -> None:
-        """Publish what there is now; what is not offered any more has no value then. Raises WorkflowFailed."""
-        job.state.forget(component.path)
-        await self.launch(job, component)
-        job.state.mark_launched(component.path)
-
-    async def destroy(self, job: JobRun, component: Component) -> None:
-        """Hold nothing, release nothing: a service lives on without those that use it."""
-
-
 async def _publish_instance(job: JobRun, component: Component, link: Link) -> None:
     linked = await job.linked_instances.get(link)
     is_required = bool(_lacking(component, link, linked)) and component.path in required_providers(job.manifest)
     waited_s = 0.0
-    # Its launch may have been asked for just before this one. What is not required comes when it is there.
+    # It may still be launching. Signals that aren't required arrive later.
     while is_required and InstanceStatus(linked.status) in _LAUNCHING and _lacking(component, link, linked):
         if waited_s > limits.SERVICE_LAUNCH_S:
             break
@@ -162,16 +153,16 @@ async def _publish_instance(job: JobRun, component: Component, link: Link) -> No
         linked = await job.linked_instances.get(link)
     if InstanceStatus(linked.status) in _FINAL:
         raise WorkflowFailed(
-            f"the instance {linked.name!r}, which was offered as a service, is {linked.status}; reconfigure or launch "
-            "this instance where another one is offered."
+            f"the instance {linked.name!r}, offered as a service, is {linked.status}. Reconfigure this instance with "
+            "another service."
         )
     publish_linked(job, component, link, linked)
     lacking = _lacking(component, link, linked)
     if lacking:
-        told = f"the instance {linked.name!r} behind it is {linked.status} and has no value for {', '.join(lacking)}."
+        problem = f"its instance {linked.name!r} is {linked.status} and has no value for {', '.join(lacking)}."
         if is_required:
-            raise WorkflowFailed(told)
-        job.journal.log(None, "warning", f"Component {component.path!r}: {told}")
+            raise WorkflowFailed(problem)
+        job.journal.log(None, "warning", f"Component {component.path!r}: {problem}")
 
 
 def _publish_service(job: JobRun, component: Component, link: Link) -> None:
@@ -183,7 +174,7 @@ def _publish_service(job: JobRun, component: Component, link: Link) -> None:
 
 
 def _lacking(component: Component, link: Link, linked: LinkedInstance) -> list[str]:
-    """Return the signals that the component declares and the service has no value for."""
+    """Return the declared signals for which the service has no value."""
     return [
         key
         for key, pin in component.pins.items()
@@ -195,21 +186,18 @@ def _lacking(component: Component, link: Link, linked: LinkedInstance) -> list[s
 
 def _unmet(component: Component, command: str) -> str:
     if not service_shape(component):
-        return f"component {component.path!r} stands for markers or properties and takes no commands."
+        return f"component {component.path!r} represents markers or properties and accepts no commands."
     return (
-        f"component {component.path!r} has no service behind it that could run {command!r}: the environment offered "
-        "none when the instance was launched or last reconfigured. Offer one there, and reconfigure the instance."
+        f"can't run {command!r}: the environment offered no service for component {component.path!r} at the last "
+        "launch or reconfiguration. Add one to the environment and reconfigure the instance."
     )
-
-
-POLL_S = 0.1  # between two looks at a shared instance that is busy
 
 
 class Submodule:
     """Launches, calls and destroys the linked instance; its return values are the component's signals."""
 
     async def launch(self, job: JobRun, component: Component) -> None:
-        """Launch the child, or look at the shared instance. Raises WorkflowFailed with the way to what failed."""
+        """Launch the submodule, or wait for a shared instance. Raises WorkflowFailed."""
         link = _link(job, component)
         await _check_offer(job, component, link)
         if link.kind is LinkKind.OWN:
@@ -223,11 +211,11 @@ class Submodule:
                 await job.linked_instances.run(job, link, LAUNCH, {}, workflow_path(component.path, LAUNCH))
         linked = await _is_final(job, link)
         if linked.status != "Running" and link.kind is not LinkKind.OWN:
-            raise WorkflowFailed(f"the shared instance {linked.name!r} is {linked.status}; it must be Running.")
+            raise WorkflowFailed(f"the shared instance {linked.name!r} must be Running, not {linked.status}.")
         publish_linked(job, component, link, linked)
 
     async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
-        """Run the child's command and take over the signals that it changed. Raises WorkflowFailed."""
+        """Run the command and publish the signals that it changed. Raises WorkflowFailed."""
         link = _link(job, component)
         pin = f"{call.interface}.{call.command}"
         results = await job.linked_instances.run(job, link, pin, call.arguments, call.path, is_replay=call.is_replay)
@@ -235,7 +223,7 @@ class Submodule:
         return results
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
-        """Let an own child take over what the reconfiguration has for it. Raises WorkflowFailed."""
+        """Reconfigure an own submodule if needed. Raises WorkflowFailed."""
         link = _link(job, component)
         await _check_offer(job, component, link)
         if link.kind is LinkKind.OWN and await _is_to_reconfigure(job, link, component, is_up=True):
@@ -243,14 +231,14 @@ class Submodule:
         publish_linked(job, component, link, await job.linked_instances.get(link))
 
     async def destroy(self, job: JobRun, component: Component) -> None:
-        """Destroy an own child; a shared instance lives on. Raises WorkflowFailed."""
+        """Destroy an own submodule, but no shared instance. Raises WorkflowFailed."""
         link = job.links.get(component.path)
         if link is not None and link.kind is LinkKind.OWN:
             await job.linked_instances.run(job, link, DESTROY, {}, workflow_path(component.path, DESTROY))
 
 
 async def _await_providers(job: JobRun, component: Component, link: Link) -> None:
-    """Let the launch wait for what the child's application requires, as for the `required` of a component (§3)."""
+    """Wait for what the submodule's application requires, as for `required` of a component (§3)."""
     if component.peers:
         await wait_for_providers(job, component, await job.linked_instances.required_signals(link))
 
@@ -261,7 +249,7 @@ async def _is_to_reconfigure(job: JobRun, link: Link, component: Component, *, i
 
 
 async def _is_final(job: JobRun, link: Link) -> LinkedInstance:
-    """Return the linked instance; a shared one may be busy with a job of its own, and is waited for."""
+    """Return the linked instance, after waiting for a shared one that is busy."""
     until_s = job.deps.clock.monotonic_s() + limits.CALL_WAITS_FOR_INSTANCE_S
     linked = await job.linked_instances.get(link)
     while (
@@ -269,7 +257,7 @@ async def _is_final(job: JobRun, link: Link) -> LinkedInstance:
         and linked.status in {InstanceStatus.REQUESTED, InstanceStatus.EXECUTING}
         and job.deps.clock.monotonic_s() < until_s
     ):
-        await interruptible_sleep(POLL_S)
+        await interruptible_sleep(_POLL_S)
         linked = await job.linked_instances.get(link)
     return linked
 
@@ -277,13 +265,13 @@ async def _is_final(job: JobRun, link: Link) -> LinkedInstance:
 def _link(job: JobRun, component: Component) -> Link:
     link = job.links.get(component.path)
     if link is None:
-        raise WorkflowFailed("no instance stands behind this component; launch the application again.")
+        raise WorkflowFailed("this component has no linked instance. Launch the application again.")
     return link
 
 
 async def _check_offer(job: JobRun, component: Component, link: Link) -> None:
-    """Refuse a child without an interface that the component declares (§7)."""
+    """Raise WorkflowFailed if the application lacks an interface that the component declares (§7)."""
     offered = await job.linked_instances.offered_pins(link)
     missing = [key for key in component.pins if key != LOCATOR and key not in offered]
     if missing:
-        raise WorkflowFailed(f"the application has no interface pin {', '.join(missing)}, which the manifest declares.")
+        raise WorkflowFailed(f"the submodule's application lacks declared interface pins: {', '.join(missing)}.")

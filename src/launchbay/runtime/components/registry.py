@@ -1,8 +1,8 @@
-"""Which component types there are: the built-in ones, and those of installed packages.
+"""The component types of this installation: built-in ones, and those of installed packages.
 
-A package brings a type through the entry-point group `launchbay.component_types`: a class, or an object, that
-implements `runtime.run.ComponentType` and has a `definition`, which is the compiler's side of the type
-(`manifest.component_types.ComponentType`). Work that must not happen twice goes through `runtime.recorded.recorded`.
+A package provides a type through the entry-point group `launchbay.component_types`: a class or an object that
+implements `runtime.contract.ComponentType` and has a `definition`, the compiler's side of the type
+(`manifest.graph.ComponentType`). Work that must not happen twice goes through `runtime.step.run_recorded`.
 See examples/launchbay-example-component.
 """
 
@@ -34,19 +34,19 @@ _ASYNC = ("launch", "command", "reconfigure", "destroy")
 
 
 class PackagedType(ComponentType, Protocol):
-    """What a package brings."""
+    """A component type of a package."""
 
     @property
     def definition(self) -> Definition:
-        """The name of the type, and the pins that it has without being declared."""
+        """The name of the type and its implicit pins."""
         ...
 
 
 class ComponentTypes:
-    """The types by name: `definitions` for the compiler, `running` for live instances. Made once, at start."""
+    """The types by name: `definitions` for the compiler, `running` for live instances. Built once, at start."""
 
     def __init__(self, packaged_types: Iterable[tuple[str, PackagedType]] = (), problems: tuple[str, ...] = ()) -> None:
-        self.problems = problems  # what could not be loaded, one sentence each
+        self.problems = problems  # one message for each package that couldn't be loaded
         found = by_name(
             packaged_types,
             lambda kind: (kind.definition.name,),
@@ -61,23 +61,23 @@ class ComponentTypes:
 
     @classmethod
     def load(cls) -> "ComponentTypes":
-        """Find all types. A package that cannot be loaded is left out, logged and listed in `problems`.
+        """Load all types. A package that can't be loaded is skipped, logged and listed in `problems`.
 
-        Raises CannotStart when two types have one name: no order of loading may decide what a manifest means.
+        Raises CannotStart if two types have the same name: the order of loading must not decide what a manifest means.
         """
         found = packaged(ENTRY_POINT_GROUP, "component type", _checked)
         return cls(found.sources, found.problems)
 
 
 def _checked(kind: Any) -> PackagedType:
-    """Return the object. Raises TypeError with a sentence where it does not keep the contract."""
+    """Return the type. Raises TypeError with the reason if it violates the contract."""
     definition = getattr(kind, "definition", None)
     if not isinstance(definition, Definition) or not definition.name:
-        raise TypeError("its 'definition' is no launchbay.manifest.graph.ComponentType with a name")
+        raise TypeError("its 'definition' must be a launchbay.manifest.graph.ComponentType with a name")
     if definition.is_composite:
-        raise TypeError("its 'definition' is of a composite, which only this program has")
+        raise TypeError("its 'definition' must not be a composite; only Launchbay provides composites")
     for attribute in _ASYNC:
         if not inspect.iscoroutinefunction(getattr(kind, attribute, None)):
-            raise TypeError(f"its '{attribute}' is not an async function")
+            raise TypeError(f"its '{attribute}' must be an async function")
     accepted: PackagedType = kind
     return accepted

@@ -1,7 +1,6 @@
-"""`composite.Scaler`: so many copies of what it holds, and a command that changes the number (manifest-language §4).
+"""`composite.Scaler`: copies of its content, and a command that changes their number (manifest-language §4).
 
-The members are components of the graph like any other (`manifest/scaling.py`); they are launched and destroyed with the
-instance by themselves.
+The members are ordinary components of the graph (`manifest/scaling.py`), launched and destroyed with the instance.
 """
 
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ SET_QUANTITY = "set-quantity"
 
 
 class Scaler:
-    """Grows and shrinks. Members go from the last one on, and a number that was set stays until one is configured."""
+    """Adds and removes members, the last ones first. A number set by command stays until a new one is configured."""
 
     async def launch(self, job: JobRun, component: Component) -> None:
         """Check the configured numbers. Raises WorkflowFailed."""
@@ -30,12 +29,14 @@ class Scaler:
         for key in (QUANTITY, MIN_QUANTITY):
             number = configured.get(key)
             if number is not None and not 0 <= number <= limits.SCALER_MEMBERS:
-                raise WorkflowFailed(f"{key} is {number}; it may be 0 to {limits.SCALER_MEMBERS}.")
+                raise WorkflowFailed(f"{key} must be 0 to {limits.SCALER_MEMBERS}, not {number}.")
 
     async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
-        """Bring the Scaler to another number of members. Raises WorkflowFailed."""
+        """Change the number of members. Raises WorkflowFailed."""
         if call.command != SET_QUANTITY:
-            raise WorkflowFailed(f"component {component.path!r} has no command {call.command!r}, but {SET_QUANTITY}.")
+            raise WorkflowFailed(
+                f"component {component.path!r} has no command {call.command!r}. Its command: {SET_QUANTITY}."
+            )
         wanted = _wanted(job, component, call.arguments.get("quantity"))
         if call.is_replay:
             job = replace(job, journal=ReplayJournal(job.journal))
@@ -47,11 +48,11 @@ class Scaler:
         return {}
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
-        """Check the configured numbers; members start and stop like other components. Raises WorkflowFailed."""
+        """Check the configured numbers. Members start and stop like other components. Raises WorkflowFailed."""
         await self.launch(job, component)
 
     async def destroy(self, job: JobRun, component: Component) -> None:
-        """Hold nothing: the members are destroyed by themselves."""
+        """Do nothing: the members are destroyed like other components."""
 
 
 def _wanted(job: JobRun, component: Component, quantity: Any) -> int:
@@ -59,9 +60,9 @@ def _wanted(job: JobRun, component: Component, quantity: Any) -> int:
     try:
         wanted = coerce(INT, quantity)
     except CoercionError as error:
-        raise WorkflowFailed(f"the argument 'quantity': {error}") from None
+        raise WorkflowFailed(f"argument 'quantity': {error}") from None
     if not least <= wanted <= limits.SCALER_MEMBERS:
-        raise WorkflowFailed(f"the quantity {wanted} is not possible; it may be {least} to {limits.SCALER_MEMBERS}.")
+        raise WorkflowFailed(f"quantity must be {least} to {limits.SCALER_MEMBERS}, not {wanted}.")
     return int(wanted)
 
 
@@ -70,26 +71,26 @@ def _members(job: JobRun, component: Component, first: int, end: int) -> list[st
 
 
 async def _shrink(job: JobRun, component: Component, wanted: int) -> None:
-    """Take down the members beyond a number, the last one first; one that does not go stays with all before it."""
+    """Destroy the members beyond a number, the last one first; stop at the first failure."""
     for number in reversed(range(wanted, job.state.quantity(component.path))):
         for path in reversed(_members(job, component, number, number + 1)):
             try:
                 await destroy_component(job, job.component(path))
             except WorkflowFailed as failure:
                 job.state.scale(component.path, number + 1)
-                raise WorkflowFailed(f"component {path!r} could not be taken down: {failure}") from failure
+                raise WorkflowFailed(f"can't destroy component {path!r}: {failure}") from failure
             job.state.forget(path)
             job.state.retire(path)
 
 
 async def _grow(job: JobRun, component: Component, wanted: int) -> None:
-    """Launch the members that are missing, those too that failed when they were launched before."""
+    """Launch missing members, including those whose earlier launch failed."""
     job.state.scale(component.path, wanted)
     missing = [path for path in _members(job, component, 0, wanted) if not job.state.is_launched(path)]
     retired = [path for path in missing if job.state.is_retired(path)]
     if retired:
         raise WorkflowFailed(
-            f"{', '.join(retired)} was taken down by the same job, which cannot launch it again; grow in a new one."
+            f"can't launch {', '.join(retired)} again in the job that destroyed it. Scale out in a new job."
         )
     if missing:
         await launch(job, missing)

@@ -1,5 +1,6 @@
-"""`workflow.Instance`: a component whose behaviour is its workflows (manifest-language §5)."""
+"""Component types without machines: `workflow.Instance`, constants, HTTP endpoints (manifest-language §4, §5)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,23 +12,25 @@ from launchbay.planning import DESTROY, LAUNCH
 from launchbay.runtime.components.references import wait_for_launch
 from launchbay.runtime.contract import CommandCall, JobRun
 from launchbay.runtime.signals import coerce_all, consumed, signal_triggers
-from launchbay.runtime.workflow import WorkflowRun, _run_if_present
+from launchbay.runtime.workflow import WorkflowRun, run_if_present
+
+VALUES = "configuration.values"
 
 
 class WorkflowInstance:
-    """Runs workflows `launch` and `destroy`, where the manifest has them, and those named like command pins."""
+    """Runs the workflows `launch` and `destroy`, if declared, and those named like command pins."""
 
     async def launch(self, job: JobRun, component: Component) -> None:
         """Run the workflow `launch`. Raises WorkflowFailed."""
-        await _run_if_present(job, component, LAUNCH, tuple(signal_triggers(component)))
+        await run_if_present(job, component, LAUNCH, tuple(signal_triggers(component)))
 
     async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:
-        """Run the workflow named like the command pin; what it returns are the results. Raises WorkflowFailed."""
+        """Run the workflow named like the command pin and return its results. Raises WorkflowFailed."""
         workflow = component.workflows.get(call.command)
         if workflow is None:
             raise WorkflowFailed(
-                f"component {component.path!r} offers the command {call.command!r} but has no workflow of that name; "
-                "add it."
+                f"component {component.path!r} offers the command {call.command!r} without a workflow of that name. "
+                "Add the workflow."
             )
         await wait_for_launch(job, component, call)
         run = WorkflowRun(job, component, workflow, call.path, call.depth, call.is_replay)
@@ -35,29 +38,45 @@ class WorkflowInstance:
         if pin is None or (signature := pin.type.signature) is None:
             return await run.run(call.arguments)
 
-        def tell(problem: str) -> None:
+        def warn(problem: str) -> None:
             if not call.is_replay:
                 job.journal.log(call.path, "warning", f"The result {problem}")
 
         returned = await run.run(coerce_all(signature.arguments, call.arguments))
-        return coerce_all(signature.results, returned, tell)
+        return coerce_all(signature.results, returned, warn)
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
-        """Change nothing: the values reach the workflows, and the triggers of changed pins run after it."""
+        """Do nothing: workflows read the new values, and triggers of changed pins run afterwards."""
 
     async def destroy(self, job: JobRun, component: Component) -> None:
         """Run the workflow `destroy`. Raises WorkflowFailed."""
-        await _run_if_present(job, component, DESTROY)
+        await run_if_present(job, component, DESTROY)
 
 
-VALUES = "configuration.values"
+class _Publisher(ABC):
+    """A component type that only publishes signals: it accepts no commands and creates nothing."""
+
+    @abstractmethod
+    async def launch(self, job: JobRun, component: Component) -> None:
+        """Publish the signals. Raises WorkflowFailed."""
+
+    async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:  # noqa: ARG002 - contract
+        """Raise WorkflowFailed."""
+        raise WorkflowFailed(f"component {component.path!r} of type {component.type} accepts no commands.")
+
+    async def reconfigure(self, job: JobRun, component: Component) -> None:
+        """Publish again. Raises WorkflowFailed."""
+        await self.launch(job, component)
+
+    async def destroy(self, job: JobRun, component: Component) -> None:  # noqa: B027 - nothing to destroy, by default
+        """Do nothing."""
 
 
-class Constants:
+class Constants(_Publisher):
     """Publishes each value as the signal that its key `interface.pin` names."""
 
     async def launch(self, job: JobRun, component: Component) -> None:
-        """Publish the values. Raises WorkflowFailed for one that does not fit its pin's type."""
+        """Publish the values. Raises WorkflowFailed if a value doesn't match its pin's type."""
         values = component.configuration.get(VALUES) or {}
         for key, pin in component.pins.items():
             if pin.type.kind is not PinKind.PUBLISH_SIGNAL or key not in values:
@@ -68,26 +87,13 @@ class Constants:
                 raise WorkflowFailed(f"the constant {key}: {error}") from error
             job.state.publish(component.path, pin.interface, pin.name, value)
 
-    async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:  # noqa: ARG002 - contract
-        """Refuse: constants take no commands."""
-        raise WorkflowFailed(f"component {component.path!r} is of type {component.type} and takes no commands.")
 
-    async def reconfigure(self, job: JobRun, component: Component) -> None:
-        """Publish again. Raises WorkflowFailed."""
-        await self.launch(job, component)
+class HttpEndpoint(_Publisher):
+    """Publishes each signal from the consumed signal or the configuration pin of the same name.
 
-    async def destroy(self, job: JobRun, component: Component) -> None:
-        """Hold nothing, release nothing."""
-
-
-# `cobalt.common.HttpEndpoint`: relays a `url` (manifest-language §4).
-#
-# What it is bound to is read past it (`manifest/bindings.py`). So there is something to do only for one that is bound
-# to nothing in its application: it publishes its configured value, or what a parent instance gives.
-
-
-class HttpEndpoint:
-    """Publishes each signal that has a value of the same name among what it consumes, or else is configured."""
+    Components bound to it read its source directly (`manifest/bindings.py`). So it only acts if nothing in its
+    application is bound to it: it publishes its configured value or the parent instance's.
+    """
 
     async def launch(self, job: JobRun, component: Component) -> None:
         """Publish the values."""
@@ -101,14 +107,3 @@ class HttpEndpoint:
         for pin in component.pins.values():
             if pin.type.kind is PinKind.PUBLISH_SIGNAL and values.get(pin.name) is not None:
                 job.state.publish(component.path, pin.interface, pin.name, values[pin.name])
-
-    async def command(self, job: JobRun, component: Component, call: CommandCall) -> Mapping[str, Any]:  # noqa: ARG002 - contract
-        """Refuse: endpoints take no commands."""
-        raise WorkflowFailed(f"component {component.path!r} is of type {component.type} and takes no commands.")
-
-    async def reconfigure(self, job: JobRun, component: Component) -> None:
-        """Publish again."""
-        await self.launch(job, component)
-
-    async def destroy(self, job: JobRun, component: Component) -> None:
-        """Hold nothing, release nothing."""
