@@ -37,6 +37,7 @@ check: $(DEV) ## lint, formatting, types, import contracts, rules of style
 
 generate: $(DEV) debian ## write the client, reference pages and golden files again after a change of the API
 	$(BIN)/python -m generators
+	$(BIN)/python -m generators # the pages of the commands read the client that was just written
 	LAUNCHBAY_GOLDEN=write $(PYTEST) -q tests/golden tests/matrix
 
 prose: $(DEV) ## check the English of documentation, messages and docstrings
