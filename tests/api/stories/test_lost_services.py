@@ -39,9 +39,9 @@ async def test_a_service_that_is_gone_is_told_where_it_is_needed_and_nowhere_els
     assert document["workflowHistory"][0]["status"] == "Failed"
     assert ("no longer exists" if is_deleted else "in status Destroyed") in document["errorMessage"]
     told = await refusal(api, NEEDY, where)
-    assert "offers none" in told
+    assert "has none" in told
     assert ("that is Destroyed" in told) is not is_deleted
-    assert "offers none" in refused(await api.put(f"instances/{user}/configuration", {}), 400)
+    assert "has none" in refused(await api.put(f"instances/{user}/configuration", {}), 400)
     assert (await api.run(user, "destroy"))["status"] == "Destroyed"
 
 
