@@ -36,7 +36,7 @@ def asked(statuses: list[int], **parameters: Any) -> tuple[Mapping[str, Any], li
     context: Any = SimpleNamespace(
         clock=SystemClock(),
         started_at=datetime.now(UTC),
-        outgoing=EgressClient(Allowlist.parse("127.0.0.1")),
+        egress=EgressClient(Allowlist.parse("127.0.0.1")),
         log=lambda _level, text: lines.append(text),
         progress=ignored,
         sleep=asyncio.sleep,

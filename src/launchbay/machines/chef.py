@@ -1,7 +1,10 @@
-"""Archives of cookbooks: fetched from where a manifest says, judged, and packed anew with nothing in them but files.
+"""Chef without a server: send cookbooks, attributes and a run list to a machine, and fetch the saved node.
 
-What a machine unpacks is written here, from members that were checked: no absolute or climbing paths, no links or
-devices, no more files and bytes than may be. So no trick of a foreign archive reaches the program that unpacks it.
+`chef-solo` or `cinc-solo` 12.11 or newer must be installed there. It is called with `-c` and `-j`. The run list is in
+the JSON instead of `-o`, because Chef doesn't save the node of an overridden run list.
+
+Archives of cookbooks are repacked here from checked members: no absolute or climbing paths, no links or devices, and
+within the limits. So no trick of a foreign archive reaches the program that unpacks it on the machine.
 """
 
 import asyncio
@@ -19,7 +22,7 @@ from launchbay import limits
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed, AddressRefused, EgressFailed
 from launchbay.machines.contract import OpenShell, ProviderContext, Shell, ShellLost
-from launchbay.machines.remote_commands import RemoteRun, run_key, script
+from launchbay.machines.remote_commands import OutputBuffer, RemoteRun, run_key, script
 from launchbay.model.machine import ChefRun, Machine, RemoteCommand
 
 COOKBOOKS, ROLES, DATA_BAGS = "cookbooks", "roles", "data_bags"
@@ -29,7 +32,7 @@ _RETRYABLE = frozenset((408, 425, 429))
 
 @dataclass(frozen=True, slots=True)
 class Cookbooks:
-    """A checked archive (tar, gzip), and which of its directories hold cookbooks, roles and data bags."""
+    """A checked archive (tar.gz), and its directories of cookbooks, roles and data bags."""
 
     archive: bytes
     cookbook_paths: tuple[str, ...]
@@ -38,29 +41,31 @@ class Cookbooks:
 
 
 async def fetch_cookbooks(egress: EgressClient, url: str, first_cookbook: str) -> Cookbooks:
-    """Fetch an archive and check it. `first_cookbook` names what an archive of a single cookbook holds.
+    """Fetch an archive and check it. `first_cookbook` is the name for an archive of a single cookbook.
 
-    Raises ActionFailed, and AddressRefused for an address that the rules forbid.
+    Raises ActionFailed, and AddressRefused for a forbidden address.
     """
     try:
-        answer = await egress.request(
+        response = await egress.request(
             "GET", url, timeout_s=limits.COOKBOOKS_FETCH_S, max_bytes=limits.COOKBOOKS_ARCHIVE_BYTES
         )
     except AddressRefused:
         raise
     except EgressFailed as error:
-        raise ActionFailed(f"The cookbooks cannot be fetched: {error}", retryable=error.retryable) from error
-    if answer.status != 200:
-        again = answer.status in _RETRYABLE or answer.status >= 500
-        raise ActionFailed(f"The cookbooks cannot be fetched: {answer.url} answered {answer.status}.", retryable=again)
+        raise ActionFailed(f"Can't fetch the cookbooks: {error}", retryable=error.retryable) from error
+    if response.status != 200:
+        raise ActionFailed(
+            f"Can't fetch the cookbooks: {response.url} returned {response.status}.",
+            retryable=response.status in _RETRYABLE or response.status >= 500,
+        )
     try:
-        return await asyncio.to_thread(repacked, answer.body, first_cookbook)
+        return await asyncio.to_thread(repacked, response.body, first_cookbook)
     except ValueError as error:
-        raise ActionFailed(f"The archive of {answer.url} is refused: {error}.", retryable=False) from error
+        raise ActionFailed(f"Invalid archive of cookbooks at {response.url}: {error}.", retryable=False) from error
 
 
 def repacked(archive: bytes, first_cookbook: str) -> Cookbooks:
-    """Return the archive with what is plain in it. Raises ValueError with what is wrong."""
+    """Return the archive, reduced to plain files. Raises ValueError with the reason."""
     written = io.BytesIO()
     names: list[str] = []
     left = limits.COOKBOOKS_BYTES
@@ -84,19 +89,19 @@ def repacked(archive: bytes, first_cookbook: str) -> Cookbooks:
                 names.append(name)
                 _add(source, member, target, name)
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"it is no tar.gz that can be read ({error})") from error
+        raise ValueError(f"it isn't a valid tar.gz ({error})") from error
     if is_single:
         return _single(written.getvalue(), first_cookbook)
     return _described(written.getvalue(), names)
 
 
 def _checked_name(member: tarfile.TarInfo) -> str | None:
-    """Return where a member goes; None for what makes no file, such as a directory or the header of a generator."""
+    """Return the normalized name of a member, or None if it isn't a file, such as a directory or a header."""
     if member.isdir() or member.type in (tarfile.XGLTYPE, tarfile.XHDTYPE):
         return None
     name = posixpath.normpath(member.name)
     if not member.isfile():
-        raise ValueError(f"{member.name[:120]!r} is no plain file; links and devices are not taken")
+        raise ValueError(f"{member.name[:120]!r} isn't a plain file; links and devices are not allowed")
     if name.startswith("/") or name.split("/")[0] == ".." or "\0" in name or "\n" in name:
         raise ValueError(f"{member.name[:120]!r} leads out of the archive")
     return name
@@ -113,7 +118,7 @@ def _add(source: tarfile.TarFile, member: tarfile.TarInfo, target: tarfile.TarFi
 
 
 def _single(archive: bytes, name: str) -> Cookbooks:
-    """Return an archive whose files are those of one cookbook, moved to where a cookbook belongs."""
+    """Return the archive of a single cookbook, with its files moved below `cookbooks/NAME`."""
     written = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as source,
@@ -125,13 +130,13 @@ def _single(archive: bytes, name: str) -> Cookbooks:
 
 
 def _described(archive: bytes, names: list[str]) -> Cookbooks:
-    """Find the directories: cookbooks have metadata or recipes; those deepest down belong to a cookbook themselves."""
+    """Find the directories of an archive. Cookbooks have metadata or recipes, and may contain others of their own."""
     cookbooks = {posixpath.dirname(name) for name in names if posixpath.basename(name) in _METADATA}
     cookbooks |= {posixpath.dirname(posixpath.dirname(name)) for name in names if _parent(name) == "recipes"}
     paths = {posixpath.dirname(each) for each in cookbooks}
     outer = {path for path in paths if not any(_is_inside(path, other) for other in cookbooks)}
     if not outer:
-        raise ValueError("it has no cookbook in it, which is a directory with a metadata.rb or with recipes")
+        raise ValueError("it contains no cookbook, which is a directory with metadata.rb or recipes")
     return Cookbooks(
         archive,
         tuple(sorted(outer)),
@@ -149,21 +154,16 @@ def _is_inside(path: str, directory: str) -> bool:
 
 
 def _named(names: list[str], wanted: str, outer: set[str]) -> set[str]:
-    """Return the directories of this name that stand beside the cookbooks."""
-    beside = {posixpath.join(posixpath.dirname(path), wanted) for path in outer} | {
+    """Return the directories with this name next to the cookbooks."""
+    candidates = {posixpath.join(posixpath.dirname(path), wanted) for path in outer} | {
         posixpath.join(path, wanted) for path in outer
     }
-    return {place for place in beside if any(name.startswith(f"{place}/") for name in names)}
+    return {each for each in candidates if any(name.startswith(f"{each}/") for name in names)}
 
-
-# Chef without a server: cookbooks, a node's attributes and a run list go to a machine, and the saved node comes back.
-#
-# `chef-solo` or `cinc-solo` of version 12.11 or newer must be installed there. It is called with `-c` and `-j`; the run
-# list is in the JSON and not in `-o`, because Chef does not save the node of a run whose list was overridden.
 
 _PURPOSE = "chef"
 _ON_THE_HOST = Cookbooks(b"", ("/var/chef/cookbooks", "/etc/chef/cookbooks"), ("/var/chef/roles",), ())
-_LEVELS = ("default", "normal", "override", "automatic")  # the later ones count more
+_LEVELS = ("default", "normal", "override", "automatic")  # by rising precedence
 _REPORTED_CHARS = 400
 
 
@@ -175,14 +175,11 @@ async def converge(
     egress: EgressClient,
     directory: str = "",
 ) -> Mapping[str, Any]:
-    """Run Chef and return the attributes of the node that it saved. `directory` is where commands begin there.
-
-    Raises ActionFailed where it cannot be run or fails.
-    """
+    """Run Chef and return the attributes of the saved node. Commands start in `directory`. Raises ActionFailed."""
     if not chef.solo:
-        raise ActionFailed("isSolo: false needs a Chef server, which is not supported; leave it out.", retryable=False)
+        raise ActionFailed("A Chef server isn't supported. Remove isSolo: false.", retryable=False)
     if chef.version:
-        context.log("info", f"The version {chef.version} of Chef is not installed by itself; the installed one runs.")
+        context.log("info", f"Using the installed version of Chef; Launchbay doesn't install {chef.version}.")
     items = run_list(chef)
     place = f".launchbay/chef/{run_key(context, machine, _PURPOSE)}"
 
@@ -194,47 +191,50 @@ async def converge(
     command = RemoteCommand(line=f"#!/bin/sh\n{script('chef', place=place)}", sudo=chef.sudo, sink=chef.sink)
     result = await run.command(command, prepare)
     if result.exit_code != 0:
-        covering = context.redaction_stream()  # before it is cut, in a secret perhaps
-        told = (covering.feed(result.stderr.strip() or result.stdout.strip()) + covering.finish())[-_REPORTED_CHARS:]
-        raise ActionFailed(f"On {machine.host} Chef ended with exit code {result.exit_code}: {told}")
+        redaction = context.redaction_stream()  # before the cut, which could be in a secret
+        tail = (redaction.feed(result.stderr.strip() or result.stdout.strip()) + redaction.finish())[-_REPORTED_CHARS:]
+        raise ActionFailed(f"Chef on {machine.host} ended with exit code {result.exit_code}: {tail}")
     try:
         async with asyncio.timeout(limits.MACHINE_FILE_S), open_shell() as shell:
             node = await shell.get(f"{place}/node.json", limits.CHEF_NODE_BYTES)
     except (ShellLost, TimeoutError) as error:
-        raise ActionFailed(f"The node that Chef saved on {machine.host} cannot be fetched: {error}.") from error
+        raise ActionFailed(f"Can't fetch the node that Chef saved on {machine.host}: {error}.") from error
     return attributes_of(node, machine)
 
 
 def run_list(chef: ChefRun) -> list[str]:
-    """Return the items in Chef's own form; `a` and `a::b` are recipes, and commas part items as well."""
+    """Return the items in Chef's own form. `a` and `a::b` are recipes, and an item may be comma-separated."""
     names = [name.strip() for item in chef.run_list for name in item.split(",")]
     return [name if "[" in name else f"recipe[{name}]" for name in names if name]
 
 
 def attributes_of(node: bytes, machine: Machine) -> Mapping[str, Any]:
-    """Return the attributes of a saved node, its levels laid over each other. Raises ActionFailed."""
+    """Return the attributes of a saved node, with its levels merged. Raises ActionFailed."""
     try:
         saved = msgspec.json.decode(node)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ActionFailed(f"The node that Chef saved on {machine.host} cannot be read: {error}.") from error
+        raise ActionFailed(f"Can't read the node that Chef saved on {machine.host}: {error}.") from error
     if not isinstance(saved, dict):
-        raise ActionFailed(f"The node that Chef saved on {machine.host} is no map.")
+        raise ActionFailed(f"The node that Chef saved on {machine.host} isn't a map.")
     found: dict[str, Any] = {}
     for level in _LEVELS:
-        found = _merged(found, saved.get(level) or {})
+        found = merge_attributes(found, saved.get(level) or {})
     return {**found, "run_list": saved.get("run_list", [])}
 
 
 async def _upload(shell: Shell, chef: ChefRun, items: list[str], place: str, egress: EgressClient) -> None:
-    """Put everything where Chef will look for it."""
+    """Write the files that Chef reads."""
     cookbooks = _ON_THE_HOST
     if chef.recipe_url:
         try:
             cookbooks = await fetch_cookbooks(egress, chef.recipe_url, _cookbook(items))
         except AddressRefused as error:
             raise ActionFailed(str(error), retryable=False) from error
-    if await shell.script(f'umask 077\n{script(place=place)}mkdir -p "$place"\n', _drop, _drop) != 0:
-        raise ActionFailed("The directory for Chef cannot be made on the machine.")
+    if (
+        await shell.script(f'umask 077\n{script(place=place)}mkdir -p "$place"\n', OutputBuffer(0), OutputBuffer(0))
+        != 0
+    ):
+        raise ActionFailed("Can't create the directory for Chef on the machine.")
     if cookbooks.archive:
         await shell.put(f"{place}/cookbooks.tgz", cookbooks.archive)
     await shell.put(f"{place}/solo.rb", _settings(cookbooks).encode())
@@ -242,7 +242,7 @@ async def _upload(shell: Shell, chef: ChefRun, items: list[str], place: str, egr
 
 
 def _settings(cookbooks: Cookbooks) -> str:
-    """Return `solo.rb`. Its paths begin at its own directory."""
+    """Return `solo.rb`, with paths relative to its own directory."""
     lines = ["here = File.expand_path(File.dirname(__FILE__))"]
     paths = {
         "cookbook_path": cookbooks.cookbook_paths,
@@ -251,8 +251,8 @@ def _settings(cookbooks: Cookbooks) -> str:
     }
     for name, values in paths.items():
         if values:
-            places = ", ".join(f"File.expand_path({_ruby(value)}, File.join(here, 'files'))" for value in values)
-            lines.append(f"{name} [{places}]")
+            directories = ", ".join(f"File.expand_path({_ruby(value)}, File.join(here, 'files'))" for value in values)
+            lines.append(f"{name} [{directories}]")
     lines += [
         "node_path File.join(here, 'nodes')",
         "file_cache_path File.join(here, 'cache')",
@@ -264,7 +264,7 @@ def _settings(cookbooks: Cookbooks) -> str:
 
 
 def _ruby(text: str) -> str:
-    """Return a text as Ruby writes one: in single quotes nothing but these and the backslash means anything."""
+    """Return a string literal of Ruby. In single quotes, only these and the backslash are special."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -274,13 +274,11 @@ def _cookbook(items: list[str]) -> str:
     return recipes[0].partition("::")[0].partition("@")[0].replace("/", "_") if recipes else ""
 
 
-def _merged(under: Mapping[str, Any], over: Any) -> dict[str, Any]:
-    merged = dict(under)
-    for name, value in (over if isinstance(over, Mapping) else {}).items():
+def merge_attributes(base: Mapping[str, Any], override: Any) -> dict[str, Any]:
+    """Return a copy of `base` with the entries of `override`, merged recursively where both are maps."""
+    merged = dict(base)
+    for name, value in (override if isinstance(override, Mapping) else {}).items():
         known = merged.get(name)
-        merged[name] = _merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+        is_nested = isinstance(known, Mapping) and isinstance(value, Mapping)
+        merged[name] = merge_attributes(dict(known or {}), value) if is_nested else value
     return merged
-
-
-def _drop(data: bytes) -> None:
-    """Take output that nobody wants."""

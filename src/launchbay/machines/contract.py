@@ -1,4 +1,4 @@
-"""What a machine provider is. A package of its own brings one through the entry-point group `launchbay.machines`.
+"""The contract of machine providers. A package adds one in the entry-point group `launchbay.machines`.
 
     class Lab:
         name = "lab"
@@ -7,15 +7,15 @@
             return [await self._boot(f"{role}-{number}", tag=context.tag) for number in numbers]
         ...
 
-Which provider works for an instance is said by its environment's policy `machines.provider`, or else by the setting
-`machines`. One object serves all instances, at the same time: it keeps no truths, for another process may go on.
+The environment's policy `machines.provider`, or else the setting `machines`, selects the provider of an instance. One
+object serves all instances at the same time. It stores nothing, because another process may continue the work.
 
-Nothing is leaked in a crash, because everything that a provider makes carries the context's tag and instance: an
-interrupted `provision` is called again with the same tag and adds only what is missing, and `strays` finds what no
-record tells of.
+No machine is lost in a crash, because a provider tags everything that it creates with the context's tag and instance.
+An interrupted `provision` is called again with the same tag and creates only what is missing; `orphans` finds the
+machines that no record has.
 
-A provider whose machines are reached by SSH leaves commands and files to `launchbay.machines.ssh.Ssh`. One that has a
-shell of another kind (`shell.py`) uses `running.py`.
+A provider of machines with SSH inherits `launchbay.machines.ssh.SshMachines`. With another kind of `Shell`, it inherits
+`launchbay.machines.shell.ShellMachines`. Both implement commands and files.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -26,19 +26,22 @@ from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 from launchbay.egress.http import EgressClient
+from launchbay.errors import ActionFailed
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.model.redaction import REDACTED, RedactionStream, SecretEncodings
 
 ENTRY_POINT_GROUP = "launchbay.machines"
 
 
+# The defaults of a context without a job: cancellation ends the work, and no log can show a secret.
+
+
 def _not_handed_over() -> bool:
-    """Answer for a context of no job: who cancels it wants it to end."""
     return False
 
 
 def _discard(_: Any) -> None:
-    """Take a secret for a context of no job, which shows nothing."""
+    """Ignore the secret."""
 
 
 def _no_redaction() -> RedactionStream:
@@ -47,18 +50,18 @@ def _no_redaction() -> RedactionStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContext:
-    """On whose behalf a provider works.
+    """The step or component that a provider works for.
 
-    `action` is the step's action as the manifest names it, or the component's type where no step asks. `path` is the
-    step's place in its job, and `tag` its idempotency key: the same in every attempt and after every crash. `policies`
-    are those of the environment. `log` takes a level and lines for the step's log.
+    `action` is the step's action as the manifest names it, or the component's type if no step requests the work. `path`
+    is the step's path in its job. `tag` is its idempotency key, the same in every attempt and after every crash.
+    `policies` are those of the environment. `log` takes a level and lines for the step's log.
 
-    `attempt` counts from 1: with the tag it names what one attempt does, so that a recovery after a crash finds the
-    command that it began, and a retry runs it again. `goes_on` is asked when a call is cancelled: True says that
-    another process takes the job over (or this one, after a restart), and that what runs on the machine shall run on.
+    `attempt` counts from 1. With the tag it identifies the commands of one attempt: a recovery after a crash adopts
+    them, and a retry runs them again. When a call is cancelled, `handed_over` returns True if another process takes
+    over the job (or this one, after a restart). Commands on machines must keep running then.
 
-    Who opens a secret for the context tells it to `learn`; from then on nothing shows it. `covering` makes what covers
-    the job's secrets in a text that comes in chunks, before it is cut into pieces that would cut a secret, too.
+    Pass every secret that you open to `register_secret`; logs and outputs no longer show it. `redaction_stream` returns
+    a redactor for a text in chunks; use it before you cut the text, because a cut secret isn't recognized.
     """
 
     organization_id: str
@@ -79,12 +82,12 @@ class ProviderContext:
 
 
 class KeySource(Protocol):
-    """Where the keys are that let a provider into machines."""
+    """The key pairs for access to machines."""
 
     async def private_key(self, context: ProviderContext, name: str) -> str:
-        """Return the private key of a key pair that the context's environment may use, as OpenSSH or PEM text.
+        """Return the private key of a key pair that the environment may use, in OpenSSH or PEM format.
 
-        The empty name is the environment's own choice. Raises ActionFailed with what to do where there is no such key.
+        The empty name selects the environment's key pair. Raises ActionFailed if there is no such key pair.
         """
         ...
 
@@ -94,45 +97,45 @@ class KeySource(Protocol):
 
 
 class HostKeys(Protocol):
-    """Which key every host showed at first, by organization and `address:port`; every server sees the same."""
+    """The key that each host showed first, by organization and `address:port`, shared by all servers."""
 
     async def pinned(self, context: ProviderContext, host: str) -> str | None:
-        """Return the key that the host must show, as a line such as `ssh-ed25519 AAAA…`; None for a new host."""
+        """Return the key that the host must show, such as `ssh-ed25519 AAAA…`, or None for a new host."""
         ...
 
     async def pin(self, context: ProviderContext, host: str, key: str) -> str:
-        """Keep the key of a new host, and return the one that counts: another server may have been first."""
+        """Store the key of a new host and return the pinned one: another server may have been first."""
         ...
 
     async def forget(self, context: ProviderContext, host: str) -> None:
-        """Take the host for a new one from now on: its machine is gone, and another one may get its address."""
+        """Forget the pinned key of a host whose machine was released, because a new one may get its address."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PooledHost:
-    """A host that a pool has handed out. `place` is whatever the pool's owner wrote about it."""
+    """A host acquired from a pool. `place` is its description in the pool's parameters."""
 
     id: str
     place: Any
 
 
 class HostPools(Protocol):
-    """The static resource pools of environments, as places to take hosts from."""
+    """The hosts in the static resource pools of environments."""
 
     async def acquire(self, context: ProviderContext, count: int) -> Mapping[str, PooledHost]:
-        """Take so many hosts, or none: by the id under which each is given back. The same tag gets the same hosts.
+        """Acquire all of the requested hosts or none, by machine ID. The same tag gets the same hosts.
 
-        Raises ActionFailed where the environment has no pool, or not enough of its hosts are free.
+        Raises ActionFailed if the environment has no pool, or too few hosts are free.
         """
         ...
 
     async def release(self, context: ProviderContext, machine_id: str) -> None:
-        """Give a host back. One that was given back already is a success."""
+        """Return a host to its pool. Succeeds if it was returned before."""
         ...
 
     async def acquired(self, context: ProviderContext) -> Mapping[str, PooledHost]:
-        """Return all hosts that the context's instance holds, by the id under which each is given back."""
+        """Return all hosts that the context's instance holds, by machine ID."""
         ...
 
 
@@ -140,7 +143,7 @@ class AddressResolver(Protocol):
     """The address rules, for connections that are not HTTP."""
 
     async def addresses(self, context: ProviderContext, host: str, port: int) -> Sequence[str]:
-        """Return the addresses of a host, all of them checked; dial these and never the name.
+        """Return the checked addresses of a host. Connect to these and never to the name.
 
         Raises AddressRefused, and ActionFailed for a name without an address.
         """
@@ -148,44 +151,43 @@ class AddressResolver(Protocol):
 
 
 class MachineProvider(Protocol):
-    """The contract. Every method raises `ActionFailed` with sentences for the author of the manifest.
+    """The contract. Every method raises `ActionFailed` with messages for the author of the manifest.
 
-    `retryable=False` says that another attempt would fare no better. A call may be stopped by cancellation at any
-    `await`.
+    `retryable=False` means that another attempt can't help. Cancellation may stop a call at any `await`.
     """
 
     @property
     def name(self) -> str:
-        """The name that settings and policies choose it by."""
+        """The name in settings and policies."""
         ...
 
     async def provision(
         self, context: ProviderContext, role: str, numbers: Sequence[int], spec: MachineSpec
     ) -> Sequence[Machine]:
-        """Make a machine for each of the numbers, or none: what was made before a failure is taken down again.
+        """Create a machine for each number, or none: after a failure, release what was created.
 
-        Machines that carry the context's tag already are taken in place of new ones.
+        Machines with the context's tag already exist after a crash; use them instead of new ones.
         """
         ...
 
     async def adopt(
         self, context: ProviderContext, role: str, addresses: Mapping[int, str], spec: MachineSpec
     ) -> Sequence[Machine]:
-        """Take machines that are there: number → address. They must answer. `adopted` is set on what is returned."""
+        """Return existing machines, given as number → address, with `adopted` set. They must be reachable."""
         ...
 
     async def release(self, context: ProviderContext, machine: Machine) -> None:
-        """Take a machine down that this provider made. One that is gone already is a success."""
+        """Destroy a machine that this provider created. Succeeds if it doesn't exist."""
         ...
 
     async def orphans(self, context: ProviderContext) -> Sequence[Machine]:
-        """Return all machines that were made for the context's instance and still are there, recorded or not."""
+        """Return all existing machines that were created for the context's instance, recorded or not."""
         ...
 
     async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
-        """Run a command to its end, whatever its exit code. Fails where it cannot be run at all, or takes too long.
+        """Run a command to its end, regardless of its exit code. Fails if it can't run or takes too long.
 
-        Called again with the same tag and attempt it goes on with the command that it began, running or ended.
+        A repeated call with the same tag and attempt adopts the command, running or ended.
         """
         ...
 
@@ -194,11 +196,11 @@ class MachineProvider(Protocol):
         ...
 
     async def converge(self, context: ProviderContext, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
-        """Run Chef and return the attributes that the node has then."""
+        """Run Chef and return the attributes of the node."""
         ...
 
     async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
-        """Write a file, over one that is there."""
+        """Write a file, or replace it."""
         ...
 
     async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
@@ -206,16 +208,16 @@ class MachineProvider(Protocol):
         ...
 
     def simulate(self, context: ProviderContext, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the outputs of a step's action in its place. None, the answer of most providers, lets it run."""
+        """Return outputs in place of running a step's action. None lets it run, as most providers do."""
         ...
 
 
 @runtime_checkable
 class ProvidesSshAccess(Protocol):
-    """A provider whose machines other programs may reach by SSH, such as Ansible."""
+    """A provider whose machines other programs, such as Ansible, can reach by SSH."""
 
     async def ssh_access(self, context: ProviderContext, machine: Machine) -> SshAccess:
-        """Return what gets into the machine; it has just answered, with the host key that it must show."""
+        """Return what another program needs to connect; the host has just shown the right key."""
         ...
 
 
@@ -224,7 +226,7 @@ class RunsImages(Protocol):
     """A provider that can run a command in an image to its end."""
 
     async def run_image(self, context: ProviderContext, run: ImageRun) -> CommandResult:
-        """Run it once for each attempt of a step: a recovery after a crash goes on with what is there."""
+        """Run the command once per attempt of a step: a recovery after a crash adopts it."""
         ...
 
 
@@ -233,15 +235,15 @@ INSTALLATION = f"{PREFIX}installation"
 ORGANIZATION = f"{PREFIX}organization"
 INSTANCE = f"{PREFIX}instance"
 TAG = f"{PREFIX}tag"
-_VALUE_CHARS = 255  # that a tag of EC2 may have
+_VALUE_CHARS = 255  # the limit of EC2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tags:
-    """Whose machine it is.
+    """The owner of a machine.
 
-    `installation` tells machines of one installation from those of another that works in the same account. `tag` is the
-    context's, and `number` the machine's place among all of its instance.
+    `installation` separates the machines of installations that share an account. `tag` is the context's, and `number`
+    the machine's number within its instance.
     """
 
     installation: str
@@ -255,21 +257,21 @@ class Tags:
 
     @classmethod
     def of(cls, installation: str, context: ProviderContext, role: str, number: int) -> Self:
-        """Return the marks of a machine that is about to be made."""
+        """Return the tags of a new machine."""
         return cls(
             installation=installation,
             organization=context.organization_id,
             environment=context.environment_id,
             instance=context.instance_id,
-            component=_cut(context.component),
-            role=_cut(role),
+            component=context.component[:_VALUE_CHARS],
+            role=role[:_VALUE_CHARS],
             number=number,
             tag=context.tag,
         )
 
     @classmethod
     def parse(cls, tags: Mapping[str, str]) -> Self | None:
-        """Return the marks among a machine's tags, None where it has none of ours or they were changed."""
+        """Return Launchbay's tags among those of a machine, or None if any is missing or changed."""
         values = {name: tags.get(f"{PREFIX}{name}") for name in cls.__slots__}
         number = values.pop("number") or ""
         texts = {name: value for name, value in values.items() if value is not None}
@@ -278,17 +280,12 @@ class Tags:
         return cls(**texts, number=int(number))
 
     def to_dict(self) -> dict[str, str]:
-        """Return the tags."""
         return {f"{PREFIX}{name}": str(getattr(self, name)) for name in self.__slots__}
-
-
-def _cut(text: str) -> str:
-    return text[:_VALUE_CHARS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderDeps:
-    """`directory` is a place on this server for what belongs to machines."""
+    """What Launchbay gives to a provider. `directory` is on this server, for files of machines."""
 
     keys: KeySource
     host_keys: HostKeys
@@ -298,44 +295,64 @@ class ProviderDeps:
     directory: Path
 
 
-# A way into a machine: something that has a POSIX shell there run a script, and puts and gets files.
-#
-# `running.py` builds commands with live output, time-outs and adoption after a crash on it, so a provider that can
-# offer a `Shell` has all of that. `ssh.py` and `local.py` are two of them.
-
 OnData = Callable[[bytes], None]
 
 
 class ShellLost(Exception):
-    """The way into the machine broke; what was begun there goes on. Another attempt may reach it again."""
+    """The connection to the machine was lost. Commands keep running there, and a retry may reconnect."""
 
 
 class Shell(Protocol):
-    """An open way into a machine. Its methods raise ShellLost, and `ActionFailed` where no other attempt would help."""
+    """A connection to a machine that runs scripts in its POSIX shell, and transfers files.
+
+    The methods raise ShellLost, and `ActionFailed` if another attempt can't help.
+    """
 
     async def script(self, text: str, stdout: OnData, stderr: OnData) -> int:
-        """Have `sh` run the text and return its exit code; what it writes is handed over as it comes.
+        """Run the text with `sh`, pass on its output live, and return its exit code.
 
-        A script that is cancelled may still run to its end there.
+        A cancelled script may keep running on the machine.
         """
         ...
 
     async def put(self, name: str, content: bytes) -> None:
-        """Write a file, over one that is there; a relative name begins where commands begin."""
+        """Write a file, or replace it. Relative names start in the directory where commands start."""
         ...
 
     async def get(self, name: str, max_bytes: int) -> bytes:
-        """Read a file of at most so many bytes."""
+        """Read a file. Raises ActionFailed if it is larger than `max_bytes`."""
         ...
 
 
 OpenShell = Callable[[], AbstractAsyncContextManager[Shell]]
-"""Opens the way anew: at first, and after it was lost. Raises as the methods of a `Shell` do."""
+"""Opens a connection: the first one, and again after a loss. Raises as the methods of a `Shell` do."""
+
+PORT_POLICY = "machines.ssh-port"
+
+
+def policy_number(context: ProviderContext, name: str, default: int, maximum: int) -> int:
+    """Return a policy of the environment. Raises ActionFailed unless it is an integer from 1 to `maximum`."""
+    value = context.policies.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= maximum:
+        raise invalid_policy(name, value, f"a whole number from 1 to {maximum}")
+    return value
+
+
+def invalid_policy(name: str, value: Any, expected: str) -> ActionFailed:
+    """Return the error for a policy of the environment."""
+    return ActionFailed(
+        f"Invalid policy {name} of the environment: {str(value)[:80]!r}. Expected {expected}.", retryable=False
+    )
+
+
+def invalid_setting(name: str, expected: str) -> ActionFailed:
+    """Return the error for a wrong or missing parameter. It omits the value, which may be secret."""
+    return ActionFailed(f"The parameter '{name}' is invalid or missing. Expected {expected}.", retryable=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TaggedMachine:
-    """A machine that is there, and what it says of itself. `made_at` is None where nobody knows."""
+    """An existing machine with its tags. `created_at` is None if it isn't known."""
 
     machine: Machine
     tags: Tags
@@ -344,24 +361,24 @@ class TaggedMachine:
 
 @runtime_checkable
 class Sweepable(Protocol):
-    """A provider whose machines outlive the process that makes them. It is a `MachineProvider` too."""
+    """A `MachineProvider` whose machines outlive the process that creates them."""
 
     @property
     def name(self) -> str:
-        """The provider's name."""
+        """The name in settings and policies."""
         ...
 
     def list_tagged(self, context: ProviderContext) -> AsyncIterator[TaggedMachine]:
-        """Return every machine of this installation, of all organizations.
+        """Yield every machine of this installation, of all organizations.
 
-        A place that does not answer is told with `context.log` and passed over.
+        Log a place that doesn't respond with `context.log`, and skip it.
         """
         ...
 
     async def exists(self, context: ProviderContext, machine: Machine) -> bool:
-        """Tell whether a machine that was found still is there. Raises ActionFailed where nobody knows."""
+        """Return whether a machine still exists. Raises ActionFailed if that can't be determined."""
         ...
 
     async def release(self, context: ProviderContext, machine: Machine) -> None:
-        """Take a machine down. Raises ActionFailed."""
+        """Destroy a machine. Raises ActionFailed."""
         ...

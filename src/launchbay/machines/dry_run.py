@@ -1,7 +1,7 @@
-"""Machines that are not there: every call is told in the step's log and answered, and nothing is done.
+"""Simulated machines: every call is logged and gets an answer, and nothing is done.
 
-So any manifest can be tried, and tested, without a machine. Answers are the same for the same instance and step, in
-every attempt and after every crash: made of their names, or configured (`answers.py`). Addresses are of networks that
+So you can try and test any manifest without a machine. The same instance and step get the same answers, in every
+attempt and after every crash: derived from their names, or configured as `Answers`. Addresses are from networks that
 are reserved for documentation and lead nowhere.
 """
 
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from launchbay.errors import ActionFailed
+from launchbay.machines.chef import merge_attributes
 from launchbay.machines.contract import ProviderContext
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, SequenceNode, kind_of, plain
 from launchbay.model.findings import Findings
@@ -24,7 +25,7 @@ from launchbay.model.redaction import Redactor
 
 
 def fits(pattern: str, text: str) -> bool:
-    """Tell whether a text is as the pattern says."""
+    """Return whether a pattern with the wildcards `*` and `?` matches the whole text."""
     return _compiled(pattern).fullmatch(text) is not None
 
 
@@ -36,7 +37,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 _PART = {"*": ".*", "?": "."}
 
-# What a dry run answers instead of a plausible value, as authors and operators configure it (reference, dry-run).
+# Answers that authors and operators configure in place of the derived ones (reference, dry-run).
 #
 #     answers:
 #       - action: execrun
@@ -45,9 +46,9 @@ _PART = {"*": ".*", "?": "."}
 #       - action: chef*
 #         give: { chefState: { haproxy: { entry_urls: ["http://192.0.2.1"] } } }
 #
-# An entry counts where all that it names fits; `*` and `?` are wildcards. Of several entries that fit, the first one
-# that gives an output counts. Policies of the environment come before all entries: `dry-run.execrun.stdout: k1tt3n`,
-# and for a value inside of an output `dry-run.chefsolo.chefState.haproxy.entry_urls.0: http://192.0.2.1`.
+# An entry applies if all of its conditions match; `*` and `?` are wildcards. Of several matching entries, the first one
+# with an output sets it. Policies of the environment take precedence: `dry-run.execrun.stdout: k1tt3n`, and for a value
+# inside an output `dry-run.chefsolo.chefState.haproxy.entry_urls.0: http://192.0.2.1`.
 
 POLICY_PREFIX = "dry-run."
 GIVE = "give"
@@ -57,24 +58,24 @@ _KEYS = (*CONDITIONS, GIVE)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One entry: for which calls it counts, as wildcards by what they are about, and what it gives."""
+    """One entry: the conditions, as patterns by name, and the outputs."""
 
     conditions: Mapping[str, str]
     give: Mapping[str, Any]
 
     def matches(self, asked: Mapping[str, str]) -> bool:
-        """Tell whether it counts for a call. A call that knows nothing of a condition does not meet it."""
+        """Return whether all conditions match. A call without the named property doesn't match."""
         return all(fits(pattern, asked.get(name, "")) for name, pattern in self.conditions.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """All entries, in their order."""
+    """All entries, in order."""
 
     entries: tuple[Answer, ...] = field(default=())
 
     def of(self, context: ProviderContext, *, role: str = "", host: str = "", command: str = "") -> dict[str, Any]:
-        """Return the configured outputs of a call by name; those left out are for the dry run to make up."""
+        """Return the configured outputs of a call by name; the dry run derives the others."""
         asked = {
             "component": context.component,
             "action": context.action,
@@ -91,33 +92,33 @@ class Answers:
 
 
 def of_policies(policies: Mapping[str, Any], action: str) -> dict[str, Any]:
-    """Return what the policies `dry-run.<action>.<output>…` give for an action.
+    """Return the outputs in the policies `dry-run.<action>.<output>…` of an action.
 
-    Further names lead into maps; where all names at a place are numbers, it is a list.
+    Further names are keys of nested maps. If all keys of a map are numbers, it is a list.
     """
     prefix = f"{POLICY_PREFIX}{action}."
     root: dict[str, Any] = {}
     for name, value in policies.items():
         if not name.startswith(prefix):
             continue
-        *way, last = name[len(prefix) :].split(".")
-        place = root
-        for segment in way:
-            inner = place.setdefault(segment, {})
-            if not isinstance(inner, dict):  # a value and something below it: the value stays
+        *path, last = name[len(prefix) :].split(".")
+        target = root
+        for segment in path:
+            inner = target.setdefault(segment, {})
+            if not isinstance(inner, dict):  # a policy for it and one for something inside: the first stays
                 break
-            place = inner
+            target = inner
         else:
-            place.setdefault(last, value)
+            target.setdefault(last, value)
     return {name: _listed(value) for name, value in root.items()}
 
 
 def read_answers(node: Node | None, findings: Findings) -> Answers:
-    """Read the list of entries; what is wrong becomes a finding and is left out. None, for an absent one, has none."""
+    """Read the list of entries. Invalid entries become findings and are ignored."""
     if node is None:
         return Answers()
     if not isinstance(node, SequenceNode):
-        findings.error("UnexpectedKind", f"'answers' must be a list, but it is {kind_of(node)}.", node)
+        findings.error("UnexpectedKind", f"'answers' must be a list, not {kind_of(node)}.", node)
         return Answers()
     return Answers(tuple(_entries(node.children, findings)))
 
@@ -125,21 +126,21 @@ def read_answers(node: Node | None, findings: Findings) -> Answers:
 def _entries(nodes: Iterable[Node], findings: Findings) -> Iterable[Answer]:
     for node in nodes:
         if not isinstance(node, MappingNode):
-            findings.error("UnexpectedKind", f"An answer must be a map, but it is {kind_of(node)}.", node)
+            findings.error("UnexpectedKind", f"An answer must be a map, not {kind_of(node)}.", node)
             continue
         conditions: dict[str, str] = {}
         for key, child in node.items():
             if key not in _KEYS:
-                message = f"An answer knows no '{key[:80]}'; it has {', '.join(_KEYS)}."
+                message = f"Unknown key '{key[:80]}' of an answer. Valid keys: {', '.join(_KEYS)}."
                 findings.error("UnknownKey", message, node.place_of(key))
             elif key != GIVE and (not isinstance(child, ScalarNode) or child.value is None):
-                findings.error("UnexpectedKind", f"'{key}' must be a text, but it is {kind_of(child)}.", child)
+                findings.error("UnexpectedKind", f"'{key}' must be a string, not {kind_of(child)}.", child)
             elif isinstance(child, ScalarNode) and key != GIVE:
                 conditions[key] = child.text
         give = node.get(GIVE)
         if not isinstance(give, MappingNode):
-            what = "missing" if give is None else kind_of(give)
-            findings.error("UnexpectedKind", f"'{GIVE}' must be a map of outputs, but it is {what}.", give or node)
+            problem = "but it is missing" if give is None else f"not {kind_of(give)}"
+            findings.error("UnexpectedKind", f"'{GIVE}' must be a map of outputs, {problem}.", give or node)
             continue
         yield Answer(conditions, plain(give))
 
@@ -154,8 +155,8 @@ def _listed(value: Any) -> Any:
 
 
 DOMAIN = "dry-run.example"
-_NETWORK = 254  # addresses of a network of documentation
-_OVERFLOW = 250  # addresses that are used of each /24 of the network for benchmarks
+_NETWORK = 254  # addresses in a network for documentation
+_OVERFLOW = 250  # addresses used in each /24 of the network for benchmarks
 _PUBLIC, _PRIVATE = "192.0.2", "198.51.100"
 _PUBLIC_OVERFLOW, _PRIVATE_OVERFLOW = "198.18", "198.19"
 _SIMULATED_HOST = ("192.0.2.", "198.51.100.", "203.0.113.", "198.18.", "198.19.", "2001:db8:")
@@ -166,12 +167,12 @@ _REDACTOR = Redactor()
 
 
 def network_offset(instance_id: str) -> int:
-    """Return where the addresses of an instance begin, so that those of different instances are mostly different."""
+    """Return the offset of an instance's addresses, so that instances mostly have different ones."""
     return int.from_bytes(hashlib.sha256(instance_id.encode()).digest()[:4], "big") % _NETWORK
 
 
 class DryRun:
-    """The provider. `place` tells where in the networks the addresses of an instance begin."""
+    """The provider. `network_offset` returns the offset of an instance's addresses in the networks."""
 
     name = DRY_RUN
 
@@ -182,10 +183,9 @@ class DryRun:
     async def provision(
         self, context: ProviderContext, role: str, numbers: Sequence[int], spec: MachineSpec
     ) -> Sequence[Machine]:
-        """Make nothing, and return machines with addresses of documentation."""
         given = self._configured_answer(context, role=role)
-        machines = [self._machine(context, role, number, spec, given, place) for place, number in enumerate(numbers)]
-        like = ", ".join(filter(None, (spec.hardware, spec.image, spec.location))) or "of no given kind"
+        machines = [self._machine(context, role, number, spec, given, index) for index, number in enumerate(numbers)]
+        like = ", ".join(filter(None, (spec.hardware, spec.image, spec.location))) or "unspecified"
         hosts = ", ".join(machine.host for machine in machines)
         count = "one machine" if len(machines) == 1 else f"{len(machines)} machines"
         _log(context, f"{count} for the role {role!r} ({like}): {hosts}")
@@ -194,7 +194,6 @@ class DryRun:
     async def adopt(
         self, context: ProviderContext, role: str, addresses: Mapping[int, str], spec: MachineSpec
     ) -> Sequence[Machine]:
-        """Take the addresses as they are; nobody looks whether anything answers there."""
         self._configured_answer(context, role=role)
         _log(context, f"adopts {', '.join(addresses.values())} for the role {role!r}")
         return [
@@ -213,26 +212,24 @@ class DryRun:
         ]
 
     async def release(self, context: ProviderContext, machine: Machine) -> None:
-        """Take nothing down, unless an answer says that it fails."""
         self._configured_answer(context, role=machine.role, host=machine.host)
         _log(context, f"releases {machine.host}, role {machine.role!r}")
 
     async def orphans(self, context: ProviderContext) -> Sequence[Machine]:  # noqa: ARG002 - contract
-        """Find none: nothing was ever made."""
         return ()
 
     async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
-        """Run nothing, and return the configured output or one word that is nobody else's."""
+        """Return the configured output, or a word that is unique for the step and machine."""
         _log(context, f"on {_named(machine)}{' with sudo' if command.sudo else ''}: {_brief(command.line)}")
         given = self._configured_answer(context, role=machine.role, host=machine.host, command=command.line)
         stdout = given.get("stdout", f"dry-run-{_digest(context, machine)}")
         return CommandResult(_text(stdout), _text(given.get("stderr", "")), _exit_code(given.get("exitCode", 0)))
 
     async def stop(self, context: ProviderContext, machine: Machine) -> None:
-        """End nothing: nothing runs."""
+        """Do nothing, because no command runs."""
 
     async def converge(self, context: ProviderContext, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
-        """Run no recipe, and return the attributes that were given, those of every node, and the configured ones."""
+        """Return the given attributes, those of every node, and the configured ones."""
         about = f" of {_brief(chef.recipe_url)}" if chef.recipe_url else ""
         _log(context, f"on {_named(machine)}: {', '.join(chef.run_list)}{about}")
         given = self._configured_answer(context, role=machine.role, host=machine.host, command=",".join(chef.run_list))
@@ -242,21 +239,20 @@ class DryRun:
             "ipaddress": machine.inner_host,
             "run_list": list(chef.run_list),
         }
-        return _merged(_merged(node, chef.attributes), given.get("chefState", {}))
+        return merge_attributes(merge_attributes(node, chef.attributes), given.get("chefState", {}))
 
     async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
-        """Write nothing."""
         _log(context, f"puts {len(content)} bytes into {name} on {_named(machine)}")
         self._configured_answer(context, role=machine.role, host=machine.host, command=name)
 
     async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
-        """Read nothing, and return the configured content or a line that names the file."""
+        """Return the configured content, or a line that names the file."""
         _log(context, f"gets {name} from {_named(machine)}")
         given = self._configured_answer(context, role=machine.role, host=machine.host, command=name)
         return _text(given.get("content", f"dry run: {name} of {machine.host}\n")).encode()
 
     def simulate(self, context: ProviderContext, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Answer for an action that has configured outputs, and for calls to addresses that lead nowhere."""
+        """Return configured outputs, and a response for HTTP requests to simulated addresses."""
         command = parameters.get("command")
         asked = command if isinstance(command, str) else ""
         given = self._configured_answer(context, command=asked)
@@ -271,7 +267,7 @@ class DryRun:
     def _configured_answer(
         self, context: ProviderContext, *, role: str = "", host: str = "", command: str = ""
     ) -> dict[str, Any]:
-        """Return the configured outputs. Raises the configured failure."""
+        """Return the configured outputs, or raise the configured failure."""
         given = self._answers.of(context, role=role, host=host, command=command)
         error = given.pop("error", None)
         if error is not None:
@@ -279,7 +275,7 @@ class DryRun:
         return given
 
     def _machine(
-        self, context: ProviderContext, role: str, number: int, spec: MachineSpec, given: Mapping[str, Any], place: int
+        self, context: ProviderContext, role: str, number: int, spec: MachineSpec, given: Mapping[str, Any], index: int
     ) -> Machine:
         public, private = _addresses(self._network_offset(context.instance_id), number)
         name = _NAME.sub("-", (spec.name_prefix or role).lower()).strip("-") or "machine"
@@ -288,35 +284,33 @@ class DryRun:
             role=role,
             provider=self.name,
             number=number,
-            public_ip=_configured(given.get("ips"), place, public),
-            private_ip=_configured(given.get("privateips"), place, private),
+            public_ip=_configured(given.get("ips"), index, public),
+            private_ip=_configured(given.get("privateips"), index, private),
             host_name=f"{name}-{number}.{DOMAIN}",
             login=spec.login,
         )
 
 
-def _addresses(begin: int, number: int) -> tuple[str, str]:
-    """Return the public and the private address of an instance's so-many-th machine, from 1."""
+def _addresses(offset: int, number: int) -> tuple[str, str]:
+    """Return the public and the private address of an instance's machine with this number, from 1."""
     if number <= _NETWORK:
-        place = (begin + number - 1) % _NETWORK + 1
-        return f"{_PUBLIC}.{place}", f"{_PRIVATE}.{place}"
-    block, place = divmod(number - _NETWORK - 1, _OVERFLOW)
-    return f"{_PUBLIC_OVERFLOW}.{block}.{place + 1}", f"{_PRIVATE_OVERFLOW}.{block}.{place + 1}"
+        host = (offset + number - 1) % _NETWORK + 1
+        return f"{_PUBLIC}.{host}", f"{_PRIVATE}.{host}"
+    block, host = divmod(number - _NETWORK - 1, _OVERFLOW)
+    return f"{_PUBLIC_OVERFLOW}.{block}.{host + 1}", f"{_PRIVATE_OVERFLOW}.{block}.{host + 1}"
 
 
-def _configured(addresses: Any, place: int, otherwise: str) -> str:
-    if isinstance(addresses, list) and place < len(addresses):
-        return str(addresses[place])
-    return otherwise
+def _configured(addresses: Any, index: int, default: str) -> str:
+    return str(addresses[index]) if isinstance(addresses, list) and index < len(addresses) else default
 
 
 def _call(context: ProviderContext, parameters: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
     method, url = str(parameters.get("method") or "GET").upper(), _brief(str(parameters.get("command")))
     status = _exit_code(given.get("status", 200))
-    _log(context, f"{method} {url} is not sent; the answer is {status}")
+    _log(context, f"{method} {url} is not sent; the response is {status}")
     expected = parameters.get("expectedStatus", status if 200 <= status <= 299 else None)
     if status not in (expected if isinstance(expected, list) else [expected]):
-        _fail(context, f"{method} {url} answered {status}.", retryable=not 300 <= status <= 499)
+        _fail(context, f"{method} {url} returned {status}.", retryable=not 300 <= status <= 499)
     return {"content": given.get("content", {}), "status": status, "headers": given.get("headers", {})}
 
 
@@ -333,7 +327,7 @@ def _log(context: ProviderContext, text: str) -> None:
 
 
 def _fail(context: ProviderContext, text: str, *, retryable: bool) -> NoReturn:
-    raise ActionFailed(f"dry run: {context.action} fails, as it is configured: {text}", retryable=retryable)
+    raise ActionFailed(f"dry run: {context.action} fails, as configured: {text}", retryable=retryable)
 
 
 def _named(machine: Machine) -> str:
@@ -341,7 +335,7 @@ def _named(machine: Machine) -> str:
 
 
 def _brief(text: str) -> str:
-    """Return the first line of a command, and how many there are."""
+    """Return the first line of a command, and the number of lines if there are more."""
     lines = text.strip().splitlines() or [""]
     first = lines[0] if len(lines[0]) <= _LINE_CHARS else f"{lines[0][:_LINE_CHARS]}…"
     return first if len(lines) == 1 else f"{first} … ({len(lines)} lines)"
@@ -352,7 +346,7 @@ def _digest(context: ProviderContext, machine: Machine) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a configured output as the text that a machine would print."""
+    """Return a configured output as a machine would print it."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
@@ -360,13 +354,4 @@ def _exit_code(value: Any) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise ActionFailed(f"dry run: {value!r} is configured where a number belongs.", retryable=False) from None
-
-
-def _merged(under: Mapping[str, Any], over: Any) -> dict[str, Any]:
-    """Return a map with what another one says laid over it, inside of maps too."""
-    merged = dict(under)
-    for name, value in (over if isinstance(over, Mapping) else {}).items():
-        known = merged.get(name)
-        merged[name] = _merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
-    return merged
+        raise ActionFailed(f"dry run: the configured value {value!r} must be a number.", retryable=False) from None

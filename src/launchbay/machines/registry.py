@@ -1,7 +1,6 @@
-"""Which machine providers there are: the built-in ones, and those of installed packages (`launchbay.machines`).
+"""The machine providers: the built-in ones, and those of installed packages (`launchbay.machines`).
 
-Most of the built-in ones are made when the first machine is asked for: what they import is heavy, and a server without
-machines shall not pay for it.
+Most built-in ones are created when the first machine is requested, because their imports are slow.
 """
 
 import inspect
@@ -17,17 +16,16 @@ NONE = "none"
 POLICY = "machines.provider"
 _ASYNC = ("provision", "adopt", "release", "orphans", "run", "stop", "converge", "put_file", "get_file")
 
-
 LazyProvider = Mapping[str, Callable[[], MachineProvider]]
-"""Providers by name, each with what makes it when it is first asked for."""
+"""The factories of providers, by name; each is called at the provider's first use."""
 
 
 class UnknownProvider(Exception):
-    """A policy, or a machine that was made, names a provider that this installation does not have."""
+    """A policy or a machine names a provider that this installation doesn't have."""
 
 
 class Providers:
-    """The providers by their names, and which one works where no policy says so. Made once, at start."""
+    """The providers by name, and the one for environments without a policy. Created once, at start."""
 
     def __init__(
         self,
@@ -37,7 +35,7 @@ class Providers:
         late: LazyProvider | None = None,
     ) -> None:
         self._late: LazyProvider = late or {}
-        self.problems = problems  # what could not be loaded, one sentence each
+        self.problems = problems  # one message for each package that failed to load
         built_in = dict.fromkeys((NONE, *self._late), BUILT_IN)
         self._providers = by_name(
             sources,
@@ -48,28 +46,28 @@ class Providers:
         )
         if chosen not in {*built_in, *self._providers}:
             raise CannotStart(
-                f"LAUNCHBAY_MACHINES is {chosen!r}; this installation has the machine providers {self._known()}.",
-                "Choose one of them, or install the package that brings it.",
+                f"LAUNCHBAY_MACHINES is {chosen!r}, but this installation has the machine providers {self._known()}.",
+                "Choose one of them, or install the package that provides it.",
                 code="UnknownMachineProvider",
             )
         self._chosen = chosen
 
     @classmethod
     def load(cls, chosen: str = NONE, answers: Answers | None = None, late: LazyProvider | None = None) -> "Providers":
-        """Find all providers. A package that cannot be loaded is left out, logged and listed in `problems`.
+        """Find all providers. Skips, logs and lists in `problems` the packages that fail to load.
 
-        Raises CannotStart when two providers have one name, and when there is none with the chosen name.
+        Raises CannotStart if two providers have the same name, or none has the chosen name.
         """
         found = packaged(ENTRY_POINT_GROUP, "machine provider", _checked)
         sources = [(BUILT_IN, DryRun(answers)), *found.sources]
         return cls(sources, chosen, found.problems, late)
 
     def name_for(self, policies: Mapping[str, Any]) -> str:
-        """Return the name of the provider for instances of an environment with these policies."""
+        """Return the provider's name for an environment with these policies."""
         return str(policies.get(POLICY, self._chosen))
 
     def chosen_for(self, policies: Mapping[str, Any]) -> MachineProvider | None:
-        """Return the provider for instances of an environment with these policies, None for no machines at all.
+        """Return the provider for an environment with these policies, or None if it has no machines.
 
         Raises UnknownProvider.
         """
@@ -77,14 +75,14 @@ class Providers:
         return None if name == NONE else self.named(name)
 
     def named(self, name: str) -> MachineProvider:
-        """Return the provider that made a machine. Raises UnknownProvider."""
+        """Return a provider by name. Raises UnknownProvider."""
         found = self._providers.get(name)
         if found is None and name in self._late:
             found = self._providers[name] = self._late[name]()
         if found is None:
             raise UnknownProvider(
-                f"There is no machine provider {name!r} here; this installation has {self._known()}. "
-                f"Install the package that brings it, or change the environment's policy {POLICY}."
+                f"Unknown machine provider {name!r}. This installation has {self._known()}. "
+                f"Install the package that provides it, or change the environment's policy {POLICY}."
             )
         return found
 
@@ -93,10 +91,10 @@ class Providers:
 
 
 def _checked(provider: Any) -> MachineProvider:
-    """Return the object. Raises TypeError with a sentence where it does not keep the contract."""
+    """Return the object. Raises TypeError if it violates the contract."""
     name = getattr(provider, "name", None)
     if not isinstance(name, str) or not name:
-        raise TypeError("its 'name' is not a text")
+        raise TypeError("its 'name' is not a non-empty string")
     for attribute in _ASYNC:
         if not inspect.iscoroutinefunction(getattr(provider, attribute, None)):
             raise TypeError(f"its '{attribute}' is not an async function")

@@ -1,12 +1,12 @@
-"""Commands on machines that are run once, whatever becomes of this server meanwhile.
+"""Commands on machines that run once, even if this server dies in the meantime.
 
 A command gets a directory on its machine, named after the job and the step's attempt (`run_key`). A supervisor there,
-of a few lines of shell, runs it in a process group of its own and keeps its output and exit code. This server only
-looks on. So when the way to the machine breaks, or the server dies, the command goes on; whoever comes back finds the
-directory and adopts the command, still running or ended, and starts it only where it never began: of all supervisors
-the one that makes the directory `began` is the only one that runs it (`scripts/`).
+a short shell script, runs it in its own process group and stores its output and exit code. This server only watches.
+If the connection breaks or the server dies, the command keeps running. The next attempt finds the directory and adopts
+the command, running or ended. It starts the command only if it never started: of all supervisors, only the one that
+creates the directory `began` runs it (`scripts/`).
 
-    run = Run(context, machine, lambda: ssh.open(context, machine))
+    run = RemoteRun(context, machine, lambda: provider.open(context, machine))
     result = await run.command(RemoteCommand(line="uname -a"))
 """
 
@@ -14,7 +14,7 @@ import asyncio
 import codecs
 import hashlib
 import shlex
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,16 +25,16 @@ import structlog
 
 from launchbay import limits
 from launchbay.backoff import Backoff
-from launchbay.errors import ActionFailed, EgressFailed
+from launchbay.errors import ActionFailed
 from launchbay.machines.contract import OnData, OpenShell, ProviderContext, Shell, ShellLost
 from launchbay.model.machine import CommandResult, Machine, RemoteCommand, Sink
 from launchbay.model.redaction import RedactionStream
 
 
 class LineSplitter:
-    """Takes bytes as they come and hands over whole lines; what is longer than a log takes goes in pieces.
+    """Passes the lines of a stream of bytes to a sink; splits lines that are longer than a log line can be.
 
-    Secrets are covered before, because a piece may end in the middle of one.
+    Secrets are redacted before, because the split may be in the middle of one.
     """
 
     def __init__(self, stream: str, sink: Sink | None, redaction: RedactionStream) -> None:
@@ -45,12 +45,11 @@ class LineSplitter:
         self._rest = ""
 
     def __call__(self, data: bytes) -> None:
-        """Take some bytes."""
         if self._sink is not None:
             self._take(self._redaction.feed(self._decoder.decode(data)))
 
     def close(self) -> None:
-        """Hand over the last line, which no line break ended."""
+        """Pass on the last line, which no line break ended."""
         if self._sink is not None:
             self._take(self._redaction.feed(self._decoder.decode(b"", final=True)) + self._redaction.finish())
             if self._rest:
@@ -68,112 +67,84 @@ class LineSplitter:
 
     def _emit(self, line: str) -> None:
         assert self._sink is not None
-        # Of a line that a progress bar writes again and again, the last state counts.
+        # A progress bar rewrites its line; only the last state is of interest.
         self._sink(self._stream, line.rstrip("\r").rpartition("\r")[2])
 
 
 class OutputBuffer:
-    """Takes bytes as they come and keeps them, up to a bound; what comes after that is dropped."""
+    """Stores the first `max_bytes` of a stream and drops the rest."""
 
     def __init__(self, max_bytes: int) -> None:
-        self._most = max_bytes
+        self._max_bytes = max_bytes
         self._data = bytearray()
 
     def __call__(self, data: bytes) -> None:
-        """Take some bytes."""
-        self._data += data[: max(0, self._most - len(self._data))]
+        self._data += data[: max(0, self._max_bytes - len(self._data))]
 
     @property
     def data(self) -> bytes:
-        """Return what was kept."""
         return bytes(self._data)
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
 
 
 class ByteCounter:
-    """Hands bytes on and counts them."""
+    """Passes bytes on and counts them."""
 
     def __init__(self, on_data: OnData) -> None:
         self._on_data = on_data
         self.bytes = 0
 
     def __call__(self, data: bytes) -> None:
-        """Take some bytes."""
         self.bytes += len(data)
         self._on_data(data)
 
 
-T = TypeVar("T")
-
-
-async def gather_bounded(works: Iterable[Awaitable[T]], at_once: int) -> list[T]:
-    """Do all of it, so many at the same time, and return what each gave, in order.
-
-    Raises ActionFailed with the sentences of all that failed, after the last one ended.
-    """
-    turn = asyncio.Semaphore(at_once)
-
-    async def done(work: Awaitable[T]) -> T:
-        async with turn:
-            return await work
-
-    results = await asyncio.gather(*map(done, works), return_exceptions=True)
-    failures: list[ActionFailed | EgressFailed] = []
-    found: list[T] = []
-    for result in results:
-        if isinstance(result, ActionFailed | EgressFailed):
-            failures.append(result)
-        elif isinstance(result, BaseException):
-            raise result
-        else:
-            found.append(result)
-    if failures:
-        sentences = dict.fromkeys(sentence for failure in failures for sentence in failure.messages)
-        raise ActionFailed(*sentences, retryable=all(failure.retryable for failure in failures))
-    return found
-
-
 # The shell scripts that run on machines, written for POSIX `sh`.
 #
-# Each gets its parameters as variables, quoted by `script`, and is sent through the standard input of `sh -s`: so no
-# shell of the login reads them, and a parameter is never read as code.
+# Each gets its parameters as variables, quoted by `script`, and is sent to the standard input of `sh -s`. The shell of
+# the login never reads it, and no parameter is read as code.
 
 
 def script(*names: str, **variables: str | int) -> str:
-    """Return these scripts one after the other, with the variables set before them. Raises ValueError for a NUL."""
+    """Return the scripts in a row, after assignments of the variables. Raises ValueError if one contains a NUL."""
     if any("\0" in str(value) for value in variables.values()):
-        raise ValueError("a shell script cannot hold a NUL character")
+        raise ValueError("a shell script can't contain a NUL character")
     lines = [f"{name}={shlex.quote(str(value))}" for name, value in variables.items()]
     return "\n".join((*lines, *map(text_of, names), ""))
 
 
 @cache
 def text_of(name: str) -> str:
-    """Return the text of a script by its name."""
+    """Return the text of a script."""
     return resources.files("launchbay.machines.scripts").joinpath(f"{name}.sh").read_text("utf-8")
 
 
+T = TypeVar("T")
 Prepare = Callable[[Shell], Awaitable[None]]
-_NO_PLACE, _VANISHED, _TOO_MUCH = 73, 75, 76  # exit codes of the scripts
+_VANISHED, _TOO_MUCH = 75, 76  # exit codes of the scripts
 _RECONNECT = Backoff(0.5, 10.0)
 _REPORTED_BYTES = 4 * limits.KIB
-_MARKER_BYTES = 200  # a line that says how much is left out, and the exit code
+_MARKER_BYTES = 200  # a line with the number of omitted bytes, and the exit code
 log = structlog.get_logger(__name__)
 
 
 def run_key(context: ProviderContext, machine: Machine, purpose: str = "") -> str:
-    """Return the name of what this attempt of a step runs on the machine; it begins with that of the job."""
+    """Return the name of this attempt's run on the machine; it starts with `job_prefix`."""
     parts = "\n".join((context.tag, str(context.attempt), machine.id, machine.role, purpose))
     return f"{job_prefix(context)}{hashlib.sha256(parts.encode()).hexdigest()[:32]}"
 
 
 def job_prefix(context: ProviderContext) -> str:
-    """Return how the names begin of everything that the context's job runs."""
+    """Return the prefix of the names of all runs of the context's job."""
     return f"{context.job_id or 'x'}-"
 
 
 @dataclass(slots=True)
 class RemoteRun:
-    """One command on one machine. `directory` is where it begins; the home directory where it is empty."""
+    """One command on one machine, started in `directory`. Default: the home directory."""
 
     context: ProviderContext
     machine: Machine
@@ -184,10 +155,10 @@ class RemoteRun:
     _seen: list[int] = field(default_factory=lambda: [0, 0])
 
     async def command(self, command: RemoteCommand, prepare: Prepare | None = None) -> CommandResult:
-        """Run the command to its end, or adopt it; `prepare` is called before a command that never began yet.
+        """Run the command to its end, or adopt it. Calls `prepare` before it starts a command.
 
-        Raises ActionFailed where it cannot be run, takes too long, writes too much or vanishes without an end. A
-        cancellation ends it on the machine too, unless its job goes on elsewhere.
+        Raises ActionFailed if it can't run, takes too long, writes too much or vanishes without an exit code. A
+        cancellation also ends it on the machine, unless another process takes over the job.
         """
         bound_s = limits.COMMAND_S if command.timeout_s is None else command.timeout_s
 
@@ -202,7 +173,7 @@ class RemoteRun:
             return await self._with_reconnects(run)
         except TimeoutError:
             await self._stop_now()
-            text = f"On {self.machine.host} the command took longer than {bound_s:g} s and was ended."
+            text = f"The command on {self.machine.host} took longer than {bound_s:g} s and was stopped."
             raise ActionFailed(text) from None
         except asyncio.CancelledError:
             if not self.context.handed_over():
@@ -210,13 +181,13 @@ class RemoteRun:
             raise
 
     async def _begin(self, shell: Shell, command: RemoteCommand, prepare: Prepare | None) -> float:
-        """Start the command unless it began; return how long ago it did, in seconds."""
-        told = await self._ask(shell, self._script("place", "look"))
-        if told.startswith("known"):
+        """Start the command unless it has started; return its age in seconds."""
+        state = await self._ask(shell, self._script("place", "look"))
+        if state.startswith("known"):
             if not self._is_ours:
-                self.context.log("info", f"On {self.machine.host} the command was begun before; its end is waited for.")
+                self.context.log("info", f"Waiting for the command on {self.machine.host}, which was started before.")
             self._is_ours = True
-            return float(told.partition(" ")[2] or 0)
+            return float(state.partition(" ")[2] or 0)
         if prepare is not None:
             await prepare(shell)
         try:
@@ -229,7 +200,7 @@ class RemoteRun:
                 directory=self.directory,
             )
         except ValueError as error:
-            raise ActionFailed(f"The command cannot be run: {error}.", retryable=False) from None
+            raise ActionFailed(f"Can't run the command: {error}.", retryable=False) from None
         self._is_ours = True
         await self._ask(shell, text)
         return 0.0
@@ -248,31 +219,31 @@ class RemoteRun:
         try:
             code = await shell.script(text, counts[0], counts[1])
         finally:
-            for place in (0, 1):
-                self._seen[place] += counts[place].bytes
-                lines[place].close()
+            for stream in (0, 1):
+                self._seen[stream] += counts[stream].bytes
+                lines[stream].close()
         if code == _VANISHED:
             raise ActionFailed(
-                f"On {self.machine.host} the command vanished without an exit code: the machine was restarted, or"
-                " somebody ended the command's supervisor. How far it came is unknown, so it is not started again by"
-                " itself; retryCount would."
+                f"The command on {self.machine.host} vanished without an exit code: the machine restarted, or the"
+                " command's supervisor was killed.",
+                "Launchbay doesn't repeat it, because its progress is unknown. To repeat it, set retryCount.",
             )
         if code == _TOO_MUCH:
             await self._stop_now()
             raise ActionFailed(
-                f"On {self.machine.host} the command wrote more than {limits.COMMAND_OUTPUT_BYTES // limits.MIB} MiB"
-                " and was ended. Write into a file instead.",
+                f"The command on {self.machine.host} wrote more than {limits.COMMAND_OUTPUT_BYTES // limits.MIB} MiB"
+                " and was stopped. Write to a file instead.",
                 retryable=False,
             )
         if code != 0:
-            raise ShellLost(f"the look at the command ended with {code}")
+            raise ShellLost(f"following the command ended with {code}")
 
     async def _finish(self, shell: Shell, command: RemoteCommand) -> CommandResult:
         stdout, stderr = (OutputBuffer(command.keep_bytes + _MARKER_BYTES) for _ in range(2))
         code = await shell.script(self._script("place", "finish", keep=command.keep_bytes), stdout, stderr)
         exit_code, _, written = stdout.data.partition(b"\n")
         if code != 0 or not exit_code.isdigit():
-            raise ShellLost(f"the outcome could not be read ({code})")
+            raise ShellLost(f"reading the result ended with {code}")
         return CommandResult(_text(written), _text(stderr.data), int(exit_code))
 
     async def _ask(self, shell: Shell, text: str) -> str:
@@ -280,14 +251,14 @@ class RemoteRun:
         code = await shell.script(text, stdout, stderr)
         if code != 0:
             reason = _text(stderr.data).strip() or f"sh ended with {code}"
-            raise ActionFailed(f"On {self.machine.host} no command can be run: {reason}.")
+            raise ActionFailed(f"Can't run commands on {self.machine.host}: {reason}.")
         return _text(stdout.data).strip()
 
     def _script(self, *names: str, **variables: str | int) -> str:
         return script(*names, key=run_key(self.context, self.machine, self.purpose), **variables)
 
     async def _with_reconnects(self, work: Callable[[Shell], Awaitable[T]]) -> T:
-        """Do something on the machine, and again where the way there breaks. Raises ActionFailed at last."""
+        """Work on the machine, and again after each lost connection. Raises ActionFailed when it gives up."""
         loop = asyncio.get_running_loop()
         delays = _RECONNECT.delays()
         lost_at: float | None = None
@@ -299,15 +270,15 @@ class RemoteRun:
                     return await work(shell)
             except ShellLost as error:
                 now = loop.time()
-                # A way that held for a while is no sign of one that is lost for good.
+                # A connection that held for a while doesn't suggest that the machine is gone.
                 if lost_at is None or now - opened_at > limits.MACHINE_RECONNECT_S:
                     lost_at, delays = now, _RECONNECT.delays()
-                # What has begun is worth more patience than what has not.
+                # A command that has started is worth a longer wait than one that has not.
                 if now - lost_at > (limits.MACHINE_RECONNECT_S if self._is_ours else limits.MACHINE_CONNECT_S):
                     raise ActionFailed(
-                        f"{self.machine.host} is out of reach since {now - lost_at:.0f} s: {error}."
+                        f"{self.machine.host} has been unreachable for {now - lost_at:.0f} s: {error}."
                     ) from None
-                self.context.log("warning", f"The way to {self.machine.host} broke: {error}. It is tried again.")
+                self.context.log("warning", f"Lost the connection to {self.machine.host}: {error}. Reconnecting.")
             await asyncio.sleep(next(delays))
 
     async def _stop_now(self) -> None:
@@ -317,7 +288,7 @@ class RemoteRun:
 
 
 async def stop_runs(context: ProviderContext, machine: Machine, open_shell: OpenShell, prefix: str) -> None:
-    """End the process groups of all commands whose names begin so. Raises ActionFailed where that could not be done."""
+    """End the process groups of all runs with this prefix. Raises ActionFailed if some may still run."""
     text = script("place", "stop", key="", prefix=prefix, grace=int(limits.COMMAND_STOP_S * 10))
     stderr = OutputBuffer(_REPORTED_BYTES)
     try:
@@ -325,12 +296,17 @@ async def stop_runs(context: ProviderContext, machine: Machine, open_shell: Open
             code = await shell.script(text, OutputBuffer(0), stderr)
     except (ShellLost, ActionFailed, TimeoutError) as error:
         log.warning("machine.stop_failed", machine=machine.host, job=context.job_id, reason=str(error))
-        reason = str(error) or f"it did not answer within {limits.MACHINE_STOP_S:g} s"
-        raise ActionFailed(f"On {machine.host} commands may still run: {reason}") from error
+        reason = str(error) or f"it did not respond within {limits.MACHINE_STOP_S:g} s"
+        raise ActionFailed(f"Commands may still run on {machine.host}: {reason}") from error
     if code != 0:
-        raise ActionFailed(f"On {machine.host} commands may still run: {_text(stderr.data).strip()}")
+        raise ActionFailed(f"Commands may still run on {machine.host}: {_text(stderr.data).strip()}")
+
+
+def file_too_large(name: str, host: str, max_bytes: int) -> ActionFailed:
+    """Return the error for a file on a machine."""
+    return ActionFailed(f"The file {name} on {host} has more than {max_bytes} bytes.", retryable=False)
 
 
 def _text(data: bytes) -> str:
-    """Return output as text that the database takes."""
+    """Return output as text that the database accepts."""
     return data.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")

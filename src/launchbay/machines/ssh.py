@@ -1,35 +1,26 @@
-"""Commands and files on machines that are reached by SSH: what static hosts and those of clouds have in common.
+"""Machines that are reached by SSH: `SshMachines` is the common part of static hosts and cloud machines.
 
-A provider makes, adopts and releases machines, and leaves the rest to an `Ssh`:
+A provider inherits it, and adds how machines are created, adopted and released:
 
-    class Cloud:
-        name = "cloud"
-
-        def __init__(self, parts: Parts) -> None:
-            self._ssh = Ssh(parts)
+    class Lab(SshMachines):
+        name = "lab"
 
         async def provision(self, context, role, numbers, spec):
-            made = ...  # Machine(..., login=spec.login, key_name=spec.key_name) with a public or private address
-            for machine in made:
-                await self._ssh.answers(context, machine, within_s=300)
-            return made
+            created = ...  # Machine(..., login=spec.login, key_name=spec.key_name) with an address
+            for machine in created:
+                await self.wait_until_reachable(context, machine, within_s=300)
+            return created
 
-        async def run(self, context, machine, command):
-            return await self._ssh.run(context, machine, command)
-
-and so for `stop`, `converge`, `way_in`, `put_file` and `get_file`. `Machine.login`, `port` and `key_name` (of a key
-pair; empty is the environment's choice) say how to get in. Every connection goes to an address that the rules allow
-(`Parts.reach`), with the private key that `Parts.keys` gives, to the host key that was pinned at first
-(`ssh_connection.py`). A machine that is made anew under an old address has a new host key: `forget` the old one when it
-is released.
-
-Commands run once, also when this server dies meanwhile: `running.py`.
+`Machine.login`, `port` and `key_name` select the login. An empty `key_name` is the environment's key pair. A connection
+dials only addresses that the rules allow (`ProviderDeps.resolver`), and accepts only the host key that was pinned at
+the first connection. No configuration, agent, known hosts or keys of the server's user apply. A new machine under an
+old address has a new host key: call `forget` when you release a machine.
 """
 
 import asyncio
 import posixpath
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncssh
@@ -37,17 +28,14 @@ import asyncssh
 from launchbay import limits
 from launchbay.backoff import Backoff
 from launchbay.errors import ActionFailed
-from launchbay.machines.chef import converge
 from launchbay.machines.contract import OnData, ProviderContext, ProviderDeps, Shell, ShellLost
-from launchbay.machines.remote_commands import RemoteRun, job_prefix, stop_runs
-from launchbay.model.machine import ChefRun, CommandResult, Machine, RemoteCommand, SshAccess
-
-# One SSH connection to a machine: an address that the rules allow, a host key that is the pinned one, a key to get in.
-#
-# No file of the server's user counts: no configuration, agent, known hosts or keys but what is given here.
+from launchbay.machines.remote_commands import file_too_large
+from launchbay.machines.shell import ShellMachines
+from launchbay.model.machine import Machine, SshAccess
 
 DEFAULT_LOGIN = "root"
 PINNED_POLICY = "machines.host-keys"
+
 _KEEP_ALIVE_S = 15.0
 _KEEP_ALIVES = 4  # without an answer, then the connection counts as lost
 _KEY_ALGORITHMS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
@@ -58,10 +46,10 @@ _RSA_ALGORITHMS = ("rsa-sha2-256", "rsa-sha2-512")
 async def connect(
     deps: ProviderDeps, context: ProviderContext, machine: Machine
 ) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """Give a connection to the machine.
+    """Connect to the machine for the duration of the block.
 
-    Raises ShellLost where another attempt may do better, AddressRefused, and ActionFailed where the host shows another
-    key than before or does not let us in.
+    Raises ShellLost if another attempt may succeed, AddressRefused, and ActionFailed if the host shows a different key
+    than before or refuses the login.
     """
     name = host_name(machine)
     pinned = await _pinned(deps, context, name)
@@ -74,13 +62,13 @@ async def connect(
 
 
 def host_name(machine: Machine) -> str:
-    """Return the name under which the machine's host key is kept: its address and port."""
+    """Return the name under which the machine's host key is stored: its address and port."""
     host = f"[{machine.host}]" if ":" in machine.host else machine.host
     return f"{host}:{machine.port}"
 
 
 class _Client(asyncssh.SSHClient):
-    """Judges the host's key. `shown` is what the host has shown."""
+    """Checks the host's key. `presented_key` is the key that the host has shown."""
 
     def __init__(self, pinned: str | None) -> None:
         self._pinned = pinned
@@ -88,14 +76,14 @@ class _Client(asyncssh.SSHClient):
         self.is_refused = False
 
     def algorithms(self) -> tuple[str, ...]:
-        """Return what to ask the host for: a key of the pinned one's kind, or any but certificates."""
+        """Return the algorithms to request: that of the pinned key, or all except certificates."""
         kind = (self._pinned or "").partition(" ")[0]
         if kind == "ssh-rsa":
             return _RSA_ALGORITHMS
         return (kind,) if kind in _KEY_ALGORITHMS else _KEY_ALGORITHMS + _RSA_ALGORITHMS
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:  # noqa: ARG002 - contract
-        """Take the pinned key, or any from a host that is new."""
+        """Accept the pinned key, or any key of a new host."""
         self.presented_key = " ".join(key.export_public_key("openssh").decode("ascii").split()[:2])
         is_right = self._pinned is None or self._pinned in (self.presented_key, key.get_fingerprint("sha256"))
         self.is_refused = not is_right
@@ -103,7 +91,7 @@ class _Client(asyncssh.SSHClient):
 
 
 async def _pinned(deps: ProviderDeps, context: ProviderContext, name: str) -> str | None:
-    """Return what the host must show: a key or its fingerprint. A policy of the environment comes before the pin."""
+    """Return the key that the host must show, or its fingerprint. A policy of the environment precedes the pin."""
     entries = str(context.policies.get(PINNED_POLICY, "")).split(",")
     stated = dict(entry.strip().partition("=")[::2] for entry in entries).get(name)
     return stated or await deps.host_keys.pinned(context, name)
@@ -123,15 +111,15 @@ async def _connect(
                 )
         except asyncssh.HostKeyNotVerifiable as error:
             if not client.is_refused:
-                raise ActionFailed(f"{host_name(machine)} proves no host key: {error.reason}.") from None
+                raise ActionFailed(f"{host_name(machine)} did not prove its host key: {error.reason}.") from None
             pinned = await _pinned(deps, context, host_name(machine))
             raise _changed(host_name(machine), pinned or "", client.presented_key) from None
         except asyncssh.PermissionDenied:
             raise _access_denied(machine) from None
         except TimeoutError:
-            failure = ShellLost(f"{host_name(machine)} did not answer within {limits.MACHINE_CONNECT_S:g} s")
+            failure = ShellLost(f"{host_name(machine)} did not respond within {limits.MACHINE_CONNECT_S:g} s")
         except (OSError, asyncssh.Error) as error:
-            failure = ShellLost(f"{host_name(machine)} cannot be reached ({str(error) or type(error).__name__})")
+            failure = ShellLost(f"{host_name(machine)} is unreachable ({_describe(error)})")
     raise failure
 
 
@@ -140,7 +128,7 @@ def _options(machine: Machine, client: _Client, private_key: asyncssh.SSHKey) ->
         "username": machine.login or DEFAULT_LOGIN,
         "client_keys": [private_key],
         "preferred_auth": "publickey",
-        "known_hosts": ([], [], []),  # nothing is known: every key is put before the client
+        "known_hosts": ([], [], []),  # empty, so that every key is shown to the client
         "server_host_key_algs": client.algorithms(),
         "config": None,
         "agent_path": None,
@@ -159,23 +147,23 @@ def _read_key(text: str, machine: Machine) -> asyncssh.SSHKey:
         return asyncssh.import_private_key(text)
     except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
         raise ActionFailed(
-            f"The key pair for {machine.host} has no private key that can be read: {error}.", retryable=False
+            f"The private key of the key pair for {machine.host} is invalid: {error}.", retryable=False
         ) from None
 
 
 def _access_denied(machine: Machine) -> ActionFailed:
     pair = f"the key pair {machine.key_name!r}" if machine.key_name else "the environment's key pair"
     return ActionFailed(
-        f"{host_name(machine)} does not let {machine.login or DEFAULT_LOGIN!r} in with {pair}.",
-        "Check vmIdentity, and that the pair's public key is in the login's authorized_keys.",
+        f"{host_name(machine)} refused the login {machine.login or DEFAULT_LOGIN!r} with {pair}.",
+        "Check vmIdentity, and add the pair's public key to authorized_keys of the login.",
     )
 
 
 def _changed(name: str, pinned: str, presented: str) -> ActionFailed:
     return ActionFailed(
         f"The host key of {name} has changed: it shows {fingerprint(presented)}, and {fingerprint(pinned)} is pinned."
-        " Nothing was sent there, for somebody may stand in between.",
-        "If the host was installed anew, compare the new fingerprint on its console. Then have the pinned key forgotten"
+        " Nothing was sent, because the host may be an impostor.",
+        "If you reinstalled the host, compare the new fingerprint on its console. Then forget the pinned key"
         f" (DELETE /api/1/organizations/…/hostKeys/{name}), or set the policy {PINNED_POLICY} of the environment to"
         f" {name}={fingerprint(presented)} and reconfigure the instance.",
         retryable=False,
@@ -183,7 +171,7 @@ def _changed(name: str, pinned: str, presented: str) -> ActionFailed:
 
 
 def fingerprint(key: str) -> str:
-    """Return the fingerprint of a public key as OpenSSH shows it; what is none comes back as it is."""
+    """Return the fingerprint of a public key as OpenSSH shows it; any other text is returned unchanged."""
     try:
         return asyncssh.import_public_key(key).get_fingerprint("sha256")
     except asyncssh.KeyImportError:
@@ -195,14 +183,14 @@ _CHUNK_BYTES = 32 * limits.KIB
 
 
 class SshShell:
-    """Implements `shell.Shell`."""
+    """Implements `contract.Shell`."""
 
     def __init__(self, connection: asyncssh.SSHClientConnection, host: str) -> None:
         self._connection = connection
         self._host = host
 
     async def script(self, text: str, stdout: OnData, stderr: OnData) -> int:
-        """Have `sh` read the text from its standard input: no shell of the login gets to see it."""
+        """Pass the text to the standard input of `sh`: the shell of the login never reads it."""
         try:
             process = await self._connection.create_process("exec sh -s", encoding=None)
             try:
@@ -213,15 +201,15 @@ class SshShell:
                 )
                 await process.wait_closed()
             finally:
-                process.close()  # and no waiting: a script that is cancelled does not know of it
+                process.close()  # without waiting: a cancelled script does not notice
         except (OSError, asyncssh.Error) as error:
-            raise ShellLost(_described(error)) from error
+            raise ShellLost(_describe(error)) from error
         if self._connection.is_closed() and process.exit_status is None:
             raise ShellLost("the connection was closed")
         return -1 if process.exit_status is None else process.exit_status
 
     async def put(self, name: str, content: bytes) -> None:
-        """Write a file beside its place, then move it there: nobody sees half of it."""
+        """Write a draft, then rename it: no reader sees an incomplete file."""
         directory, base = posixpath.split(name)
         draft = posixpath.join(directory, f".{base}.launchbay")
         async with self._files(name) as files:
@@ -233,13 +221,10 @@ class SshShell:
                 await files.rename(draft, name)
 
     async def get(self, name: str, max_bytes: int) -> bytes:
-        """Read a file. Raises ActionFailed for one that is too large."""
         async with self._files(name) as files, files.open(name, "rb") as file:
             content: bytes = await file.read(max_bytes + 1)
         if len(content) > max_bytes:
-            raise ActionFailed(
-                f"The file {name} on {self._host} has more than {max_bytes} bytes; that is the most.", retryable=False
-            )
+            raise file_too_large(name, self._host, max_bytes)
         return content
 
     @asynccontextmanager
@@ -248,11 +233,11 @@ class SshShell:
             async with self._connection.start_sftp_client() as files:
                 yield files
         except (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection) as error:
-            raise ShellLost(_described(error)) from error
+            raise ShellLost(_describe(error)) from error
         except asyncssh.SFTPError as error:
-            raise ActionFailed(f"The file {name} on {self._host} cannot be used: {error.reason}.") from error
+            raise ActionFailed(f"Can't access the file {name} on {self._host}: {error.reason}.") from error
         except (OSError, asyncssh.Error) as error:
-            raise ShellLost(_described(error)) from error
+            raise ShellLost(_describe(error)) from error
 
 
 async def _send(stdin: asyncssh.SSHWriter[bytes], data: bytes) -> None:
@@ -267,27 +252,29 @@ async def _receive(stream: asyncssh.SSHReader[bytes], on_data: OnData) -> None:
         on_data(data)
 
 
-def _described(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
 _RETRY = Backoff(0.5, 5.0)
 
 
-class Ssh:
-    """One object serves all machines, at the same time; it keeps nothing."""
+class SshMachines(ShellMachines):
+    """One object serves all machines, at the same time; it stores nothing."""
 
     def __init__(self, deps: ProviderDeps) -> None:
+        super().__init__(deps.egress)
         self._deps = deps
 
-    def open(self, context: ProviderContext, machine: Machine) -> AbstractAsyncContextManager[Shell]:
-        """Open a way into the machine. Raises ShellLost, AddressRefused, ActionFailed."""
-        return self._open(context, machine)
+    @asynccontextmanager
+    async def open(self, context: ProviderContext, machine: Machine) -> AsyncIterator[Shell]:
+        async with connect(self._deps, context, machine) as connection:
+            yield SshShell(connection, machine.host)
 
     async def wait_until_reachable(self, context: ProviderContext, machine: Machine, within_s: float = 0.0) -> None:
-        """Return when the machine lets us in and runs a command; one that still starts is asked again and again.
+        """Wait until the machine accepts the login and runs a command.
 
-        Raises ActionFailed with the last reason after `within_s` seconds, and at once for a host key that has changed.
+        Raises ActionFailed with the last reason after `within_s` seconds, and immediately for a changed host key.
         """
         loop = asyncio.get_running_loop()
         until, delays = loop.time() + within_s, _RETRY.delays()
@@ -300,8 +287,10 @@ class Ssh:
             except ShellLost as error:
                 reason = str(error)
             except TimeoutError:
-                reason = f"{host_name(machine)} lets us in and runs nothing within {limits.MACHINE_CONNECT_S:g} s"
-            except ActionFailed as error:  # not let in: a machine that starts may get its keys after its SSH server
+                reason = (
+                    f"{host_name(machine)} accepted the login but ran no command within {limits.MACHINE_CONNECT_S:g} s"
+                )
+            except ActionFailed as error:  # a machine that starts may get its keys after its SSH server
                 if not error.retryable:
                     raise
                 reason = str(error)
@@ -309,16 +298,8 @@ class Ssh:
                 raise ActionFailed(f"{reason}.".replace("..", "."))
             await asyncio.sleep(next(delays))
 
-    async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
-        """Run a command to its end, or go on with the one that this attempt of the step began."""
-        return await RemoteRun(context, machine, lambda: self.open(context, machine)).command(command)
-
-    async def converge(self, context: ProviderContext, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
-        """Run Chef and return the attributes of the node."""
-        return await converge(context, machine, chef, lambda: self.open(context, machine), self._deps.egress)
-
     async def ssh_access(self, context: ProviderContext, machine: Machine) -> SshAccess:
-        """Return what another program needs to get in; the host shows its key first, and it must be the pinned one."""
+        """Connect once, which checks the host key, and return what another program needs to connect."""
         private_key = await self._deps.keys.private_key(context, machine.key_name)
         try:
             async with connect(self._deps, context, machine) as connection:
@@ -335,43 +316,10 @@ class Ssh:
             host_key=" ".join(shown.export_public_key("openssh").decode("ascii").split()[:2]),
         )
 
-    async def stop(self, context: ProviderContext, machine: Machine) -> None:
-        """End every command that the context's job left running on the machine."""
-        await stop_runs(context, machine, lambda: self.open(context, machine), job_prefix(context))
-
     async def forget(self, context: ProviderContext, machine: Machine) -> None:
-        """Forget the host key of a machine that is gone."""
+        """Forget the host key of a released machine."""
         await self._deps.host_keys.forget(context, host_name(machine))
 
-    async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
-        """Write a file, over one that is there. Raises ActionFailed."""
-        if len(content) > limits.MACHINE_FILE_BYTES:
-            raise ActionFailed(f"A file may have {limits.MACHINE_FILE_BYTES} bytes at most.", retryable=False)
-        async with self._once(context, machine) as shell:
-            await shell.put(name, content)
 
-    async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
-        """Read a file. Raises ActionFailed."""
-        async with self._once(context, machine) as shell:
-            return await shell.get(name, limits.MACHINE_FILE_BYTES)
-
-    @asynccontextmanager
-    async def _open(self, context: ProviderContext, machine: Machine) -> AsyncIterator[Shell]:
-        async with connect(self._deps, context, machine) as connection:
-            yield SshShell(connection, machine.host)
-
-    @asynccontextmanager
-    async def _once(self, context: ProviderContext, machine: Machine) -> AsyncIterator[Shell]:
-        """Open a way for something that is tried once."""
-        try:
-            async with asyncio.timeout(limits.MACHINE_FILE_S), self.open(context, machine) as shell:
-                yield shell
-        except ShellLost as error:
-            raise ActionFailed(f"The way to {machine.host} broke: {error}.") from error
-        except TimeoutError:
-            text = f"{machine.host} did not take or give the file within {limits.MACHINE_FILE_S:g} s."
-            raise ActionFailed(text) from None
-
-
-def _drop(data: bytes) -> None:
-    """Take output that nobody wants."""
+def _drop(_data: bytes) -> None:
+    """Discard output."""

@@ -1,4 +1,4 @@
-"""With whose credentials machines are made, and where: what the provider knows beside a context."""
+"""Accounts and places of clouds, and the ledger that stores them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from launchbay.errors import ActionFailed
 from launchbay.machines.contract import ProviderContext
 from launchbay.model.machine import Machine
 
-GIVEN = "of the manifest"  # the name of an account that a manifest brings
+GIVEN = "of the manifest"  # the name of an account whose credentials are in a manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudAccount:
-    """A cloud account in the open. `id` is that of the service, or of credentials that a manifest gave."""
+    """A cloud account, decrypted. `id` is that of the service, or of credentials in a manifest."""
 
     id: str
     name: str
@@ -26,7 +26,7 @@ class CloudAccount:
 
 
 class Place(NamedTuple):
-    """Where machines of an account may be, and on whose behalf its endpoint may be reached."""
+    """A region where machines of an account may exist, and the environment that may connect to its endpoint."""
 
     account_id: str
     region: str
@@ -35,10 +35,10 @@ class Place(NamedTuple):
 
 
 class MachineLedger(Protocol):
-    """What is written down about clouds. All servers of one database see the same."""
+    """Records about clouds in the database, shared by all servers."""
 
     async def installation(self) -> str:
-        """Return what tells this installation from others that use the same accounts."""
+        """Return the ID of this installation, which differs from others in the same accounts."""
         ...
 
     async def list_by_environment(self, context: ProviderContext) -> Sequence[CloudAccount]:
@@ -46,19 +46,19 @@ class MachineLedger(Protocol):
         ...
 
     async def save_given(self, context: ProviderContext, account: CloudAccount) -> CloudAccount:
-        """Keep credentials that a manifest gave, sealed, and return the account with its id: the same for the same."""
+        """Store credentials of a manifest, encrypted, and return the account with its ID. Idempotent."""
         ...
 
     async def get(self, account_id: str) -> CloudAccount | None:
-        """Return an account, None for one that was deleted."""
+        """Return an account, or None if it was deleted."""
         ...
 
     async def record_place(self, context: ProviderContext, account_id: str, region: str) -> None:
-        """Write down that machines of the context's instance may be there from now on."""
+        """Record that machines of the context's instance may exist in a region."""
         ...
 
     async def places(self, instance_id: str | None = None) -> Sequence[Place]:
-        """Return all places where machines may be, or those where machines of an instance may be."""
+        """Return the places where machines may exist: of one instance, or all."""
         ...
 
 
@@ -66,7 +66,7 @@ _SEPARATOR = "/"
 
 
 class NodeId(NamedTuple):
-    """The account that made it, the region it is in, and what the cloud calls it."""
+    """The ID of a cloud machine: its account, its region, and its ID in the cloud."""
 
     account_id: str
     region: str
@@ -74,10 +74,10 @@ class NodeId(NamedTuple):
 
     @classmethod
     def of(cls, machine: Machine) -> Self:
-        """Return the parts of a machine's id. Raises ActionFailed for one that no cloud machine has."""
+        """Return the parts of a machine's ID. Raises ActionFailed for other machines."""
         parts = machine.id.split(_SEPARATOR)
         if len(parts) != len(cls._fields):
-            raise ActionFailed(f"{machine.id!r} is no id of a cloud machine.", retryable=False)
+            raise ActionFailed(f"{machine.id!r} isn't the ID of a cloud machine.", retryable=False)
         return cls(*parts)
 
     def __str__(self) -> str:

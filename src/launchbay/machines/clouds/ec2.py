@@ -1,4 +1,9 @@
-"""EC2, and whatever speaks its language, through apache-libcloud. The only module that imports it, and loaded late."""
+"""EC2 and clouds that support its API, with apache-libcloud. Only this module imports it, and it is loaded late.
+
+libcloud uses requests, which resolves names by itself. Here connections are dialed to addresses that were checked
+before, so a name server that changes its answer gains nothing. TLS still verifies the name. No redirect is followed,
+and no proxy and no `.netrc` of this server is used. Responses are limited in bytes and time.
+"""
 
 import re
 import socket
@@ -35,52 +40,44 @@ from launchbay.machines.clouds.driver import CloudFailed, Endpoint, Node, NodeSt
 from launchbay.machines.clouds.order import DEFAULT_REGION, Disk, Order
 from launchbay.machines.contract import Tags
 
-# HTTP for cloud drivers over connections to checked addresses, with bounds. It is loaded with the drivers, late.
-#
-# Drivers are built on requests and resolve names by themselves. Here the addresses of the endpoint were checked before;
-# these and no others are dialled, so a name server that answers otherwise the second time gains nothing. TLS still
-# verifies the name. No redirect is followed, no proxy and no `.netrc` of this machine is used.
-
 
 class ResponseTooLong(requests.exceptions.RequestException):
-    """An answer has more bytes, or takes longer, than it may."""
+    """A response exceeds the limit of bytes or time."""
 
 
 class CheckedAdapter(HTTPAdapter):
-    """Dials these addresses, whatever the name in the URL resolves to; it is for one host."""
+    """Dials these addresses of one host instead of resolving its name."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = tuple(addresses)
         super().__init__(max_retries=0)
 
     def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **more: Any) -> None:  # noqa: FBT001, FBT002 - requests' own signature
-        """Make the pools whose connections are dialled here."""
         super().init_poolmanager(connections, maxsize, block, **more)
         self.poolmanager.pool_classes_by_scheme = _pools(self._addresses)
 
     def send(self, request: requests.PreparedRequest, *arguments: Any, **more: Any) -> requests.Response:
-        """Send a request; its answer is bounded in bytes and time. Raises requests' exceptions."""
-        answer = super().send(request, *arguments, **more)
-        answer.raw = _Bounded(answer.raw, time.monotonic() + limits.CLOUD_CALL_S)
-        return answer
+        response = super().send(request, *arguments, **more)
+        response.raw = _Bounded(response.raw, time.monotonic() + limits.CLOUD_CALL_S)
+        return response
 
 
 class _Bounded:
-    """The raw answer, up to its bounds."""
+    """A raw response within the limits of bytes and time."""
 
     def __init__(self, raw: Any, deadline_s: float) -> None:
         self._raw = raw
         self._deadline_s = deadline_s
 
     def stream(self, amount: int, *, decode_content: bool = True) -> Iterator[bytes]:
-        """Return the parts of the body as they come."""
+        """Yield the parts of the body. Raises ResponseTooLong."""
         size = 0
         for part in self._raw.stream(amount, decode_content=decode_content):
             size += len(part)
             if size > limits.CLOUD_RESPONSE_BYTES:
-                raise ResponseTooLong(f"the answer has more than {limits.CLOUD_RESPONSE_BYTES} bytes")
+                raise ResponseTooLong(f"the response has more than {limits.CLOUD_RESPONSE_BYTES} bytes")
             if time.monotonic() > self._deadline_s:
-                raise ResponseTooLong(f"the answer takes more than {limits.CLOUD_CALL_S:g} s")
+                raise ResponseTooLong(f"the response takes more than {limits.CLOUD_CALL_S:g} s")
             yield part
 
     def __getattr__(self, name: str) -> Any:
@@ -88,7 +85,7 @@ class _Bounded:
 
 
 def _pools(addresses: tuple[str, ...]) -> dict[str, type[HTTPConnectionPool]]:
-    """Return the classes of connection pools that a pool manager is to use."""
+    """Return the classes of connection pools by URL scheme."""
 
     class Plain(HTTPConnection):
         def _new_conn(self) -> socket.socket:
@@ -119,7 +116,7 @@ def _connect(connection: HTTPConnection, addresses: tuple[str, ...]) -> socket.s
     raise NewConnectionError(connection, f"no connection to {connection.host}: {problem}")
 
 
-_SIGNATURE = "4"  # the only one that all regions take
+_SIGNATURE = "4"  # the only one that all regions accept
 _EXISTING = ["pending", "running", "stopping", "stopped"]
 _STATES = {
     LibcloudState.PENDING: NodeState.STARTING,
@@ -131,15 +128,15 @@ _ACCESS_DENIED = re.compile(
 )
 _GONE = "InvalidInstanceID.NotFound"
 _KEY_IS_THERE = "InvalidKeyPair.Duplicate"
-# Codes of refusals that the same request meets again.
+# Codes of refusals that a repeated request would get again.
 _PERMANENT = re.compile("Invalid|Missing|Malformed|Unsupported|Unknown|Blocked")
 
 
 class _Response(EC2Response):
-    """Reads answers in whatever version of the namespace: endpoints that are not Amazon's write others."""
+    """Reads responses in any version of the namespace, because other clouds than Amazon use different ones."""
 
     def parse_body(self) -> Any:
-        """Return the answer's tree with every name in the namespace that the driver looks for."""
+        """Return the tree with every name in the namespace that the driver expects."""
         body = super().parse_body()
         for element in body.iter() if hasattr(body, "iter") else ():
             if isinstance(element.tag, str):
@@ -147,22 +144,22 @@ class _Response(EC2Response):
         return body
 
     def parse_error(self) -> Any:
-        """Return `code: sentence` of each refusal. Raises InvalidCredsError."""
+        """Return `code: message` of each error. Raises InvalidCredsError."""
         try:
             body = self.parse_body()
         except MalformedResponseError:
             return super().parse_error()
-        told = [
+        errors = [
             ": ".join(findtext(error, name, NAMESPACE) for name in ("Code", "Message"))
             for error in body.iter(f"{{{NAMESPACE}}}Error")
         ]
-        if any(map(_ACCESS_DENIED.match, told)):
-            raise InvalidCredsError(told[0])
-        return "\n".join(told) or super().parse_error()
+        if any(map(_ACCESS_DENIED.match, errors)):
+            raise InvalidCredsError(errors[0])
+        return "\n".join(errors) or super().parse_error()
 
 
 class _Driver(EC2NodeDriver):
-    """Amazon's driver, for any endpoint and any name of a region."""
+    """Amazon's driver, for any endpoint and any region."""
 
     def __init__(self, account: CloudAccount, region: str, endpoint: Endpoint) -> None:
         known = region if region in self.list_regions() else DEFAULT_REGION
@@ -170,7 +167,7 @@ class _Driver(EC2NodeDriver):
         class Connection(LibcloudConnection):
             def __init__(self, *arguments: Any, **more: Any) -> None:
                 super().__init__(*arguments, **more)
-                assert self.session is not None, "libcloud makes it in its constructor"
+                assert self.session is not None, "libcloud creates it in its constructor"
                 self.session.trust_env = False
                 self.session.max_redirects = 0
                 for scheme in ("http://", "https://"):
@@ -195,19 +192,18 @@ class _Driver(EC2NodeDriver):
         self.path = endpoint.path or "/"
 
     def ex_describe_addresses(self, nodes: Sequence[LibcloudNode]) -> dict[str, list[str]]:
-        """Spare the question: a machine's own description has its address, and other endpoints do not know this one."""
+        """Skip the call: a machine's description has its address, and other clouds may not support this call."""
         return {node.id or "": [] for node in nodes}
 
 
 class Ec2:
-    """One region of one account; implements `cloud.Cloud`. Use it in one thread at a time."""
+    """One region of one account; implements `driver.Cloud`. Use it in one thread at a time."""
 
     def __init__(self, account: CloudAccount, region: str, endpoint: Endpoint) -> None:
         self._driver = _Driver(account, region, endpoint)
         self._region = region
 
     def create_node(self, order: Order, name: str, tags: Tags, token: str, key_name: str) -> Node:
-        """Make a machine; its tags come with the same request. Raises CloudFailed."""
         in_subnet = bool(order.subnet)
         groups = list(order.security_groups)
         driver = self._driver
@@ -230,22 +226,19 @@ class Ec2:
             ex_blockdevicemappings=[_disk(disk) for disk in order.disks] or None,
         )
         if not isinstance(node, LibcloudNode):
-            raise CloudFailed("The cloud answered with no machine, or with several, where one was asked for.")
+            raise CloudFailed("The cloud didn't return exactly one machine.")
         return _node(node)
 
     def find_tagged(self, tags: Mapping[str, str]) -> Sequence[Node]:
-        """Return the machines with all of these tags that are not over. Raises CloudFailed."""
         filters: dict[str, list[str]] = {f"tag:{name}": [value] for name, value in tags.items()}
         found = _call(self._driver.list_nodes, ex_filters={**filters, "instance-state-name": _EXISTING})
         return [_node(node) for node in found]
 
     def describe(self, ids: Sequence[str]) -> Sequence[Node]:
-        """Return those of the machines that the cloud knows. Raises CloudFailed."""
-        # By filter and not by id: an id that is not known yet, a moment after it was given out, would fail them all.
+        # By filter and not by ID: right after a creation, an unknown ID would make the whole call fail.
         return [_node(node) for node in _call(self._driver.list_nodes, ex_filters={"instance-id": list(ids)})]
 
     def terminate(self, node_id: str) -> None:
-        """Take a machine down. Raises CloudFailed."""
         try:
             _call(self._driver.destroy_node, LibcloudNode(node_id, "", LibcloudState.UNKNOWN, [], [], self._driver))
         except CloudFailed as error:
@@ -253,7 +246,6 @@ class Ec2:
                 raise
 
     def import_key(self, name: str, public_key: str) -> None:
-        """Let the cloud know a public key. Raises CloudFailed."""
         try:
             _call(self._driver.import_key_pair_from_string, name=name, key_material=public_key)
         except CloudFailed as error:
@@ -268,34 +260,34 @@ class Ec2:
 
 
 def _call(call: Any, *arguments: Any, **more: Any) -> Any:
-    """Ask the cloud, and tell what went wrong in its words. Raises CloudFailed."""
+    """Call libcloud. Raises CloudFailed with the cloud's own message."""
     try:
         return call(*arguments, **more)
     except InvalidCredsError as error:
         raise CloudFailed(
-            f"The cloud does not take the credentials: {_describe(error)}",
+            f"The cloud rejected the credentials: {_describe(error)}",
             "Correct the identity and the credential of the cloud account.",
             retryable=False,
         ) from None
     except BaseHTTPError as error:
         raise _refused(str(error.message), error.code) from None
     except requests.exceptions.RequestException as error:
-        raise CloudFailed(f"The cloud did not answer: {_describe(_cause(error))}") from None
+        raise CloudFailed(f"The cloud did not respond: {_describe(_cause(error))}") from None
     except (LibcloudError, ValueError, AttributeError, KeyError, OSError) as error:
-        raise CloudFailed(f"The cloud's answer cannot be read: {_describe(error)}") from None
-    except Exception as error:  # noqa: BLE001 - libcloud raises plain Exceptions with the text of an answer
+        raise CloudFailed(f"Can't read the cloud's response: {_describe(error)}") from None
+    except Exception as error:  # noqa: BLE001 - libcloud raises plain Exceptions with the text of a response
         raise _refused(str(error), 0) from None
 
 
 def _refused(message: str, status: int) -> CloudFailed:
     reason, colon, _ = message.partition(":")
     reason = reason if colon and " " not in reason else ""
-    is_for_good = bool(_PERMANENT.match(reason)) or (not reason and 400 <= status < 500 and status != 429)
-    return CloudFailed(f"The cloud refused: {message[:500]}", reason=reason, retryable=not is_for_good)
+    is_permanent = bool(_PERMANENT.match(reason)) or (not reason and 400 <= status < 500 and status != 429)
+    return CloudFailed(f"The cloud refused: {message[:500]}", reason=reason, retryable=not is_permanent)
 
 
 def _cause(error: requests.exceptions.RequestException) -> Exception:
-    """Return what lies under an error of requests, which tells the whole URL and not the reason."""
+    """Return the cause of an error of requests, whose own text has the URL instead of the reason."""
     inner = error.args[0] if error.args else error
     reason = getattr(inner, "reason", inner)
     return reason if isinstance(reason, Exception) else error

@@ -1,8 +1,8 @@
-"""`cloud`: machines of the environment's cloud account, made through its API and reached by SSH (language §8, §9).
+"""`cloud`: machines of the environment's cloud account, created by its API and reached by SSH (language §8, §9).
 
-A machine carries its marks from the request that makes it, so an interrupted `provision` finds what it made; where the
-API knows client tokens, the same request makes none twice. Before the first machine is made somewhere, the place is
-written down: the sweep looks there (`engine/sweeper.py`).
+The request that creates a machine also tags it, so an interrupted `provision` finds what it created. If the API
+supports client tokens, a repeated request creates no second machine. The ledger records each place before the first
+machine there is created: the sweep searches these places (`engine/sweeper.py`).
 """
 
 import asyncio
@@ -13,11 +13,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from launchbay import limits
 from launchbay.backoff import Backoff
+from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed, AddressRefused
 from launchbay.machines.clouds.account import GIVEN, CloudAccount, MachineLedger, NodeId, Place
 from launchbay.machines.clouds.driver import Cloud, CloudFailed, Endpoint, Node, NodeAccess, NodeState, read_node_access
@@ -32,13 +33,12 @@ from launchbay.machines.contract import (
     TaggedMachine,
     Tags,
 )
-from launchbay.machines.remote_commands import gather_bounded
-from launchbay.machines.ssh import Ssh
+from launchbay.machines.ssh import SshMachines
 from launchbay.machines.static import StaticMachines
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
+from launchbay.model.machine import Machine, MachineSpec
 
 T = TypeVar("T")
-# By the name that a cloud account gives its provider: where the driver is.
+# The class of the driver, by the provider that a cloud account names.
 DRIVERS = {
     "aws-ec2": "launchbay.machines.clouds.ec2:Ec2",
     "ec2": "launchbay.machines.clouds.ec2:Ec2",
@@ -46,7 +46,7 @@ DRIVERS = {
 _AMAZON = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
 _REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PORTS = {"https": 443, "http": 80}
-_GRACE_S = 5.0  # beyond what the driver gives up after by itself
+_GRACE_S = 5.0  # after the driver's own timeout
 
 
 class CloudCalls:
@@ -60,24 +60,22 @@ class CloudCalls:
     async def call(
         self, context: ProviderContext, account: CloudAccount, region: str, question: Callable[[Cloud], T]
     ) -> T:
-        """Ask a region of an account. Raises CloudFailed, and AddressRefused for an endpoint that may not be reached.
+        """Call the API of a region of an account. Raises CloudFailed.
 
-        A question that is cancelled, or takes too long, may still be carried out.
+        The cloud may still carry out a call that is cancelled or takes too long.
         """
-        context.register_secret(account.credential)
         context.register_secret(account.credential)
         driver = DRIVERS.get(account.provider)
         if driver is None:
             raise CloudFailed(
-                f"The cloud account {account.name!r} is for the provider {account.provider!r}, which is not supported.",
-                f"Supported are {', '.join(DRIVERS)}; an endpoint of another maker that speaks EC2 works as ec2 with "
-                "its endpoint-url.",
+                f"The cloud account {account.name!r} has the unsupported provider {account.provider!r}.",
+                f"Supported: {', '.join(DRIVERS)}. For another cloud that supports EC2, use ec2 with its endpoint-url.",
                 retryable=False,
             )
         endpoint = await self._endpoint(context, account, region)
 
         def work() -> T:
-            # A driver's object is for one thread, and costs next to nothing to make.
+            # A driver's object is for one thread, and cheap to create.
             return question(_loaded(driver)(account, region, endpoint))
 
         async with self._turn:
@@ -86,7 +84,7 @@ class CloudCalls:
                     return await asyncio.get_running_loop().run_in_executor(self._pool(), work)
             except TimeoutError:
                 raise CloudFailed(
-                    f"The cloud of the account {account.name!r} did not answer within {limits.CLOUD_CALL_S:g} s."
+                    f"The cloud of the account {account.name!r} did not respond within {limits.CLOUD_CALL_S:g} s."
                 ) from None
 
     def _pool(self) -> ThreadPoolExecutor:
@@ -101,7 +99,7 @@ class CloudCalls:
             addresses = await self._resolver.addresses(context, host, port)
         except AddressRefused as error:
             raise CloudFailed(
-                f"The endpoint of the cloud account {account.name!r} may not be reached:",
+                f"Can't connect to the endpoint of the cloud account {account.name!r}:",
                 *error.messages,
                 retryable=False,
             ) from None
@@ -111,24 +109,24 @@ class CloudCalls:
 
 
 def endpoint_url(account: CloudAccount, region: str) -> str:
-    """Return where a region of the account answers. Raises CloudFailed for a name that no region can have."""
+    """Return the URL of the API for a region of the account. Raises CloudFailed for an invalid name."""
     known = _REGION if account.endpoint_url else _AMAZON
     if not known.fullmatch(region):
-        raise CloudFailed(f"{region[:80]!r} is no name of a region; one is called like us-east-1.", retryable=False)
+        raise CloudFailed(f"Invalid name of a region: {region[:80]!r}. Example: us-east-1.", retryable=False)
     if account.endpoint_url:
         return account.endpoint_url
     return f"https://ec2.{region}.amazonaws.com" + (".cn" if region.startswith("cn-") else "")
 
 
 def _loaded(driver: str) -> Callable[[CloudAccount, str, Endpoint], Cloud]:
-    """Return a driver's class; the first time, this loads its library."""
+    """Return a driver's class. The first call loads its library."""
     module, _, name = driver.partition(":")
     try:
         found: Callable[[CloudAccount, str, Endpoint], Cloud] = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
         raise CloudFailed(
             f"The library for clouds is not installed on this server: {error.name} is missing.",
-            "An administrator installs it with: pip install 'launchbay[clouds]'.",
+            "An administrator can install it with: pip install 'launchbay[clouds]'.",
             retryable=False,
         ) from None
     return found
@@ -141,10 +139,10 @@ _TERMINATE_PAUSES_S = (0.5, 2.0)  # between attempts to clean up
 
 @dataclass(frozen=True, kw_only=True)
 class NodeLaunch:
-    """What one context makes. `marks` are its machines' by number; `cloud_key` is the key's name in the cloud."""
+    """The machines that one step creates. `tags` are by number; `cloud_key` is the key pair's name in the cloud."""
 
     calls: CloudCalls
-    ssh: Ssh
+    ssh: SshMachines
     context: ProviderContext
     account: CloudAccount
     order: Order
@@ -154,53 +152,56 @@ class NodeLaunch:
     cloud_key: str
 
     async def existing(self) -> Sequence[Node]:
-        """Return what carries the context's tag already: machines of an attempt that was interrupted."""
-        mark = next(iter(self.tags.values()))
-        written = {INSTALLATION: mark.installation, INSTANCE: mark.instance, TAG: mark.tag}
-        return await self._call(lambda cloud: cloud.find_tagged(written))
+        """Return the machines with the step's tag: those of an interrupted attempt."""
+        first = next(iter(self.tags.values()))
+        tags = {INSTALLATION: first.installation, INSTANCE: first.instance, TAG: first.tag}
+        return await self._call(lambda cloud: cloud.find_tagged(tags))
 
     async def machines(self, existing: Sequence[Node]) -> Sequence[Machine]:
-        """Make what is missing and return all when they let us in. Raises ActionFailed; some may stand then."""
-        made = await self._made(existing)
+        """Create the missing machines, and return all when they accept the login.
+
+        Raises ActionFailed; some of the machines may exist then.
+        """
+        nodes = await self._create_missing(existing)
         try:
             async with asyncio.timeout(self.access.within_s):
-                running = await self._running(made)
+                running = await self._running(nodes)
         except TimeoutError:
-            ids = ", ".join(node.id for node in made.values())
-            raise CloudFailed(f"{ids} did not run within {self.access.within_s:g} s.") from None
+            ids = ", ".join(node.id for node in nodes.values())
+            raise CloudFailed(f"Not running within {self.access.within_s:g} s: {ids}.") from None
         machines = [machine_of(self, number, node) for number, node in sorted(running.items())]
         if self.access.waits_for_ssh:
-            answers = [
+            waits = [
                 self.ssh.wait_until_reachable(self.context, machine, within_s=self.access.within_s)
                 for machine in machines
             ]
-            await gather_bounded(answers, limits.MACHINES_AT_ONCE)
+            await gather_bounded(waits, limits.MACHINES_AT_ONCE)
         return machines
 
     async def terminate_all(self) -> list[str]:
-        """End everything that carries the context's tag, and return a sentence where something may be left."""
+        """Terminate all machines with the step's tag. Return a message if some may be left."""
         for pause_s in (*_TERMINATE_PAUSES_S, None):
             try:
-                standing = await self.existing()
-                for node in standing:
-                    self.context.log("info", f"Takes the machine {node.id} down again.")
-                await gather_bounded(map(self._terminate, standing), limits.CLOUD_CALLS)
+                existing = await self.existing()
+                for node in existing:
+                    self.context.log("info", f"Terminating the machine {node.id}, because the step failed.")
+                await gather_bounded(map(self._terminate, existing), limits.CLOUD_CALLS)
                 break
             except ActionFailed as error:
                 if pause_s is None:
-                    return [f"Machines may be left, for the sweep to find: {error}"]
+                    return [f"Machines may be left for the sweep: {error}"]
                 await asyncio.sleep(pause_s)
         return []
 
-    async def _made(self, existing: Sequence[Node]) -> dict[int, Node]:
-        nodes = self._taken(existing)
+    async def _create_missing(self, existing: Sequence[Node]) -> dict[int, Node]:
+        nodes = self._adopted(existing)
         missing = [number for number in self.tags if number not in nodes]
         if missing:
             order = self.order
             self.context.log(
                 "info",
-                f"Makes {len(missing)} of {order.image} ({order.size}) in {order.region} for the role {self.role!r}, "
-                f"cloud account {self.account.name!r}.",
+                f"Creating {len(missing)} of {order.image} ({order.size}) in {order.region} for the role "
+                f"{self.role!r}, cloud account {self.account.name!r}.",
             )
         results = await gather_bounded(map(self._create, missing), limits.CLOUD_CALLS)
         for number, node in zip(missing, results, strict=True):
@@ -208,39 +209,39 @@ class NodeLaunch:
         await self._terminate_duplicates({node.id for node in nodes.values()})
         return nodes
 
-    def _taken(self, existing: Sequence[Node]) -> dict[int, Node]:
-        """Return the machines that an interrupted attempt made, by number."""
+    def _adopted(self, existing: Sequence[Node]) -> dict[int, Node]:
+        """Return the machines that an interrupted attempt created, by number."""
         nodes: dict[int, Node] = {}
         for node in sorted(existing, key=lambda node: node.id):
             number = node.tags.number if node.tags is not None else -1
             if number in self.tags and number not in nodes:
                 nodes[number] = node
-                self.context.log("info", f"Takes the machine {node.id}, which was made before.")
+                self.context.log("info", f"Using the machine {node.id} of an interrupted attempt.")
         return nodes
 
     async def _terminate_duplicates(self, retained: Set[str]) -> None:
-        """End what an interrupted attempt made after it was looked for: its last requests may have come in late."""
-        twins = [node for node in await self.existing() if node.id not in retained]
-        for node in twins:
-            self.context.log("info", f"Takes the machine {node.id} down, which was made twice.")
-        await gather_bounded(map(self._terminate, twins), limits.CLOUD_CALLS)
+        """Terminate machines of an interrupted attempt whose requests arrived late, after the search."""
+        duplicates = [node for node in await self.existing() if node.id not in retained]
+        for node in duplicates:
+            self.context.log("info", f"Terminating the machine {node.id}, which was created twice.")
+        await gather_bounded(map(self._terminate, duplicates), limits.CLOUD_CALLS)
 
     async def _create(self, number: int) -> Node:
         token = hashlib.sha256(f"{self.context.tag}/{number}/{self.context.attempt}".encode()).hexdigest()
         tags = self.tags[number]
         name = self.order.name_of(self.role, number, self.context.instance_id, self.context.component)
         node = await self._call(lambda cloud: cloud.create_node(self.order, name, tags, token, self.cloud_key))
-        self.context.log("info", f"Made {node.id} ({name}).")
+        self.context.log("info", f"Created {node.id} ({name}).")
         return node
 
-    async def _running(self, made: Mapping[int, Node]) -> dict[int, Node]:
+    async def _running(self, created: Mapping[int, Node]) -> dict[int, Node]:
         """Wait until all run and have an address."""
-        nodes, delays = dict(made), _POLL.delays()
+        nodes, delays = dict(created), _POLL.delays()
         while waiting := {node.id: number for number, node in nodes.items() if not self._is_up(node)}:
-            # A cloud may not know a machine yet, right after it was made: it is waited for.
+            # Right after its creation a machine may be missing from the cloud's answer.
             for node in await self._call(partial(_describe, ids=list(waiting))):
                 if node.state is NodeState.TERMINATED:
-                    raise CloudFailed(f"The machine {node.id} ended while it started.")
+                    raise CloudFailed(f"The machine {node.id} terminated while it started.")
                 nodes[waiting[node.id]] = node
             if not all(map(self._is_up, nodes.values())):
                 await asyncio.sleep(next(delays))
@@ -261,7 +262,7 @@ def _describe(cloud: Cloud, ids: Sequence[str]) -> Sequence[Node]:
 
 
 def machine_of(launch: NodeLaunch, number: int, node: Node) -> Machine:
-    """Return a machine that runs, as its instance keeps it."""
+    """Return a running machine as its instance stores it."""
     public, private = launch.access.addresses(node)
     return Machine(
         id=str(NodeId(launch.account.id, launch.order.region, node.id)),
@@ -277,31 +278,30 @@ def machine_of(launch: NodeLaunch, number: int, node: Node) -> Machine:
     )
 
 
-class CloudMachines:
+class CloudMachines(SshMachines):
     """The provider; one object serves all instances."""
 
     name = NAME
 
     def __init__(self, deps: ProviderDeps, ledger: MachineLedger, calls: CloudCalls | None = None) -> None:
-        self._deps = deps
+        super().__init__(deps)
         self._ledger = ledger
         self._calls = calls or CloudCalls(deps.resolver)
-        self._ssh = Ssh(deps)
         self._hosts = StaticMachines(deps)
 
     async def provision(
         self, context: ProviderContext, role: str, numbers: Sequence[int], spec: MachineSpec
     ) -> Sequence[Machine]:
-        """Make machines, and return when they run and let us in; after a failure none of them is left."""
+        """Create machines, and return when they run and accept the login. Terminates all of them after a failure."""
         account = await self._account(context, spec)
         order = read_order(role, spec, account)
         if order.unknown:
             context.log("warning", unknown_settings_line(order.unknown))
         launch = await self._launch(context, role, numbers, order, account)
         await self._ledger.record_place(context, account.id, order.region)
-        standing = await launch.existing()
+        existing = await launch.existing()
         try:
-            return await launch.machines(standing)
+            return await launch.machines(existing)
         except ActionFailed as error:
             left = await launch.terminate_all()
             raise ActionFailed(*error.messages, *left, retryable=error.retryable) from None
@@ -309,43 +309,40 @@ class CloudMachines:
     async def adopt(
         self, context: ProviderContext, role: str, addresses: Mapping[int, str], spec: MachineSpec
     ) -> Sequence[Machine]:
-        """Take hosts that are there, whoever made them; they are static ones from then on."""
+        """Adopt existing hosts of any origin, as static machines."""
         return await self._hosts.adopt(context, role, addresses, spec)
 
     async def release(self, context: ProviderContext, machine: Machine) -> None:
-        """Take a machine down. One that is gone already is a success."""
         account_id, region, node_id = NodeId.of(machine)
         account = await self._ledger.get(account_id)
         if account is None:
             raise ActionFailed(
-                f"The cloud account that made the machine {node_id} in {region} was deleted.",
-                "End the machine in the cloud's own console.",
+                f"The cloud account that created the machine {node_id} in {region} was deleted.",
+                "Terminate the machine in the cloud's own console.",
                 retryable=False,
             )
         await self._calls.call(context, account, region, lambda cloud: cloud.terminate(node_id))
-        await self._ssh.forget(context, machine)
+        await self.forget(context, machine)
 
     async def orphans(self, context: ProviderContext) -> Sequence[Machine]:
-        """Return all machines of the context's instance, wherever some were made for it."""
+        """Return all machines of the context's instance, in every place that the ledger has for it."""
         tags = {INSTALLATION: await self._ledger.installation(), INSTANCE: context.instance_id}
         places = await self._ledger.places(context.instance_id)
         found = await gather_bounded((self._find_tagged(context, place, tags) for place in places), limits.CLOUD_CALLS)
         return [each.machine for several in found for each in several]
 
     async def list_tagged(self, context: ProviderContext) -> AsyncIterator[TaggedMachine]:
-        """Return every machine of this installation; a place that does not answer is told and passed over."""
         tags = {INSTALLATION: await self._ledger.installation()}
         for place in await self._ledger.places():
             try:
                 several = await self._find_tagged(context_for_place(context, place), place, tags)
             except ActionFailed as error:
-                context.log("warning", f"The cloud account {place.account_id} in {place.region}: {error}")
+                context.log("warning", f"Skipping the cloud account {place.account_id} in {place.region}: {error}")
                 continue
             for each in several:
                 yield each
 
     async def exists(self, context: ProviderContext, machine: Machine) -> bool:
-        """Tell whether a machine that was found still is there."""
         account_id, region, node_id = NodeId.of(machine)
         account = await self._ledger.get(account_id)
         if account is None:
@@ -353,36 +350,8 @@ class CloudMachines:
         nodes = await self._calls.call(context, account, region, lambda cloud: cloud.describe([node_id]))
         return any(node.state is not NodeState.TERMINATED for node in nodes)
 
-    async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
-        """Run a command to its end."""
-        return await self._ssh.run(context, machine, command)
-
-    async def stop(self, context: ProviderContext, machine: Machine) -> None:
-        """End every command that the context's job left running."""
-        await self._ssh.stop(context, machine)
-
-    async def converge(self, context: ProviderContext, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
-        """Run Chef and return the node's attributes."""
-        return await self._ssh.converge(context, machine, chef)
-
-    async def ssh_access(self, context: ProviderContext, machine: Machine) -> SshAccess:
-        """Return what another program needs to get in."""
-        return await self._ssh.ssh_access(context, machine)
-
-    async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
-        """Write a file."""
-        await self._ssh.put_file(context, machine, name, content)
-
-    async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
-        """Read a file."""
-        return await self._ssh.get_file(context, machine, name)
-
-    def simulate(self, context: ProviderContext, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:  # noqa: ARG002 - contract
-        """Let every action run."""
-        return None
-
     async def _account(self, context: ProviderContext, spec: MachineSpec) -> CloudAccount:
-        """Return the account that a manifest brings, or the one of the environment's that it asks for."""
+        """Return the account that the manifest contains, or the environment's account that it selects."""
         asked = read_account_request(spec)
         if asked.has_credentials:
             given = CloudAccount(
@@ -401,12 +370,12 @@ class CloudMachines:
         known = ", ".join(f"{account.name!r} ({account.provider})" for account in offered) or "none"
         if fitting:
             raise ActionFailed(
-                f"Several cloud accounts of the environment fit: {known}.",
-                "Say which one with jcloudsProvider or jcloudsEndpoint, or let the environment offer one only.",
+                f"Several cloud accounts of the environment match: {known}.",
+                "Select one with jcloudsProvider or jcloudsEndpoint, or let the environment offer only one.",
                 retryable=False,
             )
         raise ActionFailed(
-            f"No cloud account of the environment fits; it offers {known}.",
+            f"No cloud account of the environment matches. It offers: {known}.",
             "Let the environment offer a service of the type builtin:cloud_account, or correct jcloudsProvider and "
             "jcloudsEndpoint.",
             retryable=False,
@@ -415,24 +384,24 @@ class CloudMachines:
     async def _launch(
         self, context: ProviderContext, role: str, numbers: Sequence[int], order: Order, account: CloudAccount
     ) -> NodeLaunch:
-        way = read_node_access(context)
+        access = read_node_access(context)
         installation = await self._ledger.installation()
         return NodeLaunch(
             calls=self._calls,
-            ssh=self._ssh,
+            ssh=self,
             context=context,
             account=account,
             order=order,
-            access=way,
+            access=access,
             role=role,
             tags={number: Tags.of(installation, context, role, number) for number in numbers},
-            cloud_key=await self._cloud_key(context, way, order, account),
+            cloud_key=await self._cloud_key(context, access, order, account),
         )
 
     async def _cloud_key(
         self, context: ProviderContext, access: NodeAccess, order: Order, account: CloudAccount
     ) -> str:
-        """Let the cloud know the public key that lets in, and return its name there: the same for the same key."""
+        """Import the public key into the cloud and return its name there, which depends on the key alone."""
         if not (access.waits_for_ssh or order.key_pair):
             return ""
         public_key = await self._deps.keys.public_key(context, order.key_pair)
@@ -446,7 +415,7 @@ class CloudMachines:
     ) -> list[TaggedMachine]:
         account = await self._ledger.get(place.account_id)
         if account is None:
-            context.log("warning", f"The cloud account {place.account_id} was deleted; nobody can look into it.")
+            context.log("warning", f"Skipping the cloud account {place.account_id}, because it was deleted.")
             return []
         nodes = await self._calls.call(context, account, place.region, lambda cloud: cloud.find_tagged(tags))
         return [
@@ -469,5 +438,5 @@ class CloudMachines:
 
 
 def context_for_place(context: ProviderContext, place: Place) -> ProviderContext:
-    """Return the context for somebody else: those who made machines at a place may reach it."""
+    """Return the context on behalf of the environment that may connect to the place."""
     return replace(context, organization_id=place.organization_id, environment_id=place.environment_id)

@@ -1,4 +1,4 @@
-"""What a manifest asks of a container: the parameters of `provisionVms`, within what the operator allows. Pure."""
+"""The container that a manifest requests: the parameters of `provisionVms`, within the settings' limits. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launchbay.errors import ActionFailed
-from launchbay.machines.contract import Tags
+from launchbay.machines.contract import Tags, invalid_setting
 from launchbay.model.machine import MachineSpec
 
 MIB = 1024 * 1024
@@ -15,15 +15,15 @@ _OF_PROVIDER = ("command", "environment", "network")
 _HOST_NAME_CHARS = 63
 _PIDS = 1_024
 _NANO = 1_000_000_000
-# Waits for ever, ends at once when asked to, and gathers the processes that commands leave behind.
+# Waits forever, ends immediately on a signal, and reaps the processes that commands leave behind.
 _KEEP_RUNNING = ("sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerLimits:
-    """What the operator allows a container to have. The first network is the one of those that name none.
+    """What the settings allow for a container. The first network is the default.
 
-    `files` and `processes` bound what one login may open and start; more than the engine itself may, it cannot give.
+    `files` and `processes` limit one login. The engine can't allow more than it has itself.
     """
 
     memory_mb: int
@@ -35,7 +35,7 @@ class ContainerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerOrder:
-    """What shall be made."""
+    """The container to create."""
 
     image: str
     memory_mb: int
@@ -49,12 +49,12 @@ class ContainerOrder:
     size_is_unknown: bool = False
 
     def body(self, tags: Tags, name: str) -> dict[str, Any]:
-        """Return the engine's description of the container."""
+        """Return the engine's request for the container."""
         program, *arguments = self.command or _KEEP_RUNNING
         hosted = {} if self.network == "host" else {"Hostname": name}
         return {
             "Image": self.image,
-            # Whatever the image says: an empty list would mean the image's own to Docker.
+            # Never empty: for Docker an empty list means the image's own.
             "Entrypoint": [program],
             "Cmd": arguments,
             **hosted,
@@ -76,18 +76,18 @@ class ContainerOrder:
         }
 
     def host_name(self, role: str, number: int) -> str:
-        """Return the name that a container has in its network."""
+        """Return the container's name in its network."""
         name = re.sub(r"[^a-z0-9-]+", "-", f"{self.name_prefix or role}-{number}".lower()).strip("-")
         return name[-_HOST_NAME_CHARS:].lstrip("-") or f"machine-{number}"
 
 
 def read_container_order(spec: MachineSpec, allowed: ContainerLimits) -> ContainerOrder:
-    """Return what shall be made. Raises ActionFailed for what is missing, wrong or more than the operator allows."""
+    """Return the container to create. Raises ActionFailed for invalid parameters, and beyond the limits."""
     if not spec.image:
-        raise _wrong("imageId", "the name of an image that the container engine has, such as debian:12")
+        raise invalid_setting("imageId", "the name of an image that the container engine has, such as debian:12")
     given = spec.settings.get("providerSettings") or {}
     if not isinstance(given, Mapping) or any(name not in _OF_PROVIDER for name in given):
-        raise _wrong("providerSettings", f"a map with some of {', '.join(_OF_PROVIDER)}")
+        raise invalid_setting("providerSettings", f"a map with some of {', '.join(_OF_PROVIDER)}")
     size = _SIZE.fullmatch(spec.hardware.strip())
     memory_mb, cpus = allowed.memory_mb, allowed.cpus
     if size is not None:
@@ -95,9 +95,9 @@ def read_container_order(spec: MachineSpec, allowed: ContainerLimits) -> Contain
         cpus = float(size[1]) if size[1] else allowed.cpus
         if memory_mb > allowed.memory_mb or not 0 < cpus <= allowed.cpus:
             raise ActionFailed(
-                f"The size {spec.hardware!r} is more than a container may have here: {allowed.cpus:g} processors and "
+                f"The size {spec.hardware!r} exceeds the limit for containers: {allowed.cpus:g} processors and "
                 f"{allowed.memory_mb} MiB.",
-                "Ask for less; an administrator changes it with container_cpus and container_memory_mb.",
+                "Use a smaller size. An administrator can raise the limit: container_cpus, container_memory_mb.",
                 retryable=False,
             )
     return ContainerOrder(
@@ -118,9 +118,8 @@ def _network(given: Mapping[str, Any], allowed: ContainerLimits) -> str:
     network = given.get("network") or allowed.networks[0]
     if network not in allowed.networks:
         raise ActionFailed(
-            f"The network {str(network)[:80]!r} is not one that containers may be in here: "
-            f"{', '.join(allowed.networks)}.",
-            "Choose one of these; an administrator adds networks with the setting container_networks.",
+            f"The network {str(network)[:80]!r} isn't allowed for containers. Allowed: {', '.join(allowed.networks)}.",
+            "Choose one of these. An administrator can add networks with the setting container_networks.",
             retryable=False,
         )
     return str(network)
@@ -130,7 +129,7 @@ def _texts(value: Any) -> tuple[str, ...]:
     if value in (None, ""):
         return ()
     if not isinstance(value, list | tuple) or not value or not all(isinstance(each, str) and each for each in value):
-        raise _wrong("providerSettings.command", "a list of texts: a program and its arguments")
+        raise invalid_setting("providerSettings.command", "a list of strings: a program and its arguments")
     return tuple(value)
 
 
@@ -141,9 +140,5 @@ def _environment(value: Any) -> dict[str, str]:
         isinstance(name, str) and name and "=" not in name and isinstance(text, str | int | float)
         for name, text in value.items()
     ):
-        raise _wrong("providerSettings.environment", "a map from names to texts")
+        raise invalid_setting("providerSettings.environment", "a map from names to strings")
     return {name: str(text) for name, text in value.items()}
-
-
-def _wrong(name: str, expected: str) -> ActionFailed:
-    return ActionFailed(f"The parameter '{name}' is wrong or missing: expected {expected}.", retryable=False)

@@ -1,0 +1,76 @@
+"""The one way in which several failures become one."""
+
+import asyncio
+
+import pytest
+
+from launchbay.concurrency import gather_bounded
+from launchbay.errors import ActionFailed, AddressRefused
+
+
+async def fails(error: Exception) -> str:
+    raise error
+
+
+async def test_results_come_in_the_order_of_the_works_whichever_ends_first() -> None:
+    first_may_end = asyncio.Event()
+
+    async def first() -> str:
+        await first_may_end.wait()
+        return "first"
+
+    async def second() -> str:
+        first_may_end.set()
+        return "second"
+
+    assert await gather_bounded([first(), second()], 2) == ["first", "second"]
+
+
+async def test_no_more_than_the_limit_run_at_the_same_time() -> None:
+    running, most = 0, 0
+
+    async def work() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+
+    await gather_bounded([work() for _ in range(10)], 3)
+    assert most == 3
+
+
+@pytest.mark.parametrize(
+    ("errors", "retryable"),
+    [
+        ([ActionFailed("busy"), ActionFailed("slow")], True),
+        ([ActionFailed("busy"), ActionFailed("wrong", retryable=False)], False),
+        ([ActionFailed("busy"), AddressRefused("forbidden")], False),
+        ([ActionFailed("wrong", retryable=False), AddressRefused("forbidden")], False),
+    ],
+)
+async def test_failures_are_retryable_together_only_if_every_one_is(errors: list[Exception], retryable: bool) -> None:
+    with pytest.raises(ActionFailed) as caught:
+        await gather_bounded(map(fails, errors), 2)
+    assert caught.value.retryable is retryable
+
+
+async def test_every_failure_is_reported_once_after_all_works_ended() -> None:
+    ended: list[str] = []
+
+    async def last() -> str:
+        await asyncio.sleep(0)
+        ended.append("last")
+        return "last"
+
+    with pytest.raises(ActionFailed) as caught:
+        await gather_bounded(
+            [fails(ActionFailed("one")), fails(ActionFailed("one")), fails(ActionFailed("two")), last()], 4
+        )
+    assert caught.value.messages == ("one", "two")
+    assert ended == ["last"]
+
+
+async def test_any_other_error_is_raised_as_it_is() -> None:
+    with pytest.raises(KeyError):
+        await gather_bounded([fails(ActionFailed("one")), fails(KeyError("bug"))], 2)
