@@ -14,7 +14,7 @@ import pytest
 from launchbay.actions.ansible import Ansible, AnsibleEvents
 from launchbay.actions.contract import ActionCall
 from launchbay.errors import ActionFailed
-from launchbay.machines.ssh import Ssh
+from launchbay.machines.ssh import SshMachinesMachinesMachinesMachines
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.processes.run import Programs
 from tests.support.contexts import RecordingContext, context, run
@@ -39,10 +39,10 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @dataclass
-class SshMachines:
+class ReachedMachines:
     """The machines of a component: those of a test, reached by the real SSH of the product."""
 
-    ssh: Ssh
+    ssh: SshMachines
     machines: list[Machine]
     asked: list[Sequence[str] | None] = field(default_factory=list)
 
@@ -77,10 +77,10 @@ class SshMachines:
 
 @dataclass
 class OnMachines(RecordingContext):
-    reached: SshMachines | None = None
+    reached: ReachedMachines | None = None
 
     @property
-    def machines(self) -> SshMachines:
+    def machines(self) -> ReachedMachines:
         assert self.reached is not None
         return self.reached
 
@@ -292,7 +292,7 @@ class TestOnMachines:
             )
             for number, (host, role) in enumerate(zip(hosts.hosts, ("web", "data base"), strict=True), 1)
         ]
-        return OnMachines(programs=ALLOWED, reached=SshMachines(Ssh(parts(hosts, tmp_path)), machines))
+        return OnMachines(programs=ALLOWED, reached=ReachedMachines(SshMachines(parts(hosts, tmp_path)), machines))
 
     async def test_the_hosts_are_the_machines_of_the_roles(self, hosts: Hosts, tmp_path: Path, places: Path) -> None:
         context = self.context(hosts, tmp_path)

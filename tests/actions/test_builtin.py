@@ -147,7 +147,7 @@ async def test_the_logging_family_does_nothing_and_says_so(action: NoOp) -> None
 
     assert await run(action, context, path="/var/log/x") == {}
 
-    assert context.lines == [("info", f"The action '{action.name}' is accepted and does nothing here.")]
+    assert context.lines == [("info", f"The action '{action.name}' has no effect here.")]
 
 
 async def test_the_idempotency_key_differs_by_job_and_step_and_by_nothing_else() -> None:
@@ -245,7 +245,7 @@ async def test_a_missing_input_is_named() -> None:
 
 @pytest.mark.parametrize("wanted", ["JSON", "CSV"])
 async def test_what_has_no_form_in_json_fails(wanted: str) -> None:
-    with pytest.raises(ActionFailed, match="'input' cannot be written as"):
+    with pytest.raises(ActionFailed, match="Can't write the parameter 'input' as"):
         await serialized([float("nan"), object()], wanted)
 
 

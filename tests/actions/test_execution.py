@@ -65,7 +65,7 @@ async def test_a_target_quantity_is_reached_once_and_never_undercut() -> None:
     assert live.results["a"] == live.results["b"] == three
     assert live.results["c"] == [*three, "10.0.0.3"]
     assert live.results["inner"] == ["10.1.0.0", "10.1.0.1", "10.1.0.2"]
-    assert any("has 3 machines, more than the 1" in line for line in live.disk.texts("info"))
+    assert any("has 3 machines, more than the minimum of 1" in line for line in live.disk.texts("info"))
 
 
 async def test_a_quantity_adds_and_nothing_at_all_adds_one() -> None:
@@ -181,7 +181,7 @@ async def test_what_is_no_command_is_refused(command: str) -> None:
 async def test_an_exit_code_that_is_not_0_fails_the_step_with_what_was_written() -> None:
     lab = Lab(results={"10.0.0.1": CommandResult("", "no such service, password=geheim77\n", 4)})
     error = await failing(workflow(WEB, RUN), lab)
-    assert "On 10.0.0.1 the command ended with exit code 4: no such service" in error
+    assert "The command on 10.0.0.1 ended with exit code 4: no such service" in error
     assert "geheim77" not in error
     assert len(lab.ran) == 3
 
@@ -271,7 +271,7 @@ async def test_machines_are_released_by_role_number_or_address(action: str) -> N
 
 
 async def test_a_release_without_a_choice_is_refused_and_a_role_without_machines_is_not() -> None:
-    assert "give 'roleName' or 'ips'" in await failing(workflow(WEB, "s: {action: destroyVms}"))
+    assert "Set 'roleName' or 'ips'" in await failing(workflow(WEB, "s: {action: destroyVms}"))
     await launched(workflow("s: {action: destroyVms, parameters: {roleName: gone}}"))
 
 

@@ -191,7 +191,7 @@ async def test_a_repository_that_cannot_be_read_is_told(charts: LoopbackServer, 
     charts.routes["/index.yaml"] = answer(body=index)
     call = ActionCall({"repository": charts.url(), "chart": "shop"}, here())
 
-    with pytest.raises(ActionFailed, match=r"index\.yaml has no chart 'shop'"):
+    with pytest.raises(ActionFailed, match=r"index\.yaml has no valid chart 'shop'"):
         await fetch_chart(call, tmp_path)
 
 
@@ -242,4 +242,4 @@ async def test_nothing_runs_where_the_operator_does_not_allow_it_or_the_program_
 
     monkeypatch.setattr("launchbay.processes.run.search_path", lambda: "/nonexistent")
     error = await refusal(here(), release="shop")
-    assert "There is no helm on this server. The operator installs Helm 3 or newer." in str(error)
+    assert "There is no helm on this server. An administrator can install Helm 3 or newer." in str(error)

@@ -150,7 +150,7 @@ async def test_a_module_comes_from_a_directory_of_an_archive(tmp_path: Path) -> 
         error = await refusal(here(), url=url, variables={"place": "x"})
 
     assert found["outputs"] == {"place": str(tmp_path / "made")}
-    assert "no module there" in str(error)
+    assert "no module in this directory" in str(error)
 
 
 @needs_tofu

@@ -106,7 +106,7 @@ def test_a_burst_passes_and_then_so_many_lines_a_second(lines: list[str], monkey
     clock.passed_s += 1.0
     for number in range(8, 12):
         take("stdout", str(number))
-    assert lines == [*(f"[h] {n}" for n in range(5)), "(3 lines of output left out of this log)", "[h] 8", "[h] 9"]
+    assert lines == [*(f"[h] {n}" for n in range(5)), "(3 lines of output omitted from this log)", "[h] 8", "[h] 9"]
 
 
 @pytest.mark.parametrize(("bound", "most"), [("STEP_LOG_LINES", 3), ("STEP_LOG_BYTES", 30)])
@@ -118,7 +118,7 @@ def test_after_so_much_in_all_nothing_more_is_written_but_counted(
     for _ in range(10):
         live.for_host("h")("stdout", "123456")
     live.close()
-    assert lines == ["[h] 123456"] * 3 + ["(7 lines of output left out of this log)"]
+    assert lines == ["[h] 123456"] * 3 + ["(7 lines of output omitted from this log)"]
 
 
 def test_one_line_is_counted_as_one(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,4 +127,4 @@ def test_one_line_is_counted_as_one(lines: list[str], monkeypatch: pytest.Monkey
     live.for_host("h")("stdout", "x")
     live.close()
     live.close()
-    assert lines == ["(one line of output left out of this log)"]
+    assert lines == ["(1 line of output omitted from this log)"]

@@ -175,7 +175,7 @@ async def test_header_values_may_be_numbers_and_booleans() -> None:
         ({"auth": {"username": "me"}}, "'auth' is wrong"),
         ({"auth": {"username": "a:b", "password": "s3cret"}}, "'auth' is wrong"),
         ({"auth": {"password": "s3cret"}}, "'auth' is wrong"),
-        ({"body": {"a": 1}, "contentType": "text/xml"}, "'body' is wrong: expected a text, .* text/xml"),
+        ({"body": {"a": 1}, "contentType": "text/xml"}, "'body' is wrong: expected a string, .* text/xml"),
         ({"body": [1], "contentType": FORM}, "'body' is wrong"),
         ({"body": {"a": {}}, "contentType": FORM}, r"'body\.a' is wrong"),
         ({"body": [float("inf")]}, "'body' is wrong"),
@@ -212,7 +212,7 @@ async def test_a_failing_status_fails_the_step_with_status_and_start_of_the_body
             await run(RestCall(), command=server.url("/a?token=s3cret"), method="POST")
 
         assert failed.value.retryable is retryable
-        assert str(failed.value).startswith(f"POST {server.url('/a')} answered {status}")
+        assert str(failed.value).startswith(f"POST {server.url('/a')} returned {status}")
         assert len(str(failed.value)) < 700
         assert "s3cret" not in str(failed.value)
 

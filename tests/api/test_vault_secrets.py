@@ -179,7 +179,7 @@ async def test_an_answer_that_is_cut_in_the_middle_of_a_secret_shows_no_part_of_
         receiver.routes["/"] = answer(403, b"." * shown + SECRET.encode())
         document = await api.run(instance, "actions.fail")
         said = document["errorMessage"].replace("." * shown, "")
-        assert "answered 403" in said
+        assert "returned 403" in said
         assert not any(SECRET[:length] in said for length in range(4, len(SECRET)))
 
 

@@ -63,12 +63,12 @@ def test_every_part_of_the_context_is_named_or_said_to_be_elsewhere() -> None:
     later = {
         "ask",
         "call_command",
-        "covered",
+        "redact",
         "mail",
         "programs",
         "run_image",
         "signals",
-        "tell_webhooks",
+        "notify_webhooks",
         "wait_peers",
     }
     parts = {name for name in vars(StepContext) if not name.startswith("_")}

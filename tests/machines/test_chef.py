@@ -8,7 +8,7 @@ import pytest
 
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import ProviderContext
-from launchbay.machines.ssh import Ssh
+from launchbay.machines.ssh import SshMachinesMachinesMachinesMachines
 from launchbay.model.machine import ChefRun, Machine
 from tests.support.contexts import Log, context
 from tests.support.machines import ISOLATED, LOGIN, Hosts, Shelf, archive, needs_sshd, parts, served_shelf, with_chef
@@ -35,8 +35,8 @@ def hosts() -> Iterator[Hosts]:
 
 
 @pytest.fixture
-def ssh(hosts: Hosts, tmp_path: Path) -> Ssh:
-    return Ssh(parts(hosts, tmp_path))
+def ssh(hosts: Hosts, tmp_path: Path) -> SshMachines:
+    return SshMachines(parts(hosts, tmp_path))
 
 
 def on(hosts: Hosts, number: int = 0) -> Machine:
@@ -51,7 +51,9 @@ def asked(tag: str, **more: Any) -> ProviderContext:
 
 
 @pytest.mark.parametrize("sudo", [False, True])
-async def test_attributes_go_there_and_the_nodes_come_back(ssh: Ssh, hosts: Hosts, shelf: Shelf, sudo: bool) -> None:
+async def test_attributes_go_there_and_the_nodes_come_back(
+    ssh: SshMachines, hosts: Hosts, shelf: Shelf, sudo: bool
+) -> None:
     lines: list[str] = []
     chef = ChefRun(
         run_list=["web, recipe[web::other]"],
@@ -69,41 +71,43 @@ async def test_attributes_go_there_and_the_nodes_come_back(ssh: Ssh, hosts: Host
     assert set(left) == {"node.json"}, "cookbooks and attributes, which may be secret, do not stay"
 
 
-async def test_after_a_crash_the_run_is_adopted_and_fetches_nothing(ssh: Ssh, hosts: Hosts, shelf: Shelf) -> None:
+async def test_after_a_crash_the_run_is_adopted_and_fetches_nothing(
+    ssh: SshMachines, hosts: Hosts, shelf: Shelf
+) -> None:
     chef = ChefRun(run_list=["web"], recipe_url=shelf.url, sudo=False)
     first = await ssh.converge(asked("adopted"), on(hosts), chef)
     fetched, log = len(shelf.asked), Log()
     assert await ssh.converge(asked("adopted", log=log), on(hosts), chef) == first
     assert len(shelf.asked) == fetched
-    assert any("begun before" in line for line in log)
+    assert any("was started before" in line for line in log)
 
 
 @pytest.mark.parametrize(
     ("run_list", "path", "told"),
     [
-        (["web::fail"], "/cookbooks.tar.gz", "Chef ended with exit code 1: RuntimeError: the recipe failed"),
+        (["web::fail"], "/cookbooks.tar.gz", "ended with exit code 1: RuntimeError: the recipe failed"),
         (["other"], "/cookbooks.tar.gz", "Cookbook other not found"),
         (["web"], "/nothing", r"/nothing answered 404\."),
     ],
 )
 async def test_what_went_wrong_is_told(
-    ssh: Ssh, hosts: Hosts, shelf: Shelf, run_list: list[str], path: str, told: str
+    ssh: SshMachines, hosts: Hosts, shelf: Shelf, run_list: list[str], path: str, told: str
 ) -> None:
     with pytest.raises(ActionFailed, match=told):
         await ssh.converge(asked(told), on(hosts), ChefRun(run_list=run_list, recipe_url=shelf.base + path, sudo=False))
 
 
 async def test_cookbooks_are_not_fetched_from_forbidden_addresses(hosts: Hosts, tmp_path: Path, shelf: Shelf) -> None:
-    ssh = Ssh(parts(hosts, tmp_path, allowed="127.0.4.0/24"))
+    ssh = SshMachines(parts(hosts, tmp_path, allowed="127.0.4.0/24"))
     with pytest.raises(ActionFailed, match=r"127\.0\.0\.1 is refused: it is a loopback address"):
         await ssh.converge(asked("forbidden"), on(hosts), ChefRun(run_list=["web"], recipe_url=shelf.url, sudo=False))
 
 
-async def test_a_host_without_chef_says_so(ssh: Ssh, hosts: Hosts) -> None:
+async def test_a_host_without_chef_says_so(ssh: SshMachines, hosts: Hosts) -> None:
     with pytest.raises(ActionFailed, match="neither chef-solo nor cinc-solo is installed"):
         await ssh.converge(asked("none"), on(hosts, 1), ChefRun(run_list=["web"], sudo=False))
 
 
-async def test_a_chef_server_is_not_there(ssh: Ssh, hosts: Hosts) -> None:
-    with pytest.raises(ActionFailed, match="needs a Chef server"):
+async def test_a_chef_server_is_not_there(ssh: SshMachines, hosts: Hosts) -> None:
+    with pytest.raises(ActionFailed, match="A Chef server isn't supported"):
         await ssh.converge(asked("server"), on(hosts), ChefRun(run_list=["web"], solo=False))

@@ -66,7 +66,7 @@ def test_an_archive_of_one_cookbook_is_put_where_a_cookbook_belongs() -> None:
     ids=["up", "absolute", "up from inside", "link", "hard link", "device", "fifo"],
 )
 def test_what_leads_out_of_the_archive_is_refused(member: tuple[str, bytes] | tarfile.TarInfo) -> None:
-    with pytest.raises(ValueError, match=r"leads out of the archive|is no plain file"):
+    with pytest.raises(ValueError, match=r"leads out of the archive|isn't a plain file"):
         repacked(archive(("web/metadata.rb", b""), member), "web")
 
 
@@ -83,12 +83,12 @@ def test_bombs_and_crowds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     "data", [b"", b"not gzip", archive(("web/metadata.rb", b"x" * 5000))[:-30]], ids=["empty", "text", "cut"]
 )
 def test_what_is_no_archive_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"no tar\.gz that can be read"):
+    with pytest.raises(ValueError, match=r"isn't a valid tar\.gz"):
         repacked(data, "web")
 
 
 def test_an_archive_without_a_cookbook_is_refused() -> None:
-    with pytest.raises(ValueError, match="no cookbook in it"):
+    with pytest.raises(ValueError, match="contains no cookbook"):
         repacked(archive(("readme", b"x")), "web")
 
 

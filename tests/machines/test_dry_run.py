@@ -106,7 +106,7 @@ async def test_the_first_answer_counts_for_each_output_and_a_policy_before_all()
 
 async def test_a_configured_error_fails_the_call_in_its_words() -> None:
     provider = configured(answer("provisionVms", {"error": "quota exceeded", "retryable": False}))
-    with pytest.raises(ActionFailed, match="provisionVms fails, as it is configured: quota exceeded") as failed:
+    with pytest.raises(ActionFailed, match="provisionVms fails, as configured: quota exceeded") as failed:
         await provider.provision(context(action="provisionVms"), "web", [1], MachineSpec())
     assert not failed.value.retryable
 
@@ -158,7 +158,7 @@ async def test_a_call_to_an_address_that_leads_nowhere_is_answered(host: str) ->
     log = Log()
     outputs = DryRun().simulate(context(log, action="restcall"), {"command": f"http://{host}/x", "method": "post"})
     assert outputs == {"content": {}, "status": 200, "headers": {}}
-    assert log == [f"dry run: restcall POST http://{host}/x is not sent; the answer is 200."]
+    assert log == [f"dry run: restcall POST http://{host}/x is not sent; the response is 200."]
 
 
 @pytest.mark.parametrize("url", ["https://api.example.org/x", "https://192.0.20.1", "http://[broken", 7, None])
@@ -177,7 +177,7 @@ async def test_any_call_is_answered_where_a_policy_says_so_or_an_answer_fits() -
 
 async def test_an_answered_status_that_is_not_expected_fails_like_a_real_one() -> None:
     provider = configured(answer("restcall", {"status": 503}))
-    with pytest.raises(ActionFailed, match="GET http://x answered 503") as failed:
+    with pytest.raises(ActionFailed, match="GET http://x returned 503") as failed:
         provider.simulate(context(action="restcall"), {"command": "http://x"})
     assert failed.value.retryable
     outputs = provider.simulate(context(action="restcall"), {"command": "http://x", "expectedStatus": [200, 503]})
@@ -224,11 +224,11 @@ def test_without_a_file_there_are_no_answers() -> None:
     ("text", "said"),
     [
         ("answers: {a: 1}", "Line 1, column 10: 'answers' must be a list"),
-        ("answers: [7]", "An answer must be a map, but it is the number 7"),
-        ("answers:\n  - {give: {}, setp: x}", "Line 2, column 16: An answer knows no 'setp'"),
+        ("answers: [7]", "An answer must be a map, not the number 7"),
+        ("answers:\n  - {give: {}, setp: x}", "Line 2, column 16: Unknown key 'setp' of an answer"),
         ("answers:\n  - {step: x}", "'give' must be a map of outputs, but it is missing"),
-        ("answers:\n  - {step: x, give: [1]}", "'give' must be a map of outputs, but it is a list"),
-        ("answers:\n  - {step: [x], give: {}}", "'step' must be a text, but it is a list"),
+        ("answers:\n  - {step: x, give: [1]}", "'give' must be a map of outputs, not a list"),
+        ("answers:\n  - {step: [x], give: {}}", "'step' must be a string, not a list"),
         ("rules: []", "Unknown key 'rules'"),
         ("- 1", "The document must be a map"),
         ("a: [", "Invalid YAML"),

@@ -12,7 +12,7 @@ import pytest
 from launchbay import limits
 from launchbay.errors import ActionFailed, AddressRefused
 from launchbay.machines.contract import ProviderContext
-from launchbay.machines.ssh import Ssh
+from launchbay.machines.ssh import SshMachinesMachinesMachinesMachines
 from launchbay.model.machine import Machine, RemoteCommand
 from tests.support.contexts import Log, context
 from tests.support.machines import LOGIN, Host, Hosts, Pins, needs_sshd, needs_sudo, parts
@@ -27,8 +27,8 @@ def hosts() -> Iterator[Hosts]:
 
 
 @pytest.fixture
-def ssh(hosts: Hosts, tmp_path: Path) -> Ssh:
-    return Ssh(parts(hosts, tmp_path))
+def ssh(hosts: Hosts, tmp_path: Path) -> SshMachines:
+    return SshMachines(parts(hosts, tmp_path))
 
 
 def on(host: Host, login: str = LOGIN) -> Machine:
@@ -42,19 +42,21 @@ def asked(request: pytest.FixtureRequest | str, log: Log | None = None, **more: 
     return context(log, tag=str(request), job_id="5f00000000000000000000aa", **more)
 
 
-async def test_a_command_gives_its_output_and_exit_code(ssh: Ssh, hosts: Hosts) -> None:
+async def test_a_command_gives_its_output_and_exit_code(ssh: SshMachines, hosts: Hosts) -> None:
     result = await ssh.run(asked("plain"), on(hosts[0]), RemoteCommand(line="echo hi; echo no >&2; exit 3"))
     assert (result.stdout, result.stderr, result.exit_code) == ("hi\n", "no\n", 3)
 
 
-async def test_a_script_says_itself_who_reads_it_and_a_line_is_for_the_logins_shell(ssh: Ssh, hosts: Hosts) -> None:
+async def test_a_script_says_itself_who_reads_it_and_a_line_is_for_the_logins_shell(
+    ssh: SshMachines, hosts: Hosts
+) -> None:
     script = "#!/usr/bin/env perl\nprint 6 * 7;\n"
     assert (await ssh.run(asked("perl"), on(hosts[0]), RemoteCommand(line=script))).stdout == "42"
     line = "[[ -d ~ ]] && echo $0 | grep -q run && cat <<< yes"
     assert (await ssh.run(asked("bash"), on(hosts[0]), RemoteCommand(line=line))).stdout == "yes\n"
 
 
-async def test_output_comes_line_by_line_while_the_command_runs(ssh: Ssh, hosts: Hosts) -> None:
+async def test_output_comes_line_by_line_while_the_command_runs(ssh: SshMachines, hosts: Hosts) -> None:
     seen: list[tuple[str, str]] = []
     go_on = hosts[0].work / "go-on"
 
@@ -68,19 +70,21 @@ async def test_output_comes_line_by_line_while_the_command_runs(ssh: Ssh, hosts:
     assert (result.stdout, result.stderr) == ("first\nlast", "second\n")
 
 
-async def test_the_same_attempt_adopts_its_command_and_the_next_one_runs_it_again(ssh: Ssh, hosts: Hosts) -> None:
+async def test_the_same_attempt_adopts_its_command_and_the_next_one_runs_it_again(
+    ssh: SshMachines, hosts: Hosts
+) -> None:
     ledger = hosts[0].work / "adopted"
     command = RemoteCommand(line=f"echo x >> {ledger}; wc -l < {ledger}; exit 4")
     log = Log()
     for _ in range(2):
         result = await ssh.run(asked("twice", log), on(hosts[0]), command)
         assert (result.stdout, result.exit_code) == ("1\n", 4)
-    assert any("begun before" in line for line in log)
+    assert any("was started before" in line for line in log)
     assert (await ssh.run(asked("twice", attempt=2), on(hosts[0]), command)).stdout == "2\n"
 
 
 async def test_a_cancelled_command_dies_with_all_its_processes(
-    ssh: Ssh, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+    ssh: SshMachines, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "COMMAND_STOP_S", 0.5)
     mark = hosts[0].work / "children"
@@ -94,7 +98,7 @@ async def test_a_cancelled_command_dies_with_all_its_processes(
     assert not await _alive(ssh, hosts[0], mark)
 
 
-async def test_a_command_whose_job_goes_on_elsewhere_runs_on_and_is_adopted(ssh: Ssh, hosts: Hosts) -> None:
+async def test_a_command_whose_job_goes_on_elsewhere_runs_on_and_is_adopted(ssh: SshMachines, hosts: Hosts) -> None:
     begun, go_on, ledger = (hosts[0].work / name for name in ("begun", "ends", "effects"))
     line = f"echo x >> {ledger}; touch {begun}; until [ -e {go_on} ]; do sleep 0.05; done; echo done"
     step = asked("elsewhere", handed_over=lambda: True)
@@ -110,7 +114,7 @@ async def test_a_command_whose_job_goes_on_elsewhere_runs_on_and_is_adopted(ssh:
 
 
 async def test_all_commands_of_a_job_are_ended_together_and_those_that_did_not_begin_never_do(
-    ssh: Ssh, hosts: Hosts
+    ssh: SshMachines, hosts: Hosts
 ) -> None:
     begun = hosts[0].work / "stopped"
     step = replace(asked("stopped", handed_over=lambda: True), job_id="5f00000000000000000000bb")
@@ -120,15 +124,15 @@ async def test_all_commands_of_a_job_are_ended_together_and_those_that_did_not_b
     assert (await task).exit_code == 143
 
 
-async def test_a_command_that_takes_too_long_is_ended(ssh: Ssh, hosts: Hosts) -> None:
+async def test_a_command_that_takes_too_long_is_ended(ssh: SshMachines, hosts: Hosts) -> None:
     mark = hosts[0].work / "slow"
     command = RemoteCommand(line=f"echo $$ > {mark}; sleep 300", timeout_s=1.0)
-    with pytest.raises(ActionFailed, match="took longer than 1 s and was ended"):
+    with pytest.raises(ActionFailed, match="took longer than 1 s and was stopped"):
         await ssh.run(asked("slow"), on(hosts[0]), command)
     assert not await _alive(ssh, hosts[0], mark)
 
 
-async def test_of_a_long_output_the_middle_is_left_out(ssh: Ssh, hosts: Hosts) -> None:
+async def test_of_a_long_output_the_middle_is_left_out(ssh: SshMachines, hosts: Hosts) -> None:
     command = RemoteCommand(line="seq 1 100000", keep_bytes=1000)
     for _ in range(2):
         stdout = (await ssh.run(asked("long"), on(hosts[0]), command)).stdout
@@ -139,17 +143,17 @@ async def test_of_a_long_output_the_middle_is_left_out(ssh: Ssh, hosts: Hosts) -
 
 
 async def test_a_command_that_writes_without_end_is_ended(
-    ssh: Ssh, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+    ssh: SshMachines, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "COMMAND_OUTPUT_BYTES", limits.MIB)
     mark = hosts[0].work / "endless"
-    with pytest.raises(ActionFailed, match=r"wrote more than 1 MiB and was ended") as error:
+    with pytest.raises(ActionFailed, match=r"wrote more than 1 MiB and was stopped") as error:
         await ssh.run(asked("endless"), on(hosts[0]), RemoteCommand(line=f"echo $$ > {mark}; exec yes"))
     assert not error.value.retryable
     assert not await _alive(ssh, hosts[0], mark)
 
 
-async def test_a_connection_that_breaks_is_made_again_and_the_command_runs_on(ssh: Ssh, hosts: Hosts) -> None:
+async def test_a_connection_that_breaks_is_made_again_and_the_command_runs_on(ssh: SshMachines, hosts: Hosts) -> None:
     seen: list[str] = []
     log, ledger, go_on = Log(), hosts[0].work / "broken", hosts[0].work / "broken.go"
     line = f"echo x | tee -a {ledger}; until [ -e {go_on} ]; do sleep 0.05; done; echo end"
@@ -163,21 +167,21 @@ async def test_a_connection_that_breaks_is_made_again_and_the_command_runs_on(ss
         assert (await task).stdout == "x\nend\n"
     assert ledger.read_text() == "x\n"
     assert seen == ["x", "end"]
-    assert any("The way to 127.0.1.1 broke" in text for text in log)
+    assert any("Lost the connection to 127.0.1.1" in text for text in log)
 
 
 async def test_a_host_that_stays_out_of_reach_fails_the_command(
-    ssh: Ssh, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+    ssh: SshMachines, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MACHINE_CONNECT_S", 0.2)
     nowhere = msgspec.structs.replace(on(hosts[0]), port=1)
-    told = r"127\.0\.1\.1 is out of reach since \d+ s: 127\.0\.1\.1:1 cannot be reached"
+    told = r"127\.0\.1\.1 has been unreachable for \d+ s: 127\.0\.1\.1:1 is unreachable"
     with pytest.raises(ActionFailed, match=told):
         await ssh.run(asked("nowhere"), nowhere, RemoteCommand(line="true"))
 
 
 @needs_sudo
-async def test_sudo_makes_the_superuser_and_without_it_there_is_none(ssh: Ssh, hosts: Hosts) -> None:
+async def test_sudo_makes_the_superuser_and_without_it_there_is_none(ssh: SshMachines, hosts: Hosts) -> None:
     machine = on(hosts[0])
     assert (await ssh.run(asked("user"), machine, RemoteCommand(line="id -un"))).stdout == "ops\n"
     assert (await ssh.run(asked("root"), machine, RemoteCommand(line="id -un", sudo=True))).stdout == "root\n"
@@ -187,7 +191,7 @@ async def test_sudo_makes_the_superuser_and_without_it_there_is_none(ssh: Ssh, h
 
 
 @needs_sudo
-async def test_a_cancelled_command_of_the_superuser_dies_too(ssh: Ssh, hosts: Hosts) -> None:
+async def test_a_cancelled_command_of_the_superuser_dies_too(ssh: SshMachines, hosts: Hosts) -> None:
     mark = hosts[0].work / "of-root"
     line = f"echo $$ > {mark}; sleep 300"
     task = asyncio.create_task(ssh.run(asked("root-dies"), on(hosts[0]), RemoteCommand(line=line, sudo=True)))
@@ -199,7 +203,9 @@ async def test_a_cancelled_command_of_the_superuser_dies_too(ssh: Ssh, hosts: Ho
 
 
 @needs_sudo
-async def test_a_command_that_vanished_with_its_machine_is_not_run_again_by_itself(ssh: Ssh, hosts: Hosts) -> None:
+async def test_a_command_that_vanished_with_its_machine_is_not_run_again_by_itself(
+    ssh: SshMachines, hosts: Hosts
+) -> None:
     ledger = hosts[1].work / "vanished"
     task = asyncio.create_task(
         ssh.run(asked("vanished"), on(hosts[1]), RemoteCommand(line=f"echo x >> {ledger}; sleep 300"))
@@ -211,18 +217,18 @@ async def test_a_command_that_vanished_with_its_machine_is_not_run_again_by_itse
     assert ledger.read_text() == "x\n"
 
 
-async def test_files_are_put_and_got(ssh: Ssh, hosts: Hosts) -> None:
+async def test_files_are_put_and_got(ssh: SshMachines, hosts: Hosts) -> None:
     name = str(hosts[0].work / "file")
     for content in (b"one\0\xff", b"two"):
         await ssh.put_file(asked("put"), on(hosts[0]), name, content)
         assert await ssh.get_file(asked("get"), on(hosts[0]), name) == content
-    with pytest.raises(ActionFailed, match=r"nowhere on 127\.0\.1\.1 cannot be used: No such file"):
+    with pytest.raises(ActionFailed, match=r"Can't access the file nowhere on 127\.0\.1\.1: No such file"):
         await ssh.get_file(asked("get"), on(hosts[0]), "/nowhere")
 
 
 async def test_the_first_host_key_is_pinned_and_another_one_is_refused(hosts: Hosts, tmp_path: Path) -> None:
     provided = parts(hosts, tmp_path)
-    ssh, host = Ssh(provided), hosts[1]
+    ssh, host = SshMachines(provided), hosts[1]
     await ssh.wait_until_reachable(asked("pin"), on(host))
     host.new_host_key()
     with pytest.raises(ActionFailed, match=r"The host key of .* has changed: it shows SHA256:.*, and SHA256:") as error:
@@ -238,13 +244,13 @@ async def test_the_first_host_key_is_pinned_and_another_one_is_refused(hosts: Ho
 
 
 async def test_an_address_that_the_rules_forbid_is_not_dialled(hosts: Hosts, tmp_path: Path) -> None:
-    ssh = Ssh(parts(hosts, tmp_path, allowed="127.0.1.77"))
+    ssh = SshMachines(parts(hosts, tmp_path, allowed="127.0.1.77"))
     with pytest.raises(AddressRefused, match=r"127\.0\.1\.1 is refused: it is a loopback address"):
         await ssh.wait_until_reachable(asked("refused"), on(hosts[0]))
 
 
-async def test_who_is_not_let_in_is_told_what_to_check(ssh: Ssh, hosts: Hosts) -> None:
-    with pytest.raises(ActionFailed, match=r"does not let 'nobody-here' in with the environment's key pair\. Check"):
+async def test_who_is_not_let_in_is_told_what_to_check(ssh: SshMachines, hosts: Hosts) -> None:
+    with pytest.raises(ActionFailed, match=r"refused the login 'nobody-here' with the environment's key pair\. Check"):
         await ssh.wait_until_reachable(asked("login"), on(hosts[0], "nobody-here"))
 
 
@@ -293,7 +299,7 @@ async def _until(condition: object) -> None:
             await asyncio.sleep(0.02)
 
 
-async def _alive(ssh: Ssh, host: Host, mark: Path, *, sudo: bool = False) -> bool:
+async def _alive(ssh: SshMachines, host: Host, mark: Path, *, sudo: bool = False) -> bool:
     """Tell whether one of the processes that are written there still runs, as the machine sees it."""
     line = (
         f"for pid in $(cat {mark}); do [ ! -d /proc/$pid ] || grep -q 'State:.Z' /proc/$pid/status || echo $pid; done"

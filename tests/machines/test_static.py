@@ -159,10 +159,10 @@ async def test_a_host_that_does_not_answer_fails_the_step_with_its_name(bench: B
     assert "Invalid host 'no host'" in await failure(bench.instance(text))
     text = workflow("a: {action: provisionVms, parameters: {staticIps: [127.0.2.1, '127.0.2.200:1']}}")
     live = bench.instance(text)
-    assert "127.0.2.200:1 cannot be reached" in await failure(live)
+    assert "127.0.2.200:1 is unreachable" in await failure(live)
     assert roles(live) == {}
     text = workflow("a: {action: provisionVms, parameters: {staticIps: [127.0.2.1, '127.0.2.1:1']}}")
-    assert "127.0.2.1 stands twice" in await failure(bench.instance(text))
+    assert "contains 127.0.2.1 twice" in await failure(bench.instance(text))
 
 
 async def test_an_address_that_the_rules_forbid_is_refused(hosts: Hosts, tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ async def test_hosts_of_a_pool_are_held_until_they_are_released(bench: Bench) ->
 async def test_where_a_host_of_the_pool_does_not_answer_all_go_back(bench: Bench) -> None:
     bench.pools.free = {"a": "127.0.2.1", "b": {"host": "127.0.2.200", "port": 1}}
     live = bench.instance(POOLED)
-    assert "127.0.2.200:1 cannot be reached" in await failure(live)
+    assert "127.0.2.200:1 is unreachable" in await failure(live)
     assert set(bench.pools.free) == {"a", "b"}
     bench.pools.free = {"a": "127.0.2.1"}
     assert "The pool has no 2 hosts" in await failure(bench.instance(POOLED))

@@ -188,7 +188,7 @@ async def test_a_machine_is_released_by_the_provider_that_made_it_though_another
     live = dry(WHOLE_LIFE, state=before)
     error = await live.destroy()
     assert error is not None
-    assert "There is no machine provider 'lab' here; this installation has dry-run, none." in error
+    assert "Unknown machine provider 'lab'. This installation has dry-run, none." in error
     assert len(roles(live)["web"]) == 4
 
 
@@ -198,7 +198,7 @@ async def test_a_policy_of_the_environment_chooses_the_provider() -> None:
     live.environment.policies["machines.provider"] = "none"
     assert "no machine provider is set" in (await live.launch() or "")
     live.environment.policies["machines.provider"] = "moon"
-    assert "no machine provider 'moon' here" in (await live.launch() or "")
+    assert "Unknown machine provider 'moon'" in (await live.launch() or "")
 
 
 async def test_a_dry_run_says_so_in_the_log_of_the_step_and_makes_the_same_machines_every_time() -> None:

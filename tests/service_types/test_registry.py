@@ -89,7 +89,7 @@ def test_two_types_of_one_id_keep_the_server_from_starting(packages: Packages) -
     ("was", "now", "says"),
     [
         ('id = "example:clock"', "id = 5", "its 'id' is not a text"),
-        ('name = "Clock"', 'name = ""', "its 'name' is not a text"),
+        ('name = "Clock"', 'name = ""', "its 'name' is not a non-empty string"),
         ("parameters = {}", "parameters = []", "its 'parameters' is not a map from names to ServiceParameter"),
         ("commands = {}", "commands = {'a': 1}", "its 'commands' is not a map from names to ServiceCommand"),
         ("interfaces = {}", "interfaces = {'a': 1}", "its 'interfaces' is not a map from names to Mapping"),

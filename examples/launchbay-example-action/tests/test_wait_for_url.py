@@ -1,4 +1,4 @@
-"""Run with `pytest` in this folder; needs nothing but Launchbay and the loopback network."""
+"""Run with `pytest` in this folder. Needs only Launchbay and the loopback network."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from launchbay.errors import ActionFailed
 
 
 def asked(statuses: list[int], **parameters: Any) -> tuple[Mapping[str, Any], list[str]]:
-    """Run the action against a server that gives these statuses in turn."""
+    """Run the action against a server that returns these statuses in turn."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -51,7 +51,7 @@ def asked(statuses: list[int], **parameters: Any) -> tuple[Mapping[str, Any], li
 
 
 def test_it_asks_until_the_answer_is_a_success() -> None:
-    """Answers that do not fit are logged, and asked again."""
+    """Other statuses are logged, and the request is repeated."""
     outputs, lines = asked([503, 503, 200], interval=0.01)
 
     assert outputs == {"status": 200, "attempts": 3}
@@ -59,17 +59,17 @@ def test_it_asks_until_the_answer_is_a_success() -> None:
 
 
 def test_it_waits_for_the_status_that_is_asked_for() -> None:
-    """A status may be a text."""
+    """A status may be a string."""
     assert asked([200, 404], status="404", interval=0.01)[0]["attempts"] == 2
 
 
 def test_it_gives_up_after_the_timeout() -> None:
-    """The error tells the last answer."""
+    """The error contains the last status."""
     with pytest.raises(ActionFailed, match=r"within 0\.05 seconds.*503"):
         asked([503], timeout=0.05, interval=0.01)
 
 
 def test_a_wrong_parameter_is_named() -> None:
-    """Nothing is asked then."""
+    """No request is sent."""
     with pytest.raises(ActionFailed, match="'status' is wrong"):
         asked([200], status="ok")

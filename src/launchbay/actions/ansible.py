@@ -1,31 +1,30 @@
 """`ansible`: run a playbook or a role on machines (docs/decisions/0060-ansible-as-a-program.md)."""
 
-import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import msgspec
-
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter
-from launchbay.actions.output import LiveLog, ProgressReporter
+from launchbay.actions.output import REPORTED_CHARS, LiveLog, ProgressReporter, parse_event
 from launchbay.actions.parameters import (
+    duration_s,
     flag,
-    optional_duration_s,
+    json_text,
     optional_mapping,
     optional_text,
     optional_texts,
+    require_one,
     wrong_parameter,
 )
 from launchbay.egress.archives import download_and_unpack
 from launchbay.errors import ActionFailed
-from launchbay.model.machine import Machine, SshAccess
+from launchbay.model.machine import SSH_PORT, Machine, SshAccess
 from launchbay.processes.run import Command, ProcessResult, private_directory, run_program, write_private
 
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _COUNTS = {
     "ok": "ok",
     "changed": "changed",
@@ -36,108 +35,101 @@ _COUNTS = {
     "ignored": "ignored",
 }
 _FAILURES = frozenset(("runner_on_failed", "runner_on_unreachable", "runner_item_on_failed"))
-_TASKS_TO_HALF = 10  # the number of tasks is not known before: this many count as half of the way
-_REPORTED_CHARS = 500
+_TASKS_TO_HALF = 10  # the total is unknown, so this number of tasks is shown as 50 %
 _FAILURES_REPORTED = 20
 
 
 class AnsibleEvents:
-    """Takes the lines of a run. What a task with `no_log` gives is not in them: Ansible leaves it out."""
+    """Reads the lines of a run. Ansible omits the results of tasks with `no_log`."""
 
     def __init__(
         self, log: Callable[[str], None], progress: Callable[[int], None], redact: Callable[[str], str] = str
     ) -> None:
         self._log = log
         self._progress = progress
-        self._redact = redact  # what is cut, before it is
+        self._redact = redact  # applied before a text is cut
         self._tasks = 0
         self.stats: dict[str, dict[str, int]] = {}  # by host
-        self.data: dict[str, Any] = {}  # what `set_stats` gave
+        self.data: dict[str, Any] = {}  # from `set_stats`
         self.failures: list[str] = []
-        self.words: list[str] = []  # what came in between, from the programs themselves
+        self.messages: list[str] = []  # the last lines that aren't events, from the programs themselves
 
     def handle_line(self, line: str) -> None:
-        """Take one line."""
-        try:
-            event = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeError):
-            event = None
-        if not isinstance(event, dict) or not isinstance(event.get("event"), str):
-            self._say(line)
+        event = parse_event(line)
+        if event is None or not isinstance(event.get("event"), str):
+            self._handle_message(line)
             return
-        told = event.get("event_data")
-        self._handle_event(event["event"], told if isinstance(told, dict) else {})
+        data = event.get("event_data")
+        self._handle_event(event["event"], data if isinstance(data, dict) else {})
         text = event.get("stdout")
-        for each in _COLOURS.sub("", text if isinstance(text, str) else "").splitlines():
+        for each in _COLORS.sub("", text if isinstance(text, str) else "").splitlines():
             if each.strip():
                 self._log(each.rstrip())
 
-    def _handle_event(self, kind: str, told: Mapping[str, Any]) -> None:
+    def _handle_event(self, kind: str, data: Mapping[str, Any]) -> None:
         if kind == "playbook_on_task_start":
             self._tasks += 1
             self._progress(int(100 * self._tasks / (self._tasks + _TASKS_TO_HALF)))
-        elif kind in _FAILURES and not told.get("ignore_errors") and len(self.failures) < _FAILURES_REPORTED:
-            self.failures.append(self._failure(told))
+        elif kind in _FAILURES and not data.get("ignore_errors") and len(self.failures) < _FAILURES_REPORTED:
+            self.failures.append(self._failure(data))
         elif kind == "playbook_on_stats":
-            self.stats = _stats(told)
-            data = told.get("artifact_data")
-            self.data = data if isinstance(data, dict) else {}
+            self.stats = _stats(data)
+            artifacts = data.get("artifact_data")
+            self.data = artifacts if isinstance(artifacts, dict) else {}
 
-    def _say(self, line: str) -> None:
-        text = _COLOURS.sub("", line).strip()
+    def _handle_message(self, line: str) -> None:
+        text = _COLORS.sub("", line).strip()
         if text:
-            self.words = [*self.words[-4:], self._redact(text)[:_REPORTED_CHARS]]
+            self.messages = [*self.messages[-4:], self._redact(text)[:REPORTED_CHARS]]
             self._log(text)
 
-    def _failure(self, told: Mapping[str, Any]) -> str:
-        result = told.get("res")
+    def _failure(self, data: Mapping[str, Any]) -> str:
+        result = data.get("res")
         message = self._redact(str(result.get("msg", "")) if isinstance(result, dict) else "")
-        where = f"{told.get('host', '?')}: the task {str(told.get('task') or told.get('name') or '?')!r} failed"
-        return f"{where}: {message[:_REPORTED_CHARS].strip()}" if message.strip() else f"{where}."
+        where = f"{data.get('host', '?')}: the task {str(data.get('task') or data.get('name') or '?')!r} failed"
+        return f"{where}: {message[:REPORTED_CHARS].strip()}" if message.strip() else f"{where}."
 
 
-def _stats(told: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    stats: dict[str, dict[str, int]] = {}
-    hosts = sorted({host for name in ("processed", *_COUNTS) for host in told.get(name) or {}})
-    for host in hosts:
-        stats[host] = {shown: int((told.get(name) or {}).get(host, 0)) for name, shown in _COUNTS.items()}
-    return stats
+def _stats(data: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    hosts = sorted({host for name in ("processed", *_COUNTS) for host in data.get(name) or {}})
+    return {
+        host: {shown: int((data.get(name) or {}).get(host, 0)) for name, shown in _COUNTS.items()} for host in hosts
+    }
 
 
-_REMEDY = "The operator installs Launchbay with its extra 'ansible', or ansible-runner and ansible-core."
+_REMEDY = "An administrator can install Launchbay with its extra 'ansible', or ansible-runner and ansible-core."
 _ROLE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _GROUP = re.compile(r"[^A-Za-z0-9_]")
 _INLINE = "launchbay-playbook.yml"
 
 
 class Ansible:
-    """Runs Ansible as a program of this server, with an inventory made from the component's roles."""
+    """Runs Ansible as a program on this server, with an inventory of the component's roles."""
 
     name = "ansible"
     aliases: tuple[str, ...] = ()
     pure = False
     parameters: Mapping[str, ActionParameter] = {
-        "playbook": ActionParameter("The playbook: a list of plays, its text, or with url a file of the archive."),
-        "role": ActionParameter("In place of a playbook: a role of the archive, for all hosts.", type="string"),
-        "url": ActionParameter("Where the project is, a tar.gz with playbooks, roles, collections.", type="string"),
-        "roles": ActionParameter(
-            "The roles whose machines are the hosts; all where it is left out.", type="list<string>"
-        ),
+        "playbook": ActionParameter("The playbook: a list of plays, YAML text, or a file of the archive in 'url'."),
+        "role": ActionParameter("Instead of a playbook: a role of the archive, for all hosts.", type="string"),
+        "url": ActionParameter("The URL of a tar.gz with playbooks, roles and collections.", type="string"),
+        "roles": ActionParameter("The roles whose machines are the hosts. Default: all roles.", type="list<string>"),
         "onServer": ActionParameter("true: the only host is this server.", type="bool"),
         "variables": ActionParameter("Extra variables by name.", type="map<string,object>"),
-        "tags": ActionParameter("Only tasks with these tags.", type="list<string>"),
+        "tags": ActionParameter("Run only tasks with these tags.", type="list<string>"),
         "isSudo": ActionParameter("Become the superuser on the hosts.", type="bool"),
-        "timeout": ActionParameter('How long it may take: seconds, or a text such as "1 hour"; 1 hour if left out.'),
+        "timeout": ActionParameter(
+            'The maximum duration, in seconds or as a string such as "1 hour". Default: 1 hour.'
+        ),
     }
     outputs: Mapping[str, str] = {
-        "stats": "Host to how many tasks were ok, changed, failed, unreachable, skipped, rescued, ignored.",
-        "data": "What the playbook gave with set_stats.",
+        "stats": "By host: number of tasks that were ok, changed, failed, unreachable, skipped, rescued, ignored.",
+        "data": "The data that the playbook set with set_stats.",
     }
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        """Prepare a private directory, run Ansible in it, and judge how it ended."""
         runner = call.context.programs.require("ansible", "ansible-runner", remedy=_REMEDY)
-        timeout_s = optional_duration_s(call.parameters, "timeout", longest_s=limits.PROGRAM_LONGEST_S)
+        timeout_s = duration_s(call.parameters, "timeout", limits.PROGRAM_S, longest_s=limits.PROGRAM_LONGEST_S)
         async with private_directory() as directory:
             playbook = await _project(call, directory)
             _write(directory / "inventory" / "hosts.json", await _inventory(call, directory))
@@ -147,27 +139,23 @@ class Ansible:
                 argv=(runner, "run", str(directory), "--playbook", playbook, "--json", "--ident", "run"),
                 directory=directory,
                 environment=_environment(call, directory),
-                timeout_s=limits.PROGRAM_S if timeout_s is None else timeout_s,
+                timeout_s=timeout_s,
                 line_chars=limits.PROGRAM_EVENT_CHARS,
             )
-            live = LiveLog(call.context.log, call.context.clock)
-            async with ProgressReporter(call.context) as reports:
-                events = AnsibleEvents(live.write, reports.progress, call.context.redact)
-                try:
+            async with ProgressReporter(call.context) as reporter:
+                with LiveLog(call.context.log, call.context.clock) as live:
+                    events = AnsibleEvents(live.write, reporter.progress, call.context.redact)
                     result = await run_program(command, lambda _, line: events.handle_line(line))
-                finally:
-                    live.close()
         _check_result(call, events, result)
         return {"stats": events.stats, "data": events.data}
 
 
 async def _project(call: ActionCall, directory: Path) -> str:
-    """Put the project into the directory and return the playbook's place in it."""
+    """Write the project into the directory and return the path of the playbook in it."""
     url = optional_text(call.parameters, "url", "the URL of a tar.gz")
     role = optional_text(call.parameters, "role", "the name of a role")
     playbook = call.parameters.get("playbook")
-    if (role is None) == (playbook is None):
-        raise ActionFailed("Give either 'playbook' or 'role', and not both.", retryable=False)
+    require_one(call.parameters, "playbook", "role")
     project = directory / "project"
     if url is not None:
         top = await download_and_unpack(call.context.egress, url, directory / "unpacked")
@@ -178,12 +166,12 @@ async def _project(call: ActionCall, directory: Path) -> str:
         _write(project / _INLINE, [{"hosts": "all", "roles": [role]}])
         return _INLINE
     if url is not None:
-        return _file_of(playbook)
-    write_private(project / _INLINE, playbook if isinstance(playbook, str) else _json(playbook, "playbook"))
+        return _playbook_path(playbook)
+    write_private(project / _INLINE, playbook if isinstance(playbook, str) else json_text(playbook, "playbook"))
     return _INLINE
 
 
-def _file_of(playbook: object) -> str:
+def _playbook_path(playbook: object) -> str:
     expected = "with 'url', the name of a file in its archive, such as site.yml"
     path = PurePosixPath(playbook if isinstance(playbook, str) and len(playbook) < 500 else "/")
     if path.is_absolute() or ".." in path.parts or str(path).startswith("-") or not path.name:
@@ -192,7 +180,7 @@ def _file_of(playbook: object) -> str:
 
 
 async def _inventory(call: ActionCall, directory: Path) -> dict[str, Any]:
-    """Return the inventory: a group for each role, and in it what Ansible needs to get into the machines."""
+    """Return the inventory: the hosts with their SSH access, and a group for each role."""
     roles = optional_texts(call.parameters, "roles", "a list of roles")
     if flag(call.parameters, "onServer", default=False):
         return {
@@ -205,17 +193,17 @@ async def _inventory(call: ActionCall, directory: Path) -> dict[str, Any]:
     groups: dict[str, Any] = {}
     known: list[str] = []
     for number, machine in enumerate(machines):
-        way = await call.context.machines.ssh_access(machine)
+        access = await call.context.machines.ssh_access(machine)
         key = directory / "keys" / str(number)
-        write_private(key, way.private_key.rstrip() + "\n")
-        known.append(f"{_known_name(way)} {way.host_key}")
-        hosts[machine.host] = _variables(way, key, directory)
+        write_private(key, access.private_key.rstrip() + "\n")
+        known.append(f"{_known_name(access)} {access.host_key}")
+        hosts[machine.host] = _variables(access, key, directory)
         groups.setdefault(_group(machine), {"hosts": {}})["hosts"][machine.host] = {}
     write_private(directory / "known_hosts", "".join(f"{line}\n" for line in known))
     return {"all": {"hosts": hosts, "children": groups}}
 
 
-def _variables(way: SshAccess, key: Path, directory: Path) -> dict[str, Any]:
+def _variables(access: SshAccess, key: Path, directory: Path) -> dict[str, Any]:
     options = {
         "UserKnownHostsFile": directory / "known_hosts",
         "GlobalKnownHostsFile": "/dev/null",
@@ -224,20 +212,20 @@ def _variables(way: SshAccess, key: Path, directory: Path) -> dict[str, Any]:
         "IdentityAgent": "none",
     }
     return {
-        "ansible_host": way.address,
-        "ansible_port": way.port,
-        "ansible_user": way.login,
+        "ansible_host": access.address,
+        "ansible_port": access.port,
+        "ansible_user": access.login,
         "ansible_ssh_private_key_file": str(key),
         "ansible_ssh_common_args": "-F /dev/null " + " ".join(f"-o {name}={value}" for name, value in options.items()),
     }
 
 
-def _known_name(way: SshAccess) -> str:
-    return way.address if way.port == 22 else f"[{way.address}]:{way.port}"
+def _known_name(access: SshAccess) -> str:
+    return access.address if access.port == SSH_PORT else f"[{access.address}]:{access.port}"
 
 
 def _group(machine: Machine) -> str:
-    """Return a role's name as a group's: other characters than letters and digits become `_`."""
+    """Return the role as the name of a group: characters other than letters and digits become `_`."""
     name = _GROUP.sub("_", machine.role)
     return f"_{name}" if name[:1].isdigit() else name or "_"
 
@@ -260,18 +248,11 @@ def _environment(call: ActionCall, directory: Path) -> dict[str, str]:
 def _check_result(call: ActionCall, events: AnsibleEvents, result: ProcessResult) -> None:
     if result.exit_code == 0:
         return
-    words = " ".join(events.words) or call.context.redact(result.stderr)[-_REPORTED_CHARS:].strip()
-    told = events.failures or [f"Ansible ended with exit code {result.exit_code}: {words}"]
-    raise ActionFailed(*(call.context.redact(sentence) for sentence in told))
+    reason = " ".join(events.messages) or call.context.redact(result.stderr.strip())[-REPORTED_CHARS:]
+    messages = events.failures or [f"Ansible ended with exit code {result.exit_code}: {reason}"]
+    raise ActionFailed(*map(call.context.redact, messages))
 
 
 def _write(file: Path, value: Mapping[str, Any] | Sequence[Any]) -> None:
-    write_private(file, _json(value, file.name))
-
-
-def _json(value: Any, name: str) -> str:
-    """Return JSON, which is YAML too; nothing of it ever passes a shell."""
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise wrong_parameter(name, f"data that JSON can hold ({error})") from error
+    """Write JSON, which is YAML too."""
+    write_private(file, json_text(value, file.name))

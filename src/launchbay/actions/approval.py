@@ -1,4 +1,4 @@
-"""`approval`: wait for people who may say yes (docs/decisions/0059-approvals.md)."""
+"""`approval`: wait until people approve (docs/decisions/0059-approvals.md)."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -7,8 +7,8 @@ from typing import Any
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter
 from launchbay.actions.parameters import (
+    duration_s,
     flag,
-    optional_duration_s,
     optional_text,
     required_text,
     whole_number,
@@ -17,33 +17,36 @@ from launchbay.actions.parameters import (
 from launchbay.errors import ActionFailed
 from launchbay.model.job import ApprovalStatus, Question, Verdict
 
-_TEXT = "what is to be approved, a sentence for people"
+_TEXT = "the question for people"
 
 
 class Approval:
-    """Waits until enough people have approved. A refusal, or too long a silence, fails the step for good."""
+    """Waits until enough people have approved. One rejection, or the timeout, fails the step permanently."""
 
     name = "approval"
     aliases: tuple[str, ...] = ()
     pure = False
     parameters: Mapping[str, ActionParameter] = {
-        "text": ActionParameter("What is to be approved, a sentence for people.", type="string", required=True),
+        "text": ActionParameter("The question for people.", type="string", required=True),
         "message": ActionParameter("Another name for text.", type="string"),
         "who": ActionParameter(
-            "A permission or role: who answers needs it besides ApproveInstanceWorkflow.", type="string"
+            "A permission or role that is required in addition to ApproveInstanceWorkflow.", type="string"
         ),
-        "approvals": ActionParameter("How many people have to approve; 1 where it is left out.", type="int"),
-        "timeout": ActionParameter('How long to wait: seconds, or a text such as "2 days"; 7 days if left out.'),
-        "notByRequester": ActionParameter("true: not by whoever asked for the launch or workflow.", type="bool"),
+        "approvals": ActionParameter("The number of people who must approve. Default: 1.", type="int"),
+        "timeout": ActionParameter(
+            'The maximum time to wait, in seconds or as a string such as "2 days". Default: 7 days.'
+        ),
+        "notByRequester": ActionParameter(
+            "true: the requester of the launch or workflow isn't allowed to approve.", type="bool"
+        ),
     }
     outputs: Mapping[str, str] = {
-        "approvedBy": "The e-mail address of who approved; of several, with commas between them.",
-        "comment": "What they commented, a line each.",
-        "approvedAt": "When the last one approved, in UTC, such as 2026-11-20T13:05:00Z.",
+        "approvedBy": "The email addresses of the people who approved, comma-separated.",
+        "comment": "Their comments, one per line.",
+        "approvedAt": "The time of the last approval, in UTC, such as 2026-11-20T13:05:00Z.",
     }
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        """Ask, and wait for the answer."""
         verdict = await call.context.ask(_question(call))
         if verdict.status is not ApprovalStatus.APPROVED:
             raise ActionFailed(_refusal(verdict), retryable=False)
@@ -63,14 +66,13 @@ def _question(call: ActionCall) -> Question:
     if not text or len(text) > limits.APPROVAL_TEXT_CHARS:
         raise wrong_parameter(name, f"{_TEXT}, of 1 to {limits.APPROVAL_TEXT_CHARS} characters")
     needed = parameters.get("approvals")
-    timeout_s = optional_duration_s(parameters, "timeout", longest_s=limits.APPROVAL_LONGEST_S)
-    patience = timedelta(seconds=limits.APPROVAL_S if timeout_s is None else timeout_s)
+    timeout_s = duration_s(parameters, "timeout", limits.APPROVAL_S, longest_s=limits.APPROVAL_LONGEST_S)
     return Question(
         text=text,
         who=optional_text(parameters, "who", "the name of a permission or of a role"),
         needed=1 if needed is None else whole_number(needed, "approvals", minimum=1, maximum=limits.APPROVALS_NEEDED),
-        # From the first start on: after a crash only the rest of the time is left.
-        expires_at=call.context.started_at + patience,
+        # From the first start: after a crash, only the rest of the time remains.
+        expires_at=call.context.started_at + timedelta(seconds=timeout_s),
         not_by_requester=flag(parameters, "notByRequester", default=False),
     )
 
@@ -80,5 +82,5 @@ def _refusal(verdict: Verdict) -> str:
     if refused is not None:
         return f"Rejected by {refused.by}" + (f": {refused.comment}" if refused.comment else ".")
     if verdict.status is ApprovalStatus.EXPIRED:
-        return f"Nobody has decided in time; {len(verdict.answers)} had approved. Run it again to ask again."
+        return f"The approval expired with {len(verdict.answers)} approvals. Run the workflow again to ask again."
     return "The approval was withdrawn."

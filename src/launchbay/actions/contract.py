@@ -1,7 +1,7 @@
 """The contract between a workflow and its actions (manifest-language §5 and §9).
 
-Third parties implement `Action` and name the class in the entry-point group `launchbay.actions` of their package;
-`registry.py` finds it there. An action sees the world only through `StepContext`.
+A package implements `Action` and names the class in its entry-point group `launchbay.actions`, where `registry.py`
+finds it. An action accesses everything through `StepContext`.
 """
 
 import hashlib
@@ -24,15 +24,15 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class ActionParameter:
-    """A documented parameter: editors complete it, pages show it. Parameters not listed are passed on, not refused."""
+    """A documented parameter, for editors and pages. Other parameters are passed on instead of rejected."""
 
     description: str
-    type: str | None = None  # a type of the manifest language, such as `map<string,string>`; None takes anything
+    type: str | None = None  # a type of the manifest language, such as `map<string,string>`; None accepts any
     required: bool = False
 
 
 class SignalsView(Protocol):
-    """What the component consumes, as the running workflow sees it: its own copy, free to be kept."""
+    """The signals that the component consumes, as a copy for the running workflow."""
 
     def single(self) -> Mapping[str, Mapping[str, Any]]:
         """Return `result[interface][signal]`."""
@@ -44,25 +44,25 @@ class SignalsView(Protocol):
 
 
 class Roles(Protocol):
-    """Which machines the component has; it changes only here, from the outputs of steps (`ChangesRoles`)."""
+    """The machines of the component. They change only here, from the outputs of steps (`ChangesRoles`)."""
 
     def add(self, machines: Iterable[Machine]) -> None:
-        """Note that the component has these machines now, each in the role that it names."""
+        """Add the machines, each to the role that it names."""
         ...
 
     def remove(self, machines: Iterable[Machine]) -> None:
-        """Note that these machines are gone."""
+        """Remove the machines."""
         ...
 
 
 class StepMachines(Protocol):
-    """The machines of the component whose workflow runs; the workflows and macros that it calls share them.
+    """The machines of the component whose workflow runs, shared with the workflows and macros that it calls.
 
-    Reading it raises `ActionFailed` where there is no machine provider. So do the methods, for what the provider says.
+    The methods raise `ActionFailed` for failures of the machine provider.
     """
 
     def of_role(self, role: str) -> Sequence[Machine]:
-        """Return the component's own machines of a role, in their order; there may be none."""
+        """Return the component's own machines of a role, in order."""
         ...
 
     def own(self) -> Sequence[Machine]:
@@ -70,27 +70,27 @@ class StepMachines(Protocol):
         ...
 
     def targets(self, roles: Sequence[str] | None) -> Sequence[Machine]:
-        """Return the machines to do something on, each address once; None means every role of the component.
+        """Return the machines of some roles, each address once. None means every role of the component.
 
-        An interface of the component is a role too: of the machines that are bound to it. Raises `ActionFailed` for a
-        role without any.
+        An interface of the component is also a role: of the machines that are bound to it. Raises `ActionFailed` for a
+        role without machines.
         """
         ...
 
     async def provision(self, role: str, count: int, spec: MachineSpec) -> Sequence[Machine]:
-        """Make so many machines; they are in the role when the step has succeeded."""
+        """Create machines. They are in the role after the step has succeeded."""
         ...
 
     async def adopt(self, role: str, addresses: Sequence[str], spec: MachineSpec) -> Sequence[Machine]:
-        """Take machines that are there; they are in the role when the step has succeeded."""
+        """Adopt existing machines. They are in the role after the step has succeeded."""
         ...
 
     async def release(self, machines: Sequence[Machine]) -> None:
-        """Take machines down, as many as can be; raises `ActionFailed` that names the others."""
+        """Release as many of the machines as possible. Raises `ActionFailed` with the others."""
         ...
 
     async def run(self, machine: Machine, command: RemoteCommand) -> CommandResult:
-        """Run a command to its end, whatever its exit code."""
+        """Run a command to its end, regardless of its exit code."""
         ...
 
     async def converge(self, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
@@ -98,41 +98,41 @@ class StepMachines(Protocol):
         ...
 
     async def ssh_access(self, machine: Machine) -> SshAccess:
-        """Return what another program needs to get into the machine by SSH; the host has just shown its key."""
+        """Return what another program needs to connect by SSH; the host has just shown the right key."""
         ...
 
 
 class Document(NamedTuple):
-    """What a step has kept, and which writing of it this is."""
+    """A stored document and its version."""
 
     data: bytes
     version: int
 
 
 class Documents(Protocol):
-    """What steps of a component keep beyond their job, sealed in the database: each action has its own, by name.
+    """Documents that outlive their job, encrypted in the database. Each action of a component has its own, by name.
 
-    The action that keeps documents takes down what they tell of (`TakesDown`).
+    The action that stores documents also tears down what they describe (`SupportsTeardown`).
     """
 
     async def read(self, name: str) -> Document | None:
-        """Return a document, None where there is none."""
+        """Return a document, or None if it doesn't exist."""
         ...
 
     async def write(self, name: str, data: bytes, version: int) -> int:
-        """Keep a document over the version that was read, 0 for none; return the new version.
+        """Replace the version that was read, or create the document with version 0. Return the new version.
 
-        Raises `ActionFailed` where another step has written meanwhile, and for too much.
+        Raises `ActionFailed` if another step has written in the meantime, and beyond the limit of size.
         """
         ...
 
     async def delete(self, name: str) -> None:
-        """Drop a document."""
+        """Delete a document."""
         ...
 
 
 class StepContext(Protocol):
-    """What a step may know and do; the runtime gives a fresh one to every attempt."""
+    """What a step can access; the runtime creates a new one for every attempt."""
 
     @property
     def instance_id(self) -> str:
@@ -146,12 +146,12 @@ class StepContext(Protocol):
 
     @property
     def environment_id(self) -> str:
-        """The environment that the instance runs in."""
+        """The environment of the instance."""
         ...
 
     @property
     def job_id(self) -> str:
-        """The job that the step belongs to."""
+        """The job of the step."""
         ...
 
     @property
@@ -161,78 +161,79 @@ class StepContext(Protocol):
 
     @property
     def attempt(self) -> int:
-        """Which attempt this is, from 1; retries count, recoveries after a crash do not."""
+        """The number of the attempt, from 1. Retries increase it, recoveries after a crash do not."""
         ...
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this step in this job (see the function of this name)."""
+        """The same for every attempt of this step in this job (see the function `idempotency_key`)."""
         ...
 
     @property
     def started_at(self) -> datetime:
-        """When the step was first started, in UTC; a crash and recovery do not change it."""
+        """The time of the step's first start, in UTC. A recovery doesn't change it."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """The only place to read the time from."""
+        """The only source of time."""
         ...
 
     @property
     def egress(self) -> EgressClient:
-        """The only way to the network: it checks every address."""
+        """The only access to the network; it checks every address."""
         ...
 
     @property
     def documents(self) -> Documents:
-        """What steps with this action have kept in this component."""
+        """The documents of this action in this component."""
         ...
 
     def register_secret(self, value: Any) -> None:
-        """Have the job keep a JSON value secret from now on."""
+        """Redact a JSON value in all logs and outputs of the job from now on."""
         ...
 
     @property
     def programs(self) -> Programs:
-        """Which programs may be started on this server."""
+        """The programs that actions are allowed to run on this server."""
         ...
 
     @property
     def mail(self) -> MailServer:
-        """The operator's mail server. Raises `ActionFailed` where there is none."""
+        """The mail server in the settings. Raises `ActionFailed` if none is set."""
         ...
 
     @property
     def signals(self) -> SignalsView:
-        """Consumed signals, as seen at the workflow's start and refreshed by `wait_peers`."""
+        """Consumed signals, as of the workflow's start or the last `wait_peers`."""
         ...
 
     @property
     def machines(self) -> StepMachines:
-        """The machines of the component. Raises `ActionFailed` where there is no machine provider."""
+        """The machines of the component. Raises `ActionFailed` if there is no machine provider."""
         ...
 
     def redact(self, text: str) -> str:
-        """Return a text without the secrets that the job knows.
+        """Return a text without the job's secrets.
 
-        What is logged, returned or raised is covered by itself. This is for a text that is cut before, in the middle of
-        a secret perhaps.
+        Logs, outputs and errors are redacted automatically. Use this before you cut a text, because a cut secret isn't
+        recognized.
         """
         ...
 
     def log(self, level: LogLevel, text: str) -> None:
-        """Add lines to the step's log. Never a secret."""
+        """Add lines to the step's log. Never log a secret."""
         ...
 
     async def progress(self, percent: int) -> None:
-        """Report 0 to 100; a lower figure than an earlier one changes nothing."""
+        """Report 0 to 100. A lower value than before changes nothing."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; a cancelled job ends the waiting.
+        """Wait, until the job is cancelled at the latest.
 
-        So does a worker that is asked to stop, from a second on: another one repeats the attempt, as after a crash.
+        If the worker stops, a wait of a second or longer ends too: another worker repeats the attempt, as after a
+        crash.
         """
         ...
 
@@ -241,21 +242,21 @@ class StepContext(Protocol):
         ...
 
     async def ask(self, question: Question) -> Verdict:
-        """Ask people for their approval and wait until it is decided; a crash forgets neither question nor answer.
+        """Ask people for approval and wait for the decision; question and answers survive a crash.
 
-        One question for each step: a retry gets the same verdict. Raises `ActionFailed` where nobody can be asked.
+        A step has one question: a retry gets the same verdict. Raises `ActionFailed` if approvals are unavailable.
         """
         ...
 
     async def notify_webhooks(self, notification: Mapping[str, Any]) -> int:
-        """Send the event `notification` with these data, once for each step; return how many webhooks ask for it."""
+        """Send the event `notification` once per step. Return the number of webhooks that subscribe to it."""
         ...
 
     async def wait_peers(self, interfaces: Mapping[str, int], timeout_s: float | None) -> None:
-        """Wait until each interface has at least so many peers with values, then refresh `signals`.
+        """Wait until each interface has at least this number of peers with values, then refresh `signals`.
 
-        `timeout_s` None leaves the bound to the runtime. Only for pure actions, which a recovery repeats. Raises
-        `ActionFailed` after the timeout, for an interface that the component does not have, and when peers failed.
+        `timeout_s` None uses the runtime's limit. Only for pure actions, which a recovery repeats. Raises
+        `ActionFailed` after the timeout, for an unknown interface, and if peers failed.
         """
         ...
 
@@ -264,9 +265,9 @@ class StepContext(Protocol):
     ) -> Mapping[str, Any]:
         """Send a command to the peers of an interface and return its results by name.
 
-        `timeout_s` None leaves the bound to the runtime. Only for pure actions: the steps of the command have records
-        of their own, and a recovery brings back what it published by repeating the call. Raises `ActionFailed` when the
-        command is unknown or takes longer, and what the failed command raises.
+        `timeout_s` None uses the runtime's limit. Only for pure actions: the steps of the command have their own
+        records, and a recovery repeats the call to restore what it published. Raises `ActionFailed` if the command is
+        unknown or takes too long, and the errors of a failed command.
         """
         ...
 
@@ -275,31 +276,31 @@ class StepContext(Protocol):
 class ActionCall:
     """One attempt of one step."""
 
-    parameters: Mapping[str, Any]  # interpolated; without retryCount, ignoreFail and phase, which are the runtime's
+    parameters: Mapping[str, Any]  # evaluated; without retryCount, ignoreFail and phase, which are for the runtime
     context: StepContext
 
 
 class Action(Protocol):
-    """Something that a step can do.
+    """The operation of a step.
 
-    One object serves all steps at the same time: it keeps nothing between calls. `run` may be stopped by cancellation
-    at any `await`, and may be run again for the same step after a crash: pass `context.idempotency_key` on where the
-    other side knows such keys.
+    One object serves all steps at the same time, so it must not store state between calls. Cancellation may stop `run`
+    at any `await`. After a crash, `run` may be called again for the same step: pass `context.idempotency_key` to
+    receivers that support such keys.
     """
 
     @property
     def name(self) -> str:
-        """The name as written in a manifest."""
+        """The name in manifests."""
         ...
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Other spellings of the name."""
+        """Other names."""
         ...
 
     @property
     def pure(self) -> bool:
-        """True when nothing outside changes: computed again on recovery, with no record of its own."""
+        """True if the action changes nothing outside. It has no record, and a recovery computes it again."""
         ...
 
     @property
@@ -313,36 +314,35 @@ class Action(Protocol):
         ...
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        """Do the work and return the outputs: JSON values only.
+        """Do the work and return the outputs, which must be JSON values.
 
-        Raises `ActionFailed` with sentences for the author of the manifest; `retryable=False` where another attempt
-        cannot help, as with a wrong parameter.
+        Raises `ActionFailed` with messages for the author of the manifest, and with `retryable=False` if another
+        attempt can't help, as for an invalid parameter.
         """
         ...
 
 
 @runtime_checkable
 class ChangesRoles(Protocol):
-    """An action after which the component has other machines.
-
-    `settle` says what a success means for the roles, from the outputs alone. It follows every run that succeeds, and a
-    recovery calls it with the recorded outputs in place of the run.
-    """
+    """An action that changes the component's machines."""
 
     def apply_outputs(self, outputs: Mapping[str, Any], roles: Roles) -> None:
-        """Note in `roles` what the outputs tell."""
+        """Change `roles` according to the outputs alone.
+
+        Called after every successful run. A recovery calls it with the recorded outputs instead of the run.
+        """
         ...
 
 
 @runtime_checkable
 class SupportsTeardown(Protocol):
-    """An action that keeps documents of what it has made."""
+    """An action that stores documents about what it has created."""
 
     async def teardown(self, call: ActionCall, name: str) -> None:
-        """Take down what the document tells of, and forget it; the call has no parameters. Raises `ActionFailed`."""
+        """Destroy what the document describes, and delete it. The call has no parameters. Raises `ActionFailed`."""
         ...
 
 
 def idempotency_key(job_id: str, step_path: str) -> str:
-    """Return the key that stays the same however often a step is attempted (architecture, "Rules of shape" 7)."""
+    """Return the key of a step, the same for every attempt (architecture, "Rules of shape" 7)."""
     return hashlib.sha256(f"{job_id}\n{step_path}".encode()).hexdigest()

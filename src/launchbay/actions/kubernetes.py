@@ -1,30 +1,39 @@
 """`kubernetes.apply`: objects of a cluster, as YAML describes them (docs/decisions/0062-kubernetes-over-http.md)."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionParameter, Document
+from launchbay.actions.contract import ActionCall, ActionParameter
 from launchbay.actions.kubernetes_client import KubeAccess, KubeApi, ObjectRef, kube_api, read_access, read_documents
-from launchbay.actions.parameters import flag, optional_duration_s, optional_text, required, wrong_parameter
+from launchbay.actions.parameters import (
+    document_name,
+    duration_s,
+    flag,
+    optional_text,
+    require_one,
+    required,
+    wrong_parameter,
+)
 from launchbay.egress.archives import download
 from launchbay.errors import ActionFailed
 
+_NOT_OBSERVED = "its controller has not processed it yet"
+
 
 class CannotBecomeReady(Exception):
-    """The object has failed for good; the text says how."""
+    """The object has failed permanently; the message is the reason."""
 
 
 def unready_reason(found: Mapping[str, Any]) -> str | None:
-    """Return what an object still waits for, None when it is ready. Raises NeverReady."""
+    """Return why an object isn't ready, or None if it is. Raises CannotBecomeReady."""
     metadata, status = _map(found, "metadata"), _map(found, "status")
     if metadata.get("deletionTimestamp"):
         return "it is being deleted"
     if _count(metadata, "generation") > _count(status, "observedGeneration") and "observedGeneration" in status:
-        return "its controller has not seen the change yet"
+        return "its controller has not processed the change yet"
     rule = _RULES.get(str(found.get("kind")), _by_conditions)
     return rule(found, status)
 
@@ -32,20 +41,20 @@ def unready_reason(found: Mapping[str, Any]) -> str | None:
 def _deployment(found: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
     wanted = _wanted(found)
     if "observedGeneration" not in status:
-        return "its controller has not seen it yet"
+        return _NOT_OBSERVED
     for condition in _conditions(status):
         if condition.get("type") == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded":
             raise CannotBecomeReady(str(condition.get("message") or "it makes no progress"))
     updated, available = _count(status, "updatedReplicas"), _count(status, "availableReplicas")
     if updated < wanted or available < wanted or _count(status, "replicas") > updated:
-        return f"{available} of {wanted} replicas are available, {updated} of the new kind"
+        return f"{available} of {wanted} replicas are available, {updated} are updated"
     return None
 
 
 def _stateful_set(found: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
     wanted, ready = _wanted(found), _count(status, "readyReplicas")
     if "observedGeneration" not in status:
-        return "its controller has not seen it yet"
+        return _NOT_OBSERVED
     if ready < wanted or status.get("updateRevision") != status.get("currentRevision"):
         return f"{ready} of {wanted} replicas are ready"
     return None
@@ -53,7 +62,7 @@ def _stateful_set(found: Mapping[str, Any], status: Mapping[str, Any]) -> str | 
 
 def _daemon_set(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
     if "observedGeneration" not in status:
-        return "its controller has not seen it yet"
+        return _NOT_OBSERVED
     wanted = _count(status, "desiredNumberScheduled")
     available, updated = _count(status, "numberAvailable"), _count(status, "updatedNumberScheduled")
     return None if min(available, updated) >= wanted else f"{available} of {wanted} are available"
@@ -85,7 +94,7 @@ def _definition(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
 
 
 def _by_conditions(_: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
-    """Take the condition Ready or Available where there is one; what says nothing of itself is ready."""
+    """Check the condition Ready or Available. Objects without conditions are ready."""
     for condition in _conditions(status):
         if condition.get("type") in ("Ready", "Available") and condition.get("status") != "True":
             return str(condition.get("message") or condition.get("reason") or f"it is not {condition['type']}")
@@ -129,20 +138,19 @@ def _wanted(found: Mapping[str, Any]) -> int:
 
 _INSTANCE_LABEL = "launchbay.io/instance"
 _DOCUMENTS = "objects with apiVersion, kind and metadata.name: a list of them, or YAML text"
-_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _FIRST_KINDS = ("Namespace", "CustomResourceDefinition")  # others may need them
 _POLL_S = 1.0
 
 
 class _Applied(msgspec.Struct, frozen=True):
-    """What is kept: the way to the cluster, and what was applied there."""
+    """The stored document: the access to the cluster, and the applied objects."""
 
     access: KubeAccess
     objects: list[ObjectRef]
 
 
 class KubernetesApply:
-    """Applies objects on the server's side, deletes those that are no longer among them, and waits for the rest."""
+    """Applies objects on the server side, deletes those that were removed, and waits until all are ready."""
 
     name = "kubernetes.apply"
     aliases: tuple[str, ...] = ()
@@ -150,28 +158,27 @@ class KubernetesApply:
     parameters: Mapping[str, ActionParameter] = {
         "cluster": ActionParameter("A kubeconfig, or a map with server, token and ca.", required=True),
         "documents": ActionParameter("The objects: a list of them, or YAML text with any number of documents."),
-        "url": ActionParameter("In their place, where the YAML text is.", type="string"),
-        "namespace": ActionParameter("For objects that name none; default if left out.", type="string"),
-        "name": ActionParameter("Which objects of the component these are; default if left out.", type="string"),
-        "prune": ActionParameter("false: what was applied before and is missing now stays.", type="bool"),
-        "force": ActionParameter("false: fields that somebody else manages fail the step.", type="bool"),
+        "url": ActionParameter("Instead of documents: the URL of the YAML text.", type="string"),
+        "namespace": ActionParameter("The namespace of objects that name none. Default: default.", type="string"),
+        "name": ActionParameter("The name of the set of objects in the component. Default: default.", type="string"),
+        "prune": ActionParameter("false: keep objects that were applied before and are missing now.", type="bool"),
+        "force": ActionParameter("false: the step fails if another manager owns a field.", type="bool"),
         "wait": ActionParameter("false: do not wait until the objects are ready.", type="bool"),
-        "timeout": ActionParameter('How long to wait: seconds, or a text such as "5 minutes"; 10 minutes if left out.'),
+        "timeout": ActionParameter(
+            'The maximum time to wait, in seconds or as a string such as "5 minutes". Default: 10 minutes.'
+        ),
     }
     outputs: Mapping[str, str] = {
-        "objects": "The objects as they are then: apiVersion, kind, namespace, name, uid of each.",
-        "deleted": "What was deleted, in words.",
+        "objects": "The applied objects: apiVersion, kind, namespace, name and uid of each.",
+        "deleted": "The deleted objects, as text.",
     }
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        """Apply, prune, wait."""
         parameters = call.parameters
-        name = optional_text(parameters, "name", "a name") or "default"
-        if not _NAME.fullmatch(name) or len(name) > limits.DOCUMENT_NAME_CHARS:
-            raise wrong_parameter("name", "letters, digits, '_', '.' and '-'")
+        name = document_name(parameters)
         prune, force = flag(parameters, "prune", default=True), flag(parameters, "force", default=True)
         wait = flag(parameters, "wait", default=True)
-        timeout_s = optional_duration_s(parameters, "timeout")
+        timeout_s = duration_s(parameters, "timeout", limits.KUBERNETES_READY_S)
         namespace = optional_text(parameters, "namespace", "the name of a namespace") or "default"
         access = read_access(required(parameters, "cluster", "a kubeconfig"))
         call.context.register_secret(access.secrets())
@@ -181,15 +188,14 @@ class KubernetesApply:
             await work.apply(objects, namespace, force=force)
             deleted = await work.prune() if prune else []
             if wait:
-                await work.wait(limits.KUBERNETES_READY_S if timeout_s is None else timeout_s)
+                await work.wait(timeout_s)
         return {"objects": work.report(), "deleted": deleted}
 
     async def teardown(self, call: ActionCall, name: str) -> None:
-        """Delete what was applied."""
-        kept = await call.context.documents.read(name)
-        if kept is None:
+        stored = await call.context.documents.read(name)
+        if stored is None:
             return
-        applied = _decoder.decode(kept.data)
+        applied = _decoder.decode(stored.data)
         call.context.register_secret(applied.access.secrets())
         async with kube_api(call.context.egress, applied.access) as api:
             await _delete(call, api, applied.objects)
@@ -204,41 +210,41 @@ class _Work:
         self._api = api
         self._name = name
         self._access = access
-        self._kept = Document(b"", 0)
-        self._former: list[ObjectRef] = []
-        self._now: dict[ObjectRef, dict[str, Any]] = {}
+        self._version = 0
+        self._recorded: list[ObjectRef] = []
+        self._applied: dict[ObjectRef, dict[str, Any]] = {}
 
     async def apply(self, objects: Sequence[dict[str, Any]], namespace: str, *, force: bool) -> None:
-        """Apply the objects, after what will be there is kept: a crash leaves nothing that nobody knows of."""
-        kept = await self._call.context.documents.read(self._name)
-        if kept is not None:
-            self._kept, self._former = kept, _decoder.decode(kept.data).objects
+        """Apply the objects. Records each one before, so that no crash leaves an unknown object."""
+        stored = await self._call.context.documents.read(self._name)
+        if stored is not None:
+            self._version, self._recorded = stored.version, _decoder.decode(stored.data).objects
         for number, body in enumerate(objects):
             ref = await self._api.resource_ref(body, namespace)
-            if ref not in self._former:
-                self._former.append(ref)
-                await self._keep(self._former)
+            if ref not in self._recorded:
+                self._recorded.append(ref)
+                await self._record(self._recorded)
             metadata = dict(body["metadata"])
             metadata["labels"] = {**(metadata.get("labels") or {}), _INSTANCE_LABEL: self._call.context.instance_id}
             if ref.namespace:
                 metadata["namespace"] = ref.namespace
-            self._now[ref], is_new = await self._api.apply(ref, {**body, "metadata": metadata}, force=force)
-            self._call.context.log("info", f"{ref} is {'created' if is_new else 'applied'}.")
+            self._applied[ref], is_new = await self._api.apply(ref, {**body, "metadata": metadata}, force=force)
+            self._call.context.log("info", f"{'Created' if is_new else 'Applied'} {ref}.")
             await self._call.context.progress(50 * (number + 1) // len(objects))
 
     async def prune(self) -> list[str]:
-        """Delete what was applied before and is missing now."""
-        gone = [ref for ref in self._former if ref not in self._now]
-        await _delete(self._call, self._api, gone)
-        if self._now:
-            await self._keep(list(self._now))
+        """Delete the objects that were applied before and are missing now."""
+        removed = [ref for ref in self._recorded if ref not in self._applied]
+        await _delete(self._call, self._api, removed)
+        if self._applied:
+            await self._record(list(self._applied))
         else:
             await self._call.context.documents.delete(self._name)
-        return [str(ref) for ref in gone]
+        return [str(ref) for ref in removed]
 
     async def wait(self, timeout_s: float) -> None:
         """Wait until every object is ready."""
-        context, left = self._call.context, dict.fromkeys(self._now, "it is not ready")
+        context, left = self._call.context, dict.fromkeys(self._applied, "it is not ready")
         until_s = context.clock.monotonic_s() + timeout_s
         while left:
             for ref in list(left):
@@ -247,12 +253,12 @@ class _Work:
                 if reason is None:
                     del left[ref]
                     context.log("info", f"{ref} is ready.")
-                    await context.progress(100 - 50 * len(left) // len(self._now))
+                    await context.progress(100 - 50 * len(left) // len(self._applied))
                 else:
                     left[ref] = reason
             if left and context.clock.monotonic_s() >= until_s:
-                told = "; ".join(f"{ref}: {reason}" for ref, reason in left.items())
-                raise ActionFailed(f"After {timeout_s:g} s these are not ready: {told}.")
+                reasons = "; ".join(f"{ref}: {reason}" for ref, reason in left.items())
+                raise ActionFailed(f"Not ready after {timeout_s:g} s: {reasons}.")
             if left:
                 await context.sleep(_POLL_S)
 
@@ -266,40 +272,39 @@ class _Work:
                 "name": ref.name,
                 "uid": str((found.get("metadata") or {}).get("uid", "")),
             }
-            for ref, found in self._now.items()
+            for ref, found in self._applied.items()
         ]
 
     async def _reason(self, ref: ObjectRef, found: Mapping[str, Any] | None) -> str | None:
         if found is None:
-            return "it is gone"
+            return "it was deleted"
         try:
             return unready_reason(found)
         except CannotBecomeReady as error:
-            raise ActionFailed(f"{ref} has failed: {error}") from error
+            raise ActionFailed(f"{ref} failed: {error}") from error
 
-    async def _keep(self, objects: list[ObjectRef]) -> None:
+    async def _record(self, objects: list[ObjectRef]) -> None:
         data = msgspec.json.encode(_Applied(self._access, objects))
-        self._kept = Document(data, await self._call.context.documents.write(self._name, data, self._kept.version))
+        self._version = await self._call.context.documents.write(self._name, data, self._version)
 
 
 async def _delete(call: ActionCall, api: KubeApi, objects: Sequence[ObjectRef]) -> None:
-    """Delete objects, the last ones first, and wait until they are gone."""
+    """Delete objects, the last ones first, and wait until they no longer exist."""
     left = [*reversed(objects)]
     for ref in left:
         await api.delete(ref)
-        call.context.log("info", f"{ref} is deleted.")
+        call.context.log("info", f"Deleted {ref}.")
     until_s = call.context.clock.monotonic_s() + limits.KUBERNETES_READY_S
     while left := [ref for ref in left if await api.read(ref) is not None]:
         if call.context.clock.monotonic_s() >= until_s:
-            raise ActionFailed(f"These are still there: {', '.join(map(str, left))}.")
+            raise ActionFailed(f"Not deleted within {limits.KUBERNETES_READY_S:g} s: {', '.join(map(str, left))}.")
         await call.context.sleep(_POLL_S)
 
 
 async def _objects(call: ActionCall) -> list[dict[str, Any]]:
-    url = optional_text(call.parameters, "url", "where the YAML text is")
+    url = optional_text(call.parameters, "url", "the URL of a YAML text")
     value = call.parameters.get("documents")
-    if (url is None) == (value is None):
-        raise ActionFailed("Give either 'documents' or 'url', and not both.", retryable=False)
+    require_one(call.parameters, "documents", "url")
     if url is not None:
         value = (await download(call.context.egress, url)).decode("utf-8", "replace")
     if isinstance(value, str):

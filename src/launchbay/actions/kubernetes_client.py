@@ -1,8 +1,4 @@
-"""YAML from outside as data: any number of documents, within bounds, with the scalars of YAML 1.2's core schema.
-
-The text is looked at as events before anything is made of it: the loader of the library recurses in C and would die of
-deep nesting, and what aliases share would be written out later (quality.md §3).
-"""
+"""Access to Kubernetes clusters: kubeconfigs, YAML documents, and the API over checked connections."""
 
 import asyncio
 import base64
@@ -27,7 +23,7 @@ from launchbay.errors import ActionFailed, EgressFailed
 
 
 class _Loader(yaml.CSafeLoader):
-    """Without the dates, base-60 numbers, `yes` and `on` of YAML 1.1."""
+    """Resolves the scalars of YAML 1.2's core schema: no dates, base-60 numbers, `yes` or `on`."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - the library's attribute
 
@@ -42,7 +38,7 @@ for _tag, _pattern, _first in (
 
 
 def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
-    # A leading zero is no octal number in YAML 1.2.
+    # In YAML 1.2 a leading zero doesn't mean octal.
     text = str(loader.construct_scalar(node))
     return int(text, 16 if "x" in text else 10)
 
@@ -51,7 +47,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 
 
 def read_documents(text: str) -> list[Any]:
-    """Return the documents that are not empty. Raises ValueError with what is wrong and where."""
+    """Return the non-empty YAML documents. Raises ValueError with the problem and its line."""
     try:
         _check(text)
         return [document for document in yaml.load_all(text, Loader=_Loader) if document is not None]
@@ -60,6 +56,7 @@ def read_documents(text: str) -> list[Any]:
 
 
 def _check(text: str) -> None:
+    """Check the events before loading: the loader recurses in C, and would crash on deep nesting."""
     depth = nodes = 0
     for event in yaml.parse(text, Loader=_Loader):
         line = event.start_mark.line + 1 if event.start_mark else 0
@@ -69,21 +66,21 @@ def _check(text: str) -> None:
             depth -= 1
         nodes += isinstance(event, yaml.NodeEvent)
         if isinstance(event, yaml.AliasEvent):
-            problem = f"line {line}: write out what the alias stands for"
-            raise ValueError(problem)  # noqa: TRY004 - it is the text that is wrong, and no type
+            problem = f"line {line}: aliases are not allowed; repeat the value instead"
+            raise ValueError(problem)  # noqa: TRY004 - the text is wrong, not a type
         if depth > limits.MANIFEST_DEPTH:
             raise ValueError(f"line {line}: nested more than {limits.MANIFEST_DEPTH} deep")
         if nodes > limits.KUBERNETES_NODES:
             raise ValueError(f"line {line}: more than {limits.KUBERNETES_NODES} values")
 
 
-_EXPECTED = "a kubeconfig (its text or the map), or a map with server and token, and ca where it is needed"
-_ONE = "launchbay"
+_EXPECTED = "a kubeconfig (text or a map), or a map with server, token and optionally ca"
+_ENTRY = "launchbay"
 _PROGRAMS = ("exec", "auth-provider")
 
 
 class KubeAccess(msgspec.Struct, frozen=True):
-    """An API server, and what it knows the caller by. Certificates and keys are PEM texts."""
+    """An API server and the caller's credentials. Certificates and keys are in PEM format."""
 
     server: str
     token: str = ""
@@ -92,24 +89,22 @@ class KubeAccess(msgspec.Struct, frozen=True):
     key: str = ""
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Return what to trust and to show. Raises ActionFailed for what is no certificate or key."""
+        """Return the TLS context. Raises ActionFailed for an invalid certificate or key."""
         try:
             context = ssl.create_default_context(cadata=self.ca or None)
             if self.certificate:
-                # The standard library reads a certificate of ours from files alone.
+                # The standard library reads client certificates only from files.
                 with tempfile.TemporaryDirectory(prefix="launchbay-") as directory:
                     pair = Path(directory, "pair.pem")
                     pair.touch(mode=0o600)
                     pair.write_text(f"{self.certificate}\n{self.key}\n", "ascii")
                     context.load_cert_chain(pair)
         except (ssl.SSLError, OSError, ValueError) as error:
-            raise ActionFailed(
-                f"The certificates for {self.server} cannot be read: {error}.", retryable=False
-            ) from None
+            raise ActionFailed(f"Invalid certificate or key for {self.server}: {error}.", retryable=False) from None
         return context
 
     def kubeconfig(self, address: str) -> str:
-        """Return a kubeconfig for a program that dials this address, which was checked, and still verifies the name."""
+        """Return a kubeconfig that connects to this checked address and still verifies the server's name."""
         url = httpx.URL(self.server)
         cluster: dict[str, Any] = {"server": str(url.copy_with(host=address))}
         if url.scheme == "https":
@@ -123,20 +118,19 @@ class KubeAccess(msgspec.Struct, frozen=True):
             {
                 "apiVersion": "v1",
                 "kind": "Config",
-                "current-context": _ONE,
-                "contexts": [{"name": _ONE, "context": {"cluster": _ONE, "user": _ONE}}],
-                "clusters": [{"name": _ONE, "cluster": cluster}],
-                "users": [{"name": _ONE, "user": user}],
+                "current-context": _ENTRY,
+                "contexts": [{"name": _ENTRY, "context": {"cluster": _ENTRY, "user": _ENTRY}}],
+                "clusters": [{"name": _ENTRY, "cluster": cluster}],
+                "users": [{"name": _ENTRY, "user": user}],
             }
         ).decode()
 
     def secrets(self) -> list[str]:
-        """Return what must not be shown."""
         return [text for text in (self.token, self.key) if text]
 
 
 def read_access(value: Any) -> KubeAccess:
-    """Return the access that a parameter gives. Raises ActionFailed; nothing of the value is repeated."""
+    """Return the access in a parameter. Raises ActionFailed without repeating the value."""
     if isinstance(value, str):
         try:
             [value] = read_documents(value)
@@ -163,14 +157,14 @@ def _of_kubeconfig(config: Mapping[str, Any]) -> KubeAccess:
     user = _named(config, "users", context.get("user"), "user")
     if any(user.get(each) for each in _PROGRAMS):
         raise ActionFailed(
-            "The kubeconfig signs in with a program (exec, auth-provider), which is not started on this server.",
-            "Give a token, or a certificate with its key, such as those of a service account.",
+            "The kubeconfig signs in with a program (exec, auth-provider), which this server doesn't run.",
+            "Use a token, or a certificate with its key, such as those of a service account.",
             retryable=False,
         )
     if cluster.get("insecure-skip-tls-verify"):
         raise ActionFailed(
-            "The kubeconfig does not check the API server's certificate (insecure-skip-tls-verify).",
-            "Give certificate-authority-data in its place.",
+            "The kubeconfig doesn't verify the API server's certificate (insecure-skip-tls-verify).",
+            "Use certificate-authority-data instead.",
             retryable=False,
         )
     return KubeAccess(
@@ -209,7 +203,7 @@ _RETRYABLE = frozenset((408, 409, 429))
 
 
 class ObjectRef(NamedTuple):
-    """One object of a cluster; the namespace is empty for what belongs to none."""
+    """One object of a cluster; the namespace is empty for cluster-wide objects."""
 
     api_version: str
     kind: str
@@ -235,31 +229,31 @@ class KubeApi:
         self._resources: dict[str, dict[str, _Resource]] = {}
 
     async def resource_ref(self, found: Mapping[str, Any], namespace: str) -> ObjectRef:
-        """Return where an object belongs: in the given namespace, if it names none and its kind has one."""
+        """Return the reference of an object, in the given namespace if it needs and names none."""
         api_version, kind, metadata = found["apiVersion"], found["kind"], found["metadata"]
         resource = await self._resource(api_version, kind)
         own = str(metadata.get("namespace") or namespace) if resource.is_namespaced else ""
         return ObjectRef(api_version, kind, own, metadata["name"])
 
     async def apply(self, ref: ObjectRef, body: Mapping[str, Any], *, force: bool) -> tuple[dict[str, Any], bool]:
-        """Apply an object on the server's side; return it, and whether it is new."""
+        """Apply an object on the server side; return it, and whether it is new."""
         query = urlencode({"fieldManager": FIELD_MANAGER, "force": str(force).lower()})
-        answer = await self._ask(
+        response = await self._request(
             "PATCH", f"{await self._path(ref)}?{query}", msgspec.json.encode(body), "application/apply-patch+yaml"
         )
-        return self._read(answer, f"{ref} cannot be applied"), answer.status == 201
+        return self._read(response, f"Can't apply {ref}"), response.status == 201
 
     async def read(self, ref: ObjectRef) -> dict[str, Any] | None:
-        """Return an object as it is now, None where it is gone."""
-        answer = await self._ask("GET", await self._path(ref))
-        return None if answer.status == 404 else self._read(answer, f"{ref} cannot be read")
+        """Return an object, or None if it doesn't exist."""
+        response = await self._request("GET", await self._path(ref))
+        return None if response.status == 404 else self._read(response, f"Can't read {ref}")
 
     async def delete(self, ref: ObjectRef) -> None:
-        """Ask for the end of an object and of what belongs to it; one that is gone is a success."""
+        """Request the deletion of an object and its dependents. Succeeds if it doesn't exist."""
         body = msgspec.json.encode({"propagationPolicy": "Foreground"})
-        answer = await self._ask("DELETE", await self._path(ref), body, "application/json")
-        if answer.status != 404:
-            self._read(answer, f"{ref} cannot be deleted")
+        response = await self._request("DELETE", await self._path(ref), body, "application/json")
+        if response.status != 404:
+            self._read(response, f"Can't delete {ref}")
 
     async def _path(self, ref: ObjectRef) -> str:
         resource = await self._resource(ref.api_version, ref.kind)
@@ -267,7 +261,7 @@ class KubeApi:
         return f"{_root(ref.api_version)}{namespace}/{resource.plural}/{quote(ref.name, safe='')}"
 
     async def _resource(self, api_version: str, kind: str) -> _Resource:
-        """Find out how the server calls a kind; a definition that was just applied may take a moment."""
+        """Return the server's resource of a kind. A definition that was just applied may take a few seconds."""
         for pause_s in (0.0, 0.5, 1.0, 2.0):
             await asyncio.sleep(pause_s)
             known = self._resources.get(api_version, {})
@@ -277,21 +271,21 @@ class KubeApi:
                 return known[kind]
         raise ActionFailed(
             f"The cluster has no kind {kind!r} in {api_version!r}.",
-            "Correct apiVersion and kind, or apply its definition before.",
+            "Correct apiVersion and kind, or apply the definition of the kind before.",
         )
 
     async def _discover(self, api_version: str) -> dict[str, _Resource]:
-        answer = await self._ask("GET", _root(api_version))
-        if answer.status == 404:
+        response = await self._request("GET", _root(api_version))
+        if response.status == 404:
             return {}
-        listed = self._read(answer, f"The kinds of {api_version} cannot be read").get("resources") or []
+        listed = self._read(response, f"Can't read the kinds of {api_version}").get("resources") or []
         return {
             str(each["kind"]): _Resource(str(each["name"]), bool(each.get("namespaced")))
             for each in listed
             if isinstance(each, dict) and "/" not in str(each.get("name", "/")) and each.get("kind")
         }
 
-    async def _ask(self, method: str, path: str, body: bytes = b"", media_type: str = "") -> EgressResponse:
+    async def _request(self, method: str, path: str, body: bytes = b"", media_type: str = "") -> EgressResponse:
         headers = {"Accept": "application/json"}
         if media_type:
             headers["Content-Type"] = media_type
@@ -305,23 +299,23 @@ class KubeApi:
         except EgressFailed as error:
             raise ActionFailed(*error.messages, retryable=error.retryable) from error
 
-    def _read(self, answer: EgressResponse, problem: str) -> dict[str, Any]:
+    def _read(self, response: EgressResponse, problem: str) -> dict[str, Any]:
         try:
-            document = msgspec.json.decode(answer.body)
+            document = msgspec.json.decode(response.body)
         except msgspec.DecodeError:
             document = None
-        if 200 <= answer.status < 300 and isinstance(document, dict):
+        if 200 <= response.status < 300 and isinstance(document, dict):
             return document
         message = str(document.get("message", "")) if isinstance(document, dict) else ""
         raise ActionFailed(
-            f"{problem}: the cluster answered {answer.status}" + (f": {message[:500]}" if message else "."),
-            retryable=answer.status >= 500 or answer.status in _RETRYABLE,
+            f"{problem}: the cluster returned {response.status}" + (f": {message[:500]}" if message else "."),
+            retryable=response.status >= 500 or response.status in _RETRYABLE,
         )
 
 
 @asynccontextmanager
 async def kube_api(egress: EgressClient, access: KubeAccess) -> AsyncIterator[KubeApi]:
-    """Give the API of a cluster."""
+    """Open the API of a cluster, and close its connections at the end."""
     client = egress.with_ssl_context(await asyncio.to_thread(access.ssl_context))
     try:
         yield KubeApi(client, access)

@@ -1,4 +1,4 @@
-"""`notify`: tell people by e-mail, and programs through the organization's webhooks."""
+"""`notify`: send an email to people, and a notification to the organization's webhooks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,45 +11,43 @@ from launchbay.actions.parameters import flag, optional_mapping, optional_text, 
 from launchbay.egress.mail import Email, validate_address
 from launchbay.errors import ActionFailed, EgressFailed
 
-_ADDRESSES = "an e-mail address, or a list of those"
+_ADDRESSES = "an email address, or a list of them"
 
 
 class Notify:
-    """Sends a letter, or the event `notification` to webhooks, or both."""
+    """Sends an email, or the event `notification` to webhooks, or both."""
 
     name = "notify"
     aliases: tuple[str, ...] = ()
     pure = False
     parameters: Mapping[str, ActionParameter] = {
-        "subject": ActionParameter("One line that says what it is about.", type="string", required=True),
-        "text": ActionParameter("What to say.", type="string"),
-        "html": ActionParameter("The same for mail programs that show HTML.", type="string"),
-        "to": ActionParameter("Who gets a letter: an e-mail address, or a list of those."),
-        "cc": ActionParameter("Who gets a copy of it."),
-        "webhook": ActionParameter("true: the webhooks that ask for the event notification are told.", type="bool"),
-        "data": ActionParameter("What else the webhooks are told.", type="map<string,object>"),
+        "subject": ActionParameter("The subject, one line.", type="string", required=True),
+        "text": ActionParameter("The message as plain text.", type="string"),
+        "html": ActionParameter("The message as HTML.", type="string"),
+        "to": ActionParameter("Recipients: an email address, or a list of them."),
+        "cc": ActionParameter("Recipients of a copy."),
+        "webhook": ActionParameter("true: notify the webhooks that subscribe to the event notification.", type="bool"),
+        "data": ActionParameter("Additional data for the webhooks.", type="map<string,object>"),
     }
     outputs: Mapping[str, str] = {
-        "messageId": "The Message-ID of the letter, the same for every attempt; null without a letter.",
-        "refused": "Receivers whom the mail server refused, each with its reason; the others were accepted.",
-        "webhooks": "How many webhooks are told.",
+        "messageId": "The Message-ID of the email, the same for every attempt. Null if no email was sent.",
+        "refused": "Recipients that the mail server refused, each with the reason.",
+        "webhooks": "The number of notified webhooks.",
     }
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        """Check everything first, so that nothing is sent of what cannot be sent whole."""
+        # All parameters are checked before anything is sent.
         parameters = call.parameters
         to, cc = _addresses(parameters, "to"), _addresses(parameters, "cc")
         is_for_webhooks = flag(parameters, "webhook", default=False)
         if not to and not is_for_webhooks:
-            raise ActionFailed(
-                "Nobody is to be told: give 'to', e-mail addresses, or 'webhook: true', or both.", retryable=False
-            )
+            raise ActionFailed("No recipient. Set 'to', or 'webhook: true', or both.", retryable=False)
         subject, text = _subject(parameters), _text(parameters, "text") or ""
         data = optional_mapping(parameters, "data", "a map from names to values")
-        told = {"subject": subject, "text": text, "data": dict(data)}
-        if is_for_webhooks and len(msgspec.json.encode(told)) > limits.NOTIFICATION_BYTES:
+        notification = {"subject": subject, "text": text, "data": dict(data)}
+        if is_for_webhooks and len(msgspec.json.encode(notification)) > limits.NOTIFICATION_BYTES:
             raise wrong_parameter("data", f"at most {limits.NOTIFICATION_BYTES} bytes together with subject and text")
-        webhooks = await _notify_webhooks(call, told) if is_for_webhooks else 0
+        webhooks = await _notify_webhooks(call, notification) if is_for_webhooks else 0
         if not to:
             return {"messageId": None, "refused": {}, "webhooks": webhooks}
         html = _text(parameters, "html")
@@ -69,19 +67,19 @@ async def _send(
         raise ActionFailed(*error.messages, retryable=error.retryable) from error
     for receiver, why in refused.items():
         call.context.log("warning", f"The mail server refused {receiver}: {why}")
-    call.context.log("info", f"The letter {message_id} has gone to {len({*to, *cc}) - len(refused)} receivers.")
+    call.context.log("info", f"Sent the email {message_id} to {len({*to, *cc}) - len(refused)} recipients.")
     return message_id, refused
 
 
-async def _notify_webhooks(call: ActionCall, told: Mapping[str, Any]) -> int:
-    count = await call.context.notify_webhooks(told)
+async def _notify_webhooks(call: ActionCall, notification: Mapping[str, Any]) -> int:
+    count = await call.context.notify_webhooks(notification)
     if count == 0:
         raise ActionFailed(
-            "No webhook of the organization asks for the event notification.",
-            "Create one with this event, or switch it on, or leave 'webhook' out.",
+            "No enabled webhook of the organization subscribes to the event notification.",
+            "Create or enable one, or remove 'webhook'.",
             retryable=False,
         )
-    call.context.log("info", f"{count} webhooks are told; their logs of deliveries say how that goes.")
+    call.context.log("info", f"Notifying {count} webhooks; see their deliveries for the results.")
     return count
 
 
@@ -98,14 +96,14 @@ def _addresses(parameters: Mapping[str, Any], name: str) -> list[str]:
 def _subject(parameters: Mapping[str, Any]) -> str:
     expected = f"one line of 1 to {limits.MAIL_SUBJECT_CHARS} characters"
     subject = (optional_text(parameters, "subject", expected) or "").strip()
-    # A line break would begin another header.
+    # A line break would start another header.
     if not subject or len(subject) > limits.MAIL_SUBJECT_CHARS or not subject.isprintable():
         raise wrong_parameter("subject", expected)
     return subject
 
 
 def _text(parameters: Mapping[str, Any], name: str) -> str | None:
-    text = optional_text(parameters, name, "a text")
+    text = optional_text(parameters, name, "a string")
     if text is not None and len(text) > limits.MAIL_TEXT_CHARS:
         raise wrong_parameter(name, f"at most {limits.MAIL_TEXT_CHARS} characters")
     return text

@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import json
 import os
 import re
 import tarfile
@@ -15,8 +14,18 @@ import msgspec
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter, Documents
-from launchbay.actions.output import LiveLog, ProgressReporter
-from launchbay.actions.parameters import optional_duration_s, optional_mapping, optional_text, text_of, wrong_parameter
+from launchbay.actions.output import LiveLog, ProgressReporter, output_tail, parse_event
+from launchbay.actions.parameters import (
+    choice,
+    document_name,
+    duration_s,
+    json_text,
+    optional_mapping,
+    optional_text,
+    optional_text_mapping,
+    require_one,
+    wrong_parameter,
+)
 from launchbay.egress.archives import download_and_unpack, unpack
 from launchbay.errors import ActionFailed
 from launchbay.model.redaction import is_secret_name
@@ -28,25 +37,21 @@ _CHANGES = ("add", "change", "remove")
 
 
 class TofuEvents:
-    """Takes the lines of one command. `changes` is the last summary: how much is added, changed, removed."""
+    """Reads the lines of one command. `changes` is the last summary: what was added, changed and removed."""
 
     def __init__(
         self, log: Callable[[str], None], progress: Callable[[int], None], redact: Callable[[str], str] = str
     ) -> None:
         self._log = log
         self._progress = progress
-        self._redact = redact  # what is cut, before it is
+        self._redact = redact  # applied before a text is cut
         self._planned = self._done = 0
         self.changes: dict[str, int] = {}
         self.errors: list[str] = []
 
     def handle_line(self, line: str) -> None:
-        """Take one line."""
-        try:
-            event = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeError):
-            event = None
-        if not isinstance(event, dict):
+        event = parse_event(line)
+        if event is None:
             if line.strip():
                 self._log(line.rstrip())
             return
@@ -69,11 +74,13 @@ class TofuEvents:
             case "diagnostic":
                 self._diagnose(event.get("diagnostic"))
 
-    def _diagnose(self, told: object) -> None:
-        if not isinstance(told, dict) or told.get("severity") != "error" or len(self.errors) >= _ERRORS_REPORTED:
+    def _diagnose(self, diagnostic: object) -> None:
+        if not isinstance(diagnostic, dict) or diagnostic.get("severity") != "error":
             return
-        texts = [str(told.get(name) or "").strip() for name in ("summary", "detail")]
-        where = told.get("address")
+        if len(self.errors) >= _ERRORS_REPORTED:
+            return
+        texts = [str(diagnostic.get(name) or "").strip() for name in ("summary", "detail")]
+        where = diagnostic.get("address")
         text = self._redact(": ".join(text for text in texts if text))[:_EVENT_CHARS]
         self.errors.append(f"{where}: {text}" if isinstance(where, str) and where else text)
 
@@ -83,13 +90,13 @@ _MAIN = "main.tf"
 _VARIABLES = "launchbay.auto.tfvars.json"
 _BACKEND = "launchbay_override.tf.json"
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
-_MODULE_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN_NAMES = frozenset(("PATH", "HOME", "TMPDIR", "LANG", "TF_DATA_DIR", "TF_CLI_CONFIG_FILE"))
-_ENVIRONMENT = "a map from names such as AWS_ACCESS_KEY_ID to texts"
+_ENVIRONMENT = "a map from names such as AWS_ACCESS_KEY_ID to strings"
 
 
 class StoredModule(msgspec.Struct, frozen=True):
-    """`archive` is the module, a tar.gz; `state` the text of OpenTofu's own document, empty before the first one."""
+    """`archive` is the module as tar.gz; `state` is the text of OpenTofu's state, empty at first."""
 
     archive: bytes
     variables: dict[str, Any] = {}
@@ -97,15 +104,14 @@ class StoredModule(msgspec.Struct, frozen=True):
     state: str = ""
 
     def encoded(self) -> bytes:
-        """Return the form that is kept."""
         return msgspec.msgpack.encode(self)
 
     def write(self, directory: Path) -> None:
-        """Put the module into a directory, ready to be initialised there."""
+        """Write the module to a directory, ready for `init`."""
         top = unpack(self.archive, directory / "unpacked")
         top.rename(directory / "module")
         module = directory / "module"
-        # The state belongs to the instance, whatever backend the module names.
+        # The state belongs to the instance, regardless of the backend in the module.
         backend = {"terraform": {"backend": {"local": {"path": str(directory / STATE)}}}}
         write_private(module / _BACKEND, msgspec.json.encode(backend).decode())
         write_private(module / _VARIABLES, msgspec.json.encode(self.variables).decode())
@@ -114,33 +120,28 @@ class StoredModule(msgspec.Struct, frozen=True):
 
 
 def read_module(data: bytes) -> StoredModule:
-    """Return a module from the form that is kept."""
+    """Decode a stored module."""
     return _decoder.decode(data)
 
 
 async def module_from_parameters(call: ActionCall, directory: Path, state: str) -> StoredModule:
-    """Return the module that a step's parameters give, with a state from before. Raises ActionFailed."""
+    """Return the module in a step's parameters, with the given state. Raises ActionFailed."""
     parameters = call.parameters
     url = optional_text(parameters, "url", "the URL of a tar.gz")
-    module = parameters.get("module")
-    if (url is None) == (module is None):
-        raise ActionFailed("Give either 'module' or 'url', and not both.", retryable=False)
+    require_one(parameters, "module", "url")
     if url is None:
-        files = _inline(module)
+        files = _inline(parameters["module"])
     else:
         top = await download_and_unpack(call.context.egress, url, directory / "fetched")
         files = _files_below(top / _directory(parameters))
     variables = dict(optional_mapping(parameters, "variables", "a map from names to values"))
-    try:
-        json.dumps(variables, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise wrong_parameter("variables", f"data that JSON can hold ({error})") from error
+    json_text(variables, "variables")  # raises early, before they are stored
     return StoredModule(_packed(files), variables, _module_environment(parameters), state)
 
 
 def _inline(module: object) -> dict[str, bytes]:
     files = {_MAIN: module} if isinstance(module, str) else module
-    expected = "the text of main.tf, or a map from names of files to their texts"
+    expected = "the text of main.tf, or a map from file names to their texts"
     if not isinstance(files, Mapping) or not files:
         raise wrong_parameter("module", expected)
     for name, text in files.items():
@@ -160,7 +161,7 @@ def _directory(parameters: Mapping[str, Any]) -> str:
 def _files_below(top: Path) -> dict[str, bytes]:
     files = {str(file.relative_to(top)): file.read_bytes() for file in sorted(top.rglob("*")) if file.is_file()}
     if not any(name.endswith((".tf", ".tf.json", ".tofu")) and "/" not in name for name in files):
-        raise ActionFailed("The archive has no module there: no file that ends with .tf.", retryable=False)
+        raise ActionFailed("The archive has no module in this directory: no file ends with .tf.", retryable=False)
     return files
 
 
@@ -168,47 +169,37 @@ def _packed(files: Mapping[str, bytes]) -> bytes:
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w:gz") as archive:
         for name, content in files.items():
-            # Below a directory of its own, so that it unpacks to the same whatever is in it.
+            # In a top directory, so that the result of `unpack` doesn't depend on the files.
             member = tarfile.TarInfo(f"module/{name}")
             member.size, member.mode = len(content), 0o600
             archive.addfile(member, io.BytesIO(content))
     if written.tell() > limits.TOFU_MODULE_BYTES:
         raise ActionFailed(
-            f"The module has {written.tell()} bytes, packed; at most {limits.TOFU_MODULE_BYTES} are kept.",
-            "Leave out of the archive what the module does not need.",
+            f"The packed module has {written.tell()} bytes. Limit: {limits.TOFU_MODULE_BYTES} bytes.",
+            "Remove files that the module doesn't need from the archive.",
             retryable=False,
         )
     return written.getvalue()
 
 
 def _module_environment(parameters: Mapping[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, value in optional_mapping(parameters, "environment", _ENVIRONMENT).items():
-        text = text_of(value)
-        if (
-            text is None
-            or not _MODULE_VARIABLE_NAME.fullmatch(name)
-            or "\0" in text
-            or name in _OWN_NAMES
-            or name.startswith("LD_")
-        ):
+    variables = optional_text_mapping(parameters, "environment", _ENVIRONMENT)
+    for name, value in variables.items():
+        is_allowed = _VARIABLE_NAME.fullmatch(name) and name not in _OWN_NAMES and not name.startswith("LD_")
+        if not is_allowed or "\0" in value:
             raise wrong_parameter(f"environment.{name}", f"{_ENVIRONMENT}; not {', '.join(sorted(_OWN_NAMES))}, LD_*")
-        found[name] = text
-    return found
+    return variables
 
 
 _decoder = msgspec.msgpack.Decoder(StoredModule)
-
-# Keeps the state of OpenTofu while it works: whenever the program writes its file, the file goes into the database.
-#
-# The program writes its state after every resource, so what is lost when this server dies is at most what was made
-# since the last look.
-
 POLL_S = 0.5
 
 
 class StateSaver:
-    """Writes one kept document, over the version that was read."""
+    """Copies OpenTofu's state file to the database whenever it changes.
+
+    OpenTofu writes its state after every resource. If this server dies, only the changes since the last poll are lost.
+    """
 
     def __init__(self, documents: Documents, name: str, module: StoredModule, version: int) -> None:
         self._documents = documents
@@ -216,44 +207,43 @@ class StateSaver:
         self._module = module
         self._version = version
         self._written: str | None = None
-        self._writing = asyncio.Lock()  # a look that is broken off goes on writing, and the last one waits for it
+        self._writing = asyncio.Lock()  # a cancelled poll continues to write, and the last save waits for it
 
     @asynccontextmanager
     async def saving_changes(self, state: Path) -> AsyncIterator[None]:
-        """Keep the module before anything is made, then its state as it changes, and at the end however that comes."""
-        await self._keep(self._module.state)
-        looking = asyncio.create_task(self._save_if_changed(state))
+        """Save the module before the block, its state during the block, and the last state after any end."""
+        await self._save(self._module.state)
+        poller = asyncio.create_task(self._poll(state))
         try:
             yield
         finally:
-            looking.cancel()
+            poller.cancel()
             with suppress(asyncio.CancelledError):
-                await looking
-            await asyncio.shield(self._keep_file(state))
+                await poller
+            await asyncio.shield(self._save_if_changed(state))
 
     async def delete(self) -> None:
-        """Drop the document: nothing is left of what it tells."""
         await self._documents.delete(self._name)
 
-    async def _save_if_changed(self, state: Path) -> None:
+    async def _poll(self, state: Path) -> None:
         while True:
             await asyncio.sleep(POLL_S)
-            await asyncio.shield(self._keep_file(state))
+            await asyncio.shield(self._save_if_changed(state))
 
-    async def _keep_file(self, state: Path) -> None:
+    async def _save_if_changed(self, state: Path) -> None:
         async with self._writing:
             text = await asyncio.to_thread(_complete_state, state)
             if text is not None and text != self._written:
-                await self._keep(text)
+                await self._save(text)
 
-    async def _keep(self, text: str) -> None:
-        kept = msgspec.structs.replace(self._module, state=text)
-        self._version = await self._documents.write(self._name, kept.encoded(), self._version)
+    async def _save(self, text: str) -> None:
+        module = msgspec.structs.replace(self._module, state=text)
+        self._version = await self._documents.write(self._name, module.encoded(), self._version)
         self._written = text
 
 
 def _complete_state(state: Path) -> str | None:
-    """Return the file's text, None where there is none or it is being written just now."""
+    """Return the file's text, or None if the file is missing or incomplete."""
     try:
         text = state.read_text("utf-8")
         msgspec.json.decode(text)
@@ -262,72 +252,65 @@ def _complete_state(state: Path) -> str | None:
     return text
 
 
-_REMEDY = "The operator installs OpenTofu (tofu) or Terraform (terraform)."
+_REMEDY = "An administrator can install OpenTofu (tofu) or Terraform (terraform)."
 _BINARIES = ("tofu", "terraform")
 _OPERATIONS = ("apply", "plan", "destroy")
-_NAME = re.compile(r"[A-Za-z0-9_.-]+")
-_REPORTED_CHARS = 500
-_OF_OPERATOR = ("TF_CLI_CONFIG_FILE", "TF_PLUGIN_CACHE_DIR")  # where providers come from is the operator's to say
+_OF_OPERATOR = ("TF_CLI_CONFIG_FILE", "TF_PLUGIN_CACHE_DIR")  # the source of providers is the operator's choice
 
 
 class OpenTofu:
-    """Applies or destroys a module; its state is kept with the instance, sealed, and it ends with the instance."""
+    """Applies or destroys a module. The state is stored encrypted, and destroyed with the instance."""
 
     name = "opentofu"
     aliases: tuple[str, ...] = ()
     pure = False
     parameters: Mapping[str, ActionParameter] = {
-        "operation": ActionParameter("apply, plan or destroy; apply if left out.", type="string"),
-        "module": ActionParameter("The text of main.tf, or a map from names of files to texts."),
-        "url": ActionParameter("In its place, where the module is, a tar.gz.", type="string"),
-        "directory": ActionParameter("The directory of the archive that the module is in.", type="string"),
-        "name": ActionParameter("Which state of the component this is; default if left out.", type="string"),
+        "operation": ActionParameter("apply, plan or destroy. Default: apply.", type="string"),
+        "module": ActionParameter("The text of main.tf, or a map from file names to texts."),
+        "url": ActionParameter("Instead of a module: the URL of a tar.gz that contains it.", type="string"),
+        "directory": ActionParameter("The directory of the module in the archive.", type="string"),
+        "name": ActionParameter("The name of the state in the component. Default: default.", type="string"),
         "variables": ActionParameter("The module's variables by name.", type="map<string,object>"),
-        "environment": ActionParameter("Variables of the environment, such as credentials.", type="map<string,string>"),
-        "timeout": ActionParameter('How long it may take: seconds, or a text such as "1 hour"; 1 hour if left out.'),
+        "environment": ActionParameter("Environment variables, such as credentials.", type="map<string,string>"),
+        "timeout": ActionParameter(
+            'The maximum duration, in seconds or as a string such as "1 hour". Default: 1 hour.'
+        ),
     }
     outputs: Mapping[str, str] = {
         "outputs": "The module's outputs by name, without the sensitive ones.",
         "secrets": "The sensitive outputs by name.",
-        "changes": "How many resources the operation adds, changes, removes.",
+        "changes": "The number of resources that the operation adds, changes, removes.",
     }
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        """Apply, plan or destroy."""
         binary = call.context.programs.require("opentofu", *_BINARIES, remedy=_REMEDY)
-        operation = optional_text(call.parameters, "operation", "one of apply, plan, destroy") or "apply"
-        if operation not in _OPERATIONS:
-            raise wrong_parameter("operation", f"one of {', '.join(_OPERATIONS)}")
-        name = optional_text(call.parameters, "name", "a name") or "default"
-        if not _NAME.fullmatch(name) or len(name) > limits.DOCUMENT_NAME_CHARS:
-            raise wrong_parameter("name", "letters, digits, '_', '.' and '-'")
-        timeout_s = optional_duration_s(call.parameters, "timeout", longest_s=limits.PROGRAM_LONGEST_S)
-        kept = await call.context.documents.read(name)
-        before = None if kept is None else read_module(kept.data)
+        operation = choice(call.parameters, "operation", _OPERATIONS)
+        name = document_name(call.parameters)
+        timeout_s = duration_s(call.parameters, "timeout", limits.PROGRAM_S, longest_s=limits.PROGRAM_LONGEST_S)
+        stored = await call.context.documents.read(name)
+        before = None if stored is None else read_module(stored.data)
         async with private_directory() as directory:
             if operation == "destroy" and not {"module", "url"} & set(call.parameters):
                 if before is None:
-                    call.context.log("info", f"There is nothing to destroy: no state is kept as {name!r}.")
+                    call.context.log("info", f"Nothing to destroy: no state is stored as {name!r}.")
                     return {"outputs": {}, "secrets": {}, "changes": {}}
                 module = before
             else:
                 module = await module_from_parameters(call, directory, "" if before is None else before.state)
-            keeper = StateSaver(call.context.documents, name, module, 0 if kept is None else kept.version)
-            work = _Work(call, binary, directory, limits.PROGRAM_S if timeout_s is None else timeout_s)
-            return await work.run(operation, module, keeper)
+            saver = StateSaver(call.context.documents, name, module, 0 if stored is None else stored.version)
+            return await _Work(call, binary, directory, timeout_s).run(operation, module, saver)
 
     async def teardown(self, call: ActionCall, name: str) -> None:
-        """Destroy what the kept state tells of."""
-        kept = await call.context.documents.read(name)
-        if kept is None:
+        stored = await call.context.documents.read(name)
+        if stored is None:
             return
         binary = call.context.programs.require("opentofu", *_BINARIES, remedy=_REMEDY)
-        module = read_module(kept.data)
+        module = read_module(stored.data)
         known = {**module.variables, **module.environment}
         call.context.register_secret({name: value for name, value in known.items() if is_secret_name(name)})
         async with private_directory() as directory:
-            keeper = StateSaver(call.context.documents, name, module, kept.version)
-            await _Work(call, binary, directory, limits.TEARDOWN_S).run("destroy", module, keeper)
+            saver = StateSaver(call.context.documents, name, module, stored.version)
+            await _Work(call, binary, directory, limits.TEARDOWN_S).run("destroy", module, saver)
 
 
 class _Work:
@@ -338,25 +321,21 @@ class _Work:
         self._binary = binary
         self._directory = directory
         self._timeout_s = timeout_s
-        self._live = LiveLog(call.context.log, call.context.clock)
 
-    async def run(self, operation: str, module: StoredModule, keeper: StateSaver) -> Mapping[str, Any]:
+    async def run(self, operation: str, module: StoredModule, saver: StateSaver) -> Mapping[str, Any]:
         await asyncio.to_thread(module.write, self._directory)
         environment = {**_process_environment(), **module.environment}
-        state = self._directory / STATE
-        async with ProgressReporter(self._call.context) as reports:
-            events = TofuEvents(self._live.write, reports.progress, self._call.context.redact)
-            try:
+        async with ProgressReporter(self._call.context) as reporter:
+            with LiveLog(self._call.context.log, self._call.context.clock) as live:
+                events = TofuEvents(live.write, reporter.progress, self._call.context.redact)
                 await self._command(events, environment, "init", "-input=false", "-no-color")
                 if operation == "plan":
                     await self._command(events, environment, "plan", "-input=false", "-json", "-lock=false")
                     return {"outputs": {}, "secrets": {}, "changes": events.changes}
-                async with keeper.saving_changes(state):
+                async with saver.saving_changes(self._directory / STATE):
                     await self._command(events, environment, operation, "-input=false", "-json", "-auto-approve")
-            finally:
-                self._live.close()
         if operation == "destroy":
-            await keeper.delete()
+            await saver.delete()
             return {"outputs": {}, "secrets": {}, "changes": events.changes}
         return {**await self._outputs(environment), "changes": events.changes}
 
@@ -369,23 +348,21 @@ class _Work:
         except msgspec.DecodeError:
             found = None
         if found is None:
-            raise ActionFailed("The module's outputs cannot be read; there may be too much of them.", retryable=False)
+            raise ActionFailed("Can't read the module's outputs. They may be too large.", retryable=False)
         secrets = {name: each.get("value") for name, each in found.items() if each.get("sensitive")}
         self._call.context.register_secret(secrets)
         outputs = {name: each.get("value") for name, each in found.items() if not each.get("sensitive")}
         return {"outputs": outputs, "secrets": secrets}
 
     async def _command(self, events: TofuEvents, environment: Mapping[str, str], *arguments: str) -> None:
-        """Run a command of the program; what it says is on both streams. Raises ActionFailed."""
+        """Run a command of the program, which writes events to both streams. Raises ActionFailed."""
         result = await self._start(environment, lambda _, line: events.handle_line(line), *arguments)
         if result.exit_code == 0:
             return
-        covered = self._call.context.redact
-        tail = covered(result.stderr.strip() or result.stdout.strip())[-_REPORTED_CHARS:]
-        told = events.errors or [tail]
+        redact = self._call.context.redact
+        reason = redact(" ".join(events.errors)).strip() or output_tail(result, redact)
         raise ActionFailed(
-            f"{Path(self._binary).name} {arguments[0]} ended with exit code {result.exit_code}: "
-            + covered(" ".join(told)).strip()
+            f"{Path(self._binary).name} {arguments[0]} ended with exit code {result.exit_code}: {reason}"
         )
 
     async def _start(self, environment: Mapping[str, str], on_line: OnLine, *arguments: str) -> ProcessResult:
@@ -403,7 +380,7 @@ class _Work:
 
 
 def _ignore(_stream: str, _line: str) -> None:
-    """Log nothing: it may be a secret."""
+    """Log nothing, because outputs may be secret."""
 
 
 def _process_environment() -> dict[str, str]:

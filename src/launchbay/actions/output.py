@@ -1,6 +1,6 @@
-"""Data that came from outside, made fit to be kept.
+"""Output of programs, machines and servers: made safe to store, logged live, and reported in errors.
 
-The database takes no NUL and no lone surrogate, and depth has a bound (quality.md §3, "Bounds that evidence forces").
+PostgreSQL rejects NUL and lone surrogates, and JSON has a limit of depth.
 """
 
 import asyncio
@@ -11,28 +11,31 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import msgspec
+
 from launchbay import limits
 from launchbay.actions.contract import StepContext
 from launchbay.clock import Clock
-from launchbay.model.machine import Sink
+from launchbay.model.machine import CommandResult, Sink
+from launchbay.processes.run import ProcessResult
 
-# Python knows these as charsets, and takes quadratic time for them.
+# Codecs of Python that take quadratic time.
 _CHARSETS_OF_NAMES = frozenset(("idna", "punycode"))
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def decode_output(data: bytes, charset: str = "utf-8") -> str:
-    """Return the text; what is no text in that charset, or cannot be kept, becomes U+FFFD."""
+    """Decode a text; bytes that are invalid in the charset or can't be stored become U+FFFD."""
     try:
         known = codecs.lookup(charset).name not in _CHARSETS_OF_NAMES
         text = data.decode(charset if known else "utf-8", errors="replace")
-    except (LookupError, ValueError):  # an unknown charset, or a codec that is none of text
+    except (LookupError, ValueError):  # an unknown charset, or a codec that isn't for text
         text = data.decode("utf-8", errors="replace")
     return _storable_scalar(text)
 
 
 def parse_json_output(text: str) -> Any:
-    """Return the value of a JSON text. Raises `ValueError` when it is none, or deeper than may be kept."""
+    """Parse JSON. Raises `ValueError` if the text isn't JSON, or nested deeper than the limit."""
     try:
         value = json.loads(text, parse_constant=_refused_constant)
     except RecursionError:
@@ -61,17 +64,45 @@ def _storable_scalar(text: str) -> str:
 
 
 def _refused_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} isn't a JSON number")
+
+
+def parse_event(line: str) -> dict[str, Any] | None:
+    """Return a line of a program's JSON events, or None if it is something else."""
+    try:
+        event = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    return event if isinstance(event, dict) else None
+
+
+REPORTED_CHARS = 500
+
+
+def output_tail(
+    result: CommandResult | ProcessResult, redact: Callable[[str], str], chars: int = REPORTED_CHARS
+) -> str:
+    """Return the end of a program's errors, or else of its output, for a message."""
+    # Redacted before the cut, which could be in the middle of a secret.
+    return redact(result.stderr.strip() or result.stdout.strip())[-chars:]
+
+
+def describe_exit(
+    what: str, result: CommandResult | ProcessResult, redact: Callable[[str], str], chars: int = REPORTED_CHARS
+) -> str:
+    """Return the message for a program that ended with an error."""
+    tail = output_tail(result, redact, chars)
+    return f"{what} ended with exit code {result.exit_code}" + (f": {tail}" if tail else ".")
 
 
 _STDERR = "stderr"
 
 
 class LiveLog:
-    """One for a step, whatever number of machines it works on. What is left out is counted, and told by `end`.
+    """Writes live output to a step's log, from all machines of the step. Reports the number of omitted lines.
 
-    A burst of lines passes; who goes on and on writes so many lines a second. After so many lines or bytes in all,
-    nothing more is written.
+    It passes a burst of lines, and then so many lines per second. After the limit of lines or bytes, it writes nothing
+    more.
     """
 
     def __init__(self, log: Callable[[Literal["info"], str], None], clock: Clock) -> None:
@@ -84,23 +115,29 @@ class LiveLog:
         self._dropped_lines = 0
         self._is_full = False
 
-    def for_host(self, host: str) -> Sink:
-        """Return what takes the output of a command on this host."""
+    def __enter__(self) -> Self:
+        return self
 
-        def take(stream: str, line: str) -> None:
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def for_host(self, host: str) -> Sink:
+        """Return a sink for the output of a command on this host."""
+
+        def write(stream: str, line: str) -> None:
             self.write(f"[{host}{' stderr' if stream == _STDERR else ''}] {line}")
 
-        return take
+        return write
 
     def close(self) -> None:
-        """Tell how many lines are left out since the last one that was written."""
+        """Report the number of lines that were omitted since the last written one."""
         if self._dropped_lines:
-            count = "one line" if self._dropped_lines == 1 else f"{self._dropped_lines} lines"
-            self._log("info", f"({count} of output left out of this log)")
+            count = "1 line" if self._dropped_lines == 1 else f"{self._dropped_lines} lines"
+            self._log("info", f"({count} of output omitted from this log)")
             self._dropped_lines = 0
 
     def write(self, line: str) -> None:
-        """Write a line, if there is room for it."""
+        """Write a line, unless it exceeds a limit."""
         now_s = self._clock.monotonic_s()
         passed_s, self._looked_at_s = now_s - self._looked_at_s, now_s
         self._room = min(limits.STEP_LOG_LINES_AT_ONCE, self._room + passed_s * limits.STEP_LOG_LINES_PER_S)
@@ -119,7 +156,7 @@ _INTERVAL_S = 0.5
 
 
 class ProgressReporter:
-    """Hands the newest figure to the step, twice a second at most, while its block runs."""
+    """Reports the latest percentage to the step, at most twice per second, while its block runs."""
 
     def __init__(self, context: StepContext) -> None:
         self._context = context
@@ -127,7 +164,7 @@ class ProgressReporter:
         self._reporter: asyncio.Task[None] | None = None
 
     def progress(self, percent: int) -> None:
-        """Note a figure; a lower one than before counts for nothing."""
+        """Store a percentage; a lower one than before changes nothing."""
         self._newest = max(self._newest, percent)
 
     async def __aenter__(self) -> Self:
@@ -137,7 +174,7 @@ class ProgressReporter:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._reporter is not None, "it was entered"
+        assert self._reporter is not None, "__aenter__ set it"
         self._reporter.cancel()
         with suppress(asyncio.CancelledError):
             await self._reporter

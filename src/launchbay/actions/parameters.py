@@ -1,11 +1,12 @@
-"""Reading the parameters of a step: each function takes the kind it names, or says what was expected.
+"""Read the parameters of a step: each function accepts one kind of value, or reports what it expected.
 
-All raise `ActionFailed` with `retryable=False`: the same parameters would be as wrong the next time.
+All raise `ActionFailed` with `retryable=False`, because a retry has the same parameters.
 """
 
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launchbay import limits
@@ -22,28 +23,25 @@ _UNITS_S = {
     86400.0: ("d", "day", "days"),
 }
 _SECONDS_OF_UNIT = {spelling: seconds for seconds, spellings in _UNITS_S.items() for spelling in spellings}
-_EXPECTED = 'a number of seconds or a text like "2 minutes", "1 hour 30 minutes", "500 ms" or "5m"'
+_EXPECTED = 'a number of seconds or a string such as "2 minutes", "1 hour 30 minutes", "500 ms" or "5m"'
 
 
 def parse_duration_s(value: Any, *, longest_s: float = limits.WAIT_LONGEST_S) -> float:
-    """Return the seconds that the value stands for.
-
-    Raises `ValueError` with a sentence when it is no duration, negative, or longer than `longest_s`.
-    """
+    """Return a duration in seconds. Raises `ValueError` if it is invalid, negative, or longer than `longest_s`."""
     seconds = _seconds(value)
     if seconds is None or not math.isfinite(seconds):
-        raise ValueError(f"{_shown(value)} is not a duration; expected {_EXPECTED}.")
+        raise ValueError(f"{_shown(value)} is not a duration. Expected {_EXPECTED}.")
     if seconds < 0:
-        raise ValueError(f"{_shown(value)} is negative; expected {_EXPECTED}.")
+        raise ValueError(f"{_shown(value)} is negative. Expected {_EXPECTED}.")
     if seconds > longest_s:
-        raise ValueError(f"{_shown(value)} is longer than the {longest_s:g} seconds that are allowed here.")
+        raise ValueError(f"{_shown(value)} is longer than the maximum of {longest_s:g} seconds.")
     return seconds
 
 
 def _seconds(value: Any) -> float | None:
-    if isinstance(value, bool):  # a bool is an int to Python, and no duration to anybody else
+    if isinstance(value, bool):  # an int to Python, but not a duration
         return None
-    if isinstance(value, int) and abs(value) > 2**53:  # beyond what a float tells apart, and far beyond every bound
+    if isinstance(value, int) and abs(value) > 2**53:  # beyond the precision of a float, and every limit
         return math.copysign(2.0**53, value)
     if isinstance(value, int | float):
         return float(value)
@@ -72,23 +70,30 @@ def _shown(value: Any) -> str:
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _FLAGS = {"true": True, "false": False}
+_DOCUMENT_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def wrong_parameter(name: str, expected: str) -> ActionFailed:
-    """Return the error for a parameter of another kind; it does not repeat the value, which may be secret."""
+    """Return the error for an invalid parameter. It omits the value, which may be secret."""
     return ActionFailed(f"The parameter '{name}' is wrong: expected {expected}.", retryable=False)
 
 
 def required(parameters: Mapping[str, Any], name: str, expected: str) -> Any:
-    """Return a parameter that must be there and not null."""
+    """Return a parameter that must not be missing or null."""
     value = parameters.get(name)
     if value is None:
         raise ActionFailed(f"The parameter '{name}' is missing: expected {expected}.", retryable=False)
     return value
 
 
+def require_one(parameters: Mapping[str, Any], name: str, other: str) -> None:
+    """Raise unless exactly one of two parameters is set."""
+    if (parameters.get(name) is None) == (parameters.get(other) is None):
+        raise ActionFailed(f"Set either '{name}' or '{other}', but not both.", retryable=False)
+
+
 def required_text(parameters: Mapping[str, Any], name: str, expected: str) -> str:
-    """Return a text that must be there and not empty; numbers and booleans are written as text."""
+    """Return a non-empty string; numbers and booleans are converted."""
     value = text_of(required(parameters, name, expected))
     if not value:
         raise wrong_parameter(name, expected)
@@ -96,14 +101,31 @@ def required_text(parameters: Mapping[str, Any], name: str, expected: str) -> st
 
 
 def optional_text(parameters: Mapping[str, Any], name: str, expected: str) -> str | None:
-    """Return a text, or None where it is left out or null."""
+    """Return a non-empty string, or None if the parameter is missing or null."""
     if parameters.get(name) is None:
         return None
     return required_text(parameters, name, expected)
 
 
+def choice(parameters: Mapping[str, Any], name: str, choices: Sequence[str]) -> str:
+    """Return one of the choices. Default: the first."""
+    expected = f"one of {', '.join(choices)}"
+    value = optional_text(parameters, name, expected) or choices[0]
+    if value not in choices:
+        raise wrong_parameter(name, expected)
+    return value
+
+
+def document_name(parameters: Mapping[str, Any]) -> str:
+    """Return the parameter `name` of a stored document. Default: `default`."""
+    name = optional_text(parameters, "name", "a name") or "default"
+    if not _DOCUMENT_NAME.fullmatch(name) or len(name) > limits.DOCUMENT_NAME_CHARS:
+        raise wrong_parameter("name", "letters, digits, '_', '.' and '-'")
+    return name
+
+
 def text_of(value: Any) -> str | None:
-    """Return a scalar as manifests write it, `true` for a boolean; None for a map, a list or null."""
+    """Return a scalar as manifests write it, such as `true`, or None for a map, a list or null."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
@@ -112,7 +134,7 @@ def text_of(value: Any) -> str | None:
 
 
 def flag(parameters: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """Return a boolean; the texts "true" and "false" are taken too."""
+    """Return a boolean; accepts the strings "true" and "false"."""
     value = parameters.get(name)
     if value is None:
         return default
@@ -124,7 +146,7 @@ def flag(parameters: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 
 def whole_number(value: Any, name: str, *, minimum: int, maximum: int) -> int:
-    """Return an integer within bounds; "3" and 3.0 are taken too."""
+    """Return an integer within the limits; accepts "3" and 3.0."""
     number: int | None = None
     if isinstance(value, int) and not isinstance(value, bool):
         number = value
@@ -138,7 +160,7 @@ def whole_number(value: Any, name: str, *, minimum: int, maximum: int) -> int:
 
 
 def optional_texts(parameters: Mapping[str, Any], name: str, expected: str) -> list[str] | None:
-    """Return a list of texts, or None where it is left out or null; a single text is a list of one."""
+    """Return a list of strings, or None if it is missing or null. A single string is a list of one."""
     value = parameters.get(name)
     if value is None:
         return None
@@ -150,7 +172,7 @@ def optional_texts(parameters: Mapping[str, Any], name: str, expected: str) -> l
 
 
 def optional_mapping(parameters: Mapping[str, Any], name: str, expected: str) -> Mapping[str, Any]:
-    """Return a map with text keys, empty where it is left out or null."""
+    """Return a map with string keys. Default: empty."""
     value = parameters.get(name)
     if value is None:
         return {}
@@ -159,10 +181,29 @@ def optional_mapping(parameters: Mapping[str, Any], name: str, expected: str) ->
     return value
 
 
+def optional_text_mapping(parameters: Mapping[str, Any], name: str, expected: str) -> dict[str, str]:
+    """Return a map of strings; numbers and booleans are converted. Default: empty."""
+    found: dict[str, str] = {}
+    for key, value in optional_mapping(parameters, name, expected).items():
+        text = text_of(value)
+        if text is None:
+            raise wrong_parameter(f"{name}.{key}", "a string")
+        found[key] = text
+    return found
+
+
+def json_text(value: Any, name: str) -> str:
+    """Return a parameter as JSON. Raises for values that JSON doesn't have."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise wrong_parameter(name, f"data that JSON supports ({error})") from error
+
+
 def optional_duration_s(
     parameters: Mapping[str, Any], name: str, *, longest_s: float = limits.WAIT_LONGEST_S
 ) -> float | None:
-    """Return seconds, or None where the duration is left out or null."""
+    """Return a duration in seconds, or None if it is missing or null."""
     value = parameters.get(name)
     if value is None:
         return None
@@ -172,7 +213,15 @@ def optional_duration_s(
         raise ActionFailed(f"The parameter '{name}' is wrong: {error}", retryable=False) from error
 
 
+def duration_s(
+    parameters: Mapping[str, Any], name: str, default_s: float, *, longest_s: float = limits.WAIT_LONGEST_S
+) -> float:
+    """Return a duration in seconds, or the default if it is missing or null."""
+    seconds = optional_duration_s(parameters, name, longest_s=longest_s)
+    return default_s if seconds is None else seconds
+
+
 def required_duration_s(parameters: Mapping[str, Any], name: str, *, longest_s: float = limits.WAIT_LONGEST_S) -> float:
-    """Return the seconds of a duration that must be there."""
+    """Return a duration in seconds that must not be missing or null."""
     required(parameters, name, 'a duration, such as 90 or "2 minutes"')
     return optional_duration_s(parameters, name, longest_s=longest_s) or 0.0

@@ -1,13 +1,12 @@
-"""`provisionVms`, also `provisionAmazonVm`: machines for a role, made or adopted (manifest-language §9)."""
+"""Machines of a role: create, adopt and release them (manifest-language §9)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionParameter, Roles, StepMachines
+from launchbay.actions.contract import ActionCall, ActionParameter, Roles
 from launchbay.actions.parameters import optional_text, optional_texts, whole_number
 from launchbay.errors import ActionFailed
 from launchbay.model.machine import Machine, MachineSpec, address_of, exclude_machines, merge_machines
@@ -23,75 +22,61 @@ _SPEC = {
     "publicKeyId": "key_name",
 }
 _OWN = frozenset(("roleName", "staticIps", "targetQuantity", "quantity", *_SPEC))
-_PARAMETERS = {
-    "roleName": ActionParameter(f"The role of the machines; '{DEFAULT_ROLE}' where it is left out.", type="string"),
-    "hardwareId": ActionParameter("The size of a machine.", type="string"),
-    "imageId": ActionParameter("The image of a machine.", type="string"),
-    "vmIdentity": ActionParameter("The login.", type="string"),
-    "publicKeyId": ActionParameter("The key pair that lets in: its name or id in a vault.", type="string"),
-    "staticIps": ActionParameter(
-        "Hosts to adopt, such as 10.0.0.5 or ops@db.example:2222; none is made then.", type="list<string>"
-    ),
-    "targetQuantity": ActionParameter("How many machines the role shall have at least.", type="int"),
-    "quantity": ActionParameter("How many machines to add; 1 where nothing says how many.", type="int"),
-    "providerSettings": ActionParameter("What the provider knows beside.", type="map<string,object>"),
-}
-_OUTPUTS = {
-    "ips": "The addresses of all machines of the role.",
-    "privateips": "Their inner addresses.",
-    "machines": "The machines that this step made or adopted.",
-}
 
 
-@dataclass(frozen=True)
 class Provision:
-    """Brings machines into a role: adopts those of `staticIps`, or makes what `targetQuantity` or `quantity` say.
+    """Adds machines to a role, under two names: adopts those in `staticIps`, or creates new ones."""
 
-    The same work under two names.
-    """
-
-    name: str
     aliases: tuple[str, ...] = ()
-    pure: bool = False
-    on_machines: bool = True
+    pure = False
+    on_machines = True
+    parameters: Mapping[str, ActionParameter] = {
+        "roleName": ActionParameter(f"The role of the machines. Default: {DEFAULT_ROLE}.", type="string"),
+        "hardwareId": ActionParameter("The size of a machine.", type="string"),
+        "imageId": ActionParameter("The image of a machine.", type="string"),
+        "vmIdentity": ActionParameter("The login.", type="string"),
+        "publicKeyId": ActionParameter("The key pair for the login: its name or ID in a vault.", type="string"),
+        "staticIps": ActionParameter(
+            "Hosts to adopt instead of creating machines, such as 10.0.0.5 or ops@db.example:2222.", type="list<string>"
+        ),
+        "targetQuantity": ActionParameter("The minimum number of machines in the role.", type="int"),
+        "quantity": ActionParameter("The number of machines to add. Default: 1, without targetQuantity.", type="int"),
+        "providerSettings": ActionParameter("Additional settings of the provider.", type="map<string,object>"),
+    }
+    outputs: Mapping[str, str] = {
+        "ips": "The addresses of all machines of the role.",
+        "privateips": "Their private addresses.",
+        "machines": "The machines that this step created or adopted.",
+    }
 
-    @property
-    def parameters(self) -> Mapping[str, ActionParameter]:
-        """The documented parameters by name."""
-        return _PARAMETERS
-
-    @property
-    def outputs(self) -> Mapping[str, str]:
-        """The outputs by name."""
-        return _OUTPUTS
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        """Make or adopt the machines."""
         machines, parameters = call.context.machines, call.parameters
         role = optional_text(parameters, "roleName", "the name of a role") or DEFAULT_ROLE
         addresses = optional_texts(parameters, "staticIps", _ADDRESSES)
         spec = _spec(parameters)
         if addresses is None:
             missing = _missing(call, role, len(machines.of_role(role)))
-            made = await machines.provision(role, missing, spec) if missing else []
+            added = await machines.provision(role, missing, spec) if missing else []
         else:
             known = {machine.host for machine in machines.of_role(role)}
             new = [entry for entry in dict.fromkeys(addresses) if address_of(entry) not in known]
-            made = await machines.adopt(role, new, spec) if new else []
-        everyone = merge_machines(machines.of_role(role), made)
+            added = await machines.adopt(role, new, spec) if new else []
+        present = merge_machines(machines.of_role(role), added)
         return {
-            "ips": [machine.host for machine in everyone],
-            "privateips": [machine.inner_host for machine in everyone],
-            "machines": [msgspec.to_builtins(machine) for machine in made],
+            "ips": [machine.host for machine in present],
+            "privateips": [machine.inner_host for machine in present],
+            "machines": [msgspec.to_builtins(machine) for machine in added],
         }
 
     def apply_outputs(self, outputs: Mapping[str, Any], roles: Roles) -> None:
-        """Note the new machines."""
         roles.add(msgspec.convert(outputs["machines"], list[Machine]))
 
 
 def _missing(call: ActionCall, role: str, present: int) -> int:
-    """Return how many machines to make."""
+    """Return the number of machines to create."""
     parameters = call.parameters
     target = parameters.get("targetQuantity")
     if target is not None:
@@ -99,82 +84,70 @@ def _missing(call: ActionCall, role: str, present: int) -> int:
         if wanted < present:
             call.context.log(
                 "info",
-                f"The role {role!r} has {present} machines, more than the {wanted} that are wanted at least. "
-                "The action destroyVms takes machines away.",
+                f"The role {role!r} has {present} machines, more than the minimum of {wanted}. "
+                "To remove machines, use the action destroyVms.",
             )
         return max(0, wanted - present)
-    added = parameters.get("quantity")
+    quantity = parameters.get("quantity")
     room = max(0, limits.ROLE_MACHINES - present)
-    return 1 if added is None else whole_number(added, "quantity", minimum=0, maximum=room)
+    return 1 if quantity is None else whole_number(quantity, "quantity", minimum=0, maximum=room)
 
 
 def _spec(parameters: Mapping[str, Any]) -> MachineSpec:
     texts = {
-        field: "" if parameters.get(name) in (None, "") else optional_text(parameters, name, "a text") or ""
+        field: "" if parameters.get(name) in (None, "") else optional_text(parameters, name, "a string") or ""
         for name, field in _SPEC.items()
     }
     settings = {name: value for name, value in parameters.items() if name not in _OWN}
     return MachineSpec(**texts, settings=settings)
 
 
-_WHICH = {
-    "roleName": ActionParameter("The role whose machines go.", type="string"),
-    "quantity": ActionParameter("How many machines go, the youngest first; all where it is left out.", type="int"),
-    "ips": ActionParameter("The addresses of the machines that go.", type="list<string>"),
-}
-
-
-@dataclass(frozen=True)
 class Release:
-    """Releases machines of the component: all, or those of a role, by number or by address.
+    """Releases machines of the component: all, or those of a role, by number or by address."""
 
-    One that does not `need_choice` takes all machines where its parameters choose none.
-    """
-
-    name: str
-    needs_choice: bool = False
-    parameters: Mapping[str, ActionParameter] = field(default_factory=lambda: _WHICH)
     aliases: tuple[str, ...] = ()
-    pure: bool = False
-    on_machines: bool = True
+    pure = False
+    on_machines = True
+    parameters: Mapping[str, ActionParameter] = {
+        "roleName": ActionParameter("The role of the machines.", type="string"),
+        "quantity": ActionParameter("The number of machines, the youngest first. Default: all.", type="int"),
+        "ips": ActionParameter("The addresses of the machines.", type="list<string>"),
+    }
+    outputs: Mapping[str, str] = {
+        "ips": "The addresses of the remaining machines, of the role if one is set.",
+        "released": "The released machines.",
+    }
 
-    @property
-    def outputs(self) -> Mapping[str, str]:
-        """The outputs by name."""
-        return {
-            "ips": "The addresses that are left, of the role where one is named.",
-            "released": "The machines that are gone.",
-        }
+    def __init__(self, name: str, *, needs_choice: bool = False) -> None:
+        self.name = name
+        self._needs_choice = needs_choice
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        """Release the machines."""
         machines = call.context.machines
         role = optional_text(call.parameters, "roleName", "the name of a role") if self.parameters else None
-        leaving = self._leaving(call, machines, role)
-        if leaving:
-            await machines.release(leaving)
-        left = exclude_machines(_present(machines, role), leaving)
+        present = machines.own() if role is None else machines.of_role(role)
+        released = self._chosen(call, present, role)
+        if released:
+            await machines.release(released)
         return {
-            "ips": [machine.host for machine in left],
-            "released": [msgspec.to_builtins(machine) for machine in leaving],
+            "ips": [machine.host for machine in exclude_machines(present, released)],
+            "released": [msgspec.to_builtins(machine) for machine in released],
         }
 
     def apply_outputs(self, outputs: Mapping[str, Any], roles: Roles) -> None:
-        """Note which machines are gone."""
         roles.remove(msgspec.convert(outputs["released"], list[Machine]))
 
-    def _leaving(self, call: ActionCall, machines: StepMachines, role: str | None) -> Sequence[Machine]:
-        present = _present(machines, role)
+    def _chosen(self, call: ActionCall, present: Sequence[Machine], role: str | None) -> Sequence[Machine]:
         parameters = call.parameters if self.parameters else {}
         addresses = optional_texts(parameters, "ips", "a list of addresses")
         if addresses is not None:
             known = {machine.host for machine in present} | {machine.inner_host for machine in present}
             for address in addresses:
                 if address not in known:
-                    call.context.log("info", f"No machine here has the address {address}; it may be gone already.")
+                    call.context.log("info", f"No machine has the address {address}; it may have been released.")
             return [machine for machine in present if {machine.host, machine.inner_host} & set(addresses)]
-        if role is None and self.needs_choice:
-            raise ActionFailed("Say which machines go: give 'roleName' or 'ips'.", retryable=False)
+        if role is None and self._needs_choice:
+            raise ActionFailed("Set 'roleName' or 'ips' to choose the machines.", retryable=False)
         quantity = parameters.get("quantity")
         if quantity is None:
             return present
@@ -182,5 +155,7 @@ class Release:
         return present[max(0, len(present) - count) :]
 
 
-def _present(machines: StepMachines, role: str | None) -> Sequence[Machine]:
-    return machines.own() if role is None else machines.of_role(role)
+class ReleaseAll(Release):
+    """Releases all machines of the component; it has no parameters."""
+
+    parameters: Mapping[str, ActionParameter] = {}

@@ -1,4 +1,4 @@
-"""Which actions there are: the built-in ones, and those of installed packages (`launchbay.actions` entry points)."""
+"""The actions: the built-in ones, and those of installed packages (`launchbay.actions` entry points)."""
 
 import inspect
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ from launchbay.actions.helm import Helm
 from launchbay.actions.kubernetes import KubernetesApply
 from launchbay.actions.notify import Notify
 from launchbay.actions.opentofu import OpenTofu
-from launchbay.actions.provision import Provision, Release
+from launchbay.actions.provision import Provision, Release, ReleaseAll
 from launchbay.actions.restcall import RestCall
 from launchbay.plugins import BUILT_IN as BUILT_IN_PACKAGE
 from launchbay.plugins import by_name, packaged
@@ -52,47 +52,46 @@ BUILT_IN: tuple[Action, ...] = (
     Chef("chefrun"),
     Release("destroyVms", needs_choice=True),
     Release("compute.shrink-all"),
-    Release("undeployEnv", parameters={}),
+    ReleaseAll("undeployEnv"),
 )
 
 
 class Registry:
-    """The actions by every name that a manifest may call them. Made once, at start, and never changed."""
+    """The actions by name and alias. Created once, at start, and never changed."""
 
     def __init__(self, sources: Iterable[tuple[str, Action]], problems: tuple[str, ...] = ()) -> None:
-        self.problems = problems  # what could not be loaded, one sentence each
+        self.problems = problems  # one message for each package that failed to load
         self._actions = by_name(
             sources, lambda action: (action.name, *action.aliases), noun="action", code="ActionNameTaken"
         )
 
     @classmethod
     def load(cls) -> "Registry":
-        """Find all actions. A package that cannot be loaded is left out, logged and listed in `problems`.
+        """Find all actions. Skips, logs and lists in `problems` the packages that fail to load.
 
-        Raises `CannotStart` when two actions have one name: no order of loading may decide what a manifest does.
+        Raises `CannotStart` if two actions have the same name: the meaning of a manifest must not depend on the order.
         """
         found = packaged(ENTRY_POINT_GROUP, "action", _checked)
         return cls([*((BUILT_IN_PACKAGE, action) for action in BUILT_IN), *found.sources], found.problems)
 
     def find(self, name: str) -> Action | None:
-        """Return the action that a manifest calls so, by its name or another spelling."""
         return self._actions.get(name)
 
     def names(self) -> tuple[str, ...]:
-        """Return every name and spelling, sorted."""
+        """Return all names and aliases, sorted."""
         return tuple(sorted(self._actions))
 
 
 def _checked(action: Any) -> Action:
-    """Return the object. Raises `TypeError` with a sentence where it does not keep the contract."""
+    """Return the object. Raises `TypeError` if it violates the contract."""
     name = getattr(action, "name", None)
     if not isinstance(name, str) or not name:
-        raise TypeError("its 'name' is not a text")
+        raise TypeError("its 'name' is not a non-empty string")
     aliases = getattr(action, "aliases", None)
     if not isinstance(aliases, tuple) or not all(isinstance(alias, str) and alias for alias in aliases):
-        raise TypeError("its 'aliases' is not a tuple of texts")
+        raise TypeError("its 'aliases' is not a tuple of strings")
     if not isinstance(getattr(action, "pure", None), bool):
-        raise TypeError("its 'pure' is neither True nor False")
+        raise TypeError("its 'pure' is not a boolean")
     for attribute, kind in (("parameters", ActionParameter), ("outputs", str)):
         entries = getattr(action, attribute, None)
         if not isinstance(entries, Mapping) or not all(isinstance(entry, kind) for entry in entries.values()):

@@ -1,7 +1,6 @@
 """`restcall`: an HTTP request (manifest-language §9)."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from email.message import Message
 from http.client import responses
@@ -12,9 +11,11 @@ from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter
 from launchbay.actions.output import decode_output, parse_json_output
 from launchbay.actions.parameters import (
-    optional_duration_s,
+    duration_s,
+    json_text,
     optional_mapping,
     optional_text,
+    optional_text_mapping,
     required_text,
     text_of,
     whole_number,
@@ -32,33 +33,34 @@ _AUTH = "a map with username and password, or with token"
 
 
 class RestCall:
-    """Sends one request. A status that is not expected fails the step."""
+    """Sends one request. An unexpected status fails the step."""
 
     name = "restcall"
     aliases: tuple[str, ...] = ()
     pure = False
     parameters: Mapping[str, ActionParameter] = {
         "command": ActionParameter("The URL.", type="string", required=True),
-        "method": ActionParameter("The HTTP method; GET where it is left out.", type="string"),
+        "method": ActionParameter("The HTTP method. Default: GET.", type="string"),
         "contentType": ActionParameter("The media type of the body.", type="string"),
         "headers": ActionParameter("Headers by name.", type="map<string,string>"),
-        "body": ActionParameter("Text as it is; a map or list as JSON, or as a form when contentType says so."),
+        "body": ActionParameter("A string is sent unchanged; a map or list as JSON, or as a form if contentType is."),
         "auth": ActionParameter("username and password (Basic), or token (Bearer).", type="map<string,string>"),
-        "timeout": ActionParameter('How long it may take: seconds, or a text such as "2 minutes".'),
-        "expectedStatus": ActionParameter("The status, or the list of those, that is success; 200 to 299 if left out."),
+        "timeout": ActionParameter('The maximum duration, in seconds or as a string such as "2 minutes".'),
+        "expectedStatus": ActionParameter("The status that means success, or a list of them. Default: 200 to 299."),
     }
     outputs: Mapping[str, str] = {
-        "content": "The answer's body: the value where it is JSON, else the text.",
+        "content": "The body of the response: a value if it is JSON, otherwise a string.",
         "status": "The status code.",
-        "headers": "The answer's headers by lower-case name.",
+        "headers": "The headers of the response by lower-case name.",
     }
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        """Send the request and judge the answer."""
         parameters = call.parameters
         url = required_text(parameters, "command", "a URL that starts with http:// or https://")
         method = (optional_text(parameters, "method", "an HTTP method") or "GET").strip().upper()
-        timeout_s = optional_duration_s(parameters, "timeout", longest_s=limits.EGRESS_TIMEOUT_LONGEST_S)
+        timeout_s = duration_s(
+            parameters, "timeout", limits.EGRESS_TIMEOUT_S, longest_s=limits.EGRESS_TIMEOUT_LONGEST_S
+        )
         headers = _headers(parameters)
         body = _body(parameters, headers)
         expected = _expected_statuses(parameters)
@@ -66,53 +68,45 @@ class RestCall:
             headers.setdefault("idempotency-key", call.context.idempotency_key)
         begin_s = call.context.clock.monotonic_s()
         try:
-            answer = await call.context.egress.request(
-                method,
-                url,
-                headers=headers,
-                body=body,
-                timeout_s=limits.EGRESS_TIMEOUT_S if timeout_s is None else timeout_s,
-            )
+            response = await call.context.egress.request(method, url, headers=headers, body=body, timeout_s=timeout_s)
         except EgressFailed as error:
             raise ActionFailed(*error.messages, retryable=error.retryable) from error
         took_ms = round((call.context.clock.monotonic_s() - begin_s) * 1000)
-        call.context.log("info", f"{method} {answer.url}: {answer.status}, {len(answer.body)} bytes, {took_ms} ms.")
-        return await _check_status(call, method, answer, expected)
+        size = len(response.body)
+        call.context.log("info", f"{method} {response.url}: {response.status}, {size} bytes, {took_ms} ms.")
+        return await _outputs(call, method, response, expected)
 
 
-async def _check_status(
-    call: ActionCall, method: str, answer: EgressResponse, expected: frozenset[int]
+async def _outputs(
+    call: ActionCall, method: str, response: EgressResponse, expected: frozenset[int]
 ) -> Mapping[str, Any]:
-    media_type, charset = _media_type(answer.headers.get("content-type", ""))
-    text = decode_output(answer.body, charset)
-    succeeded = answer.status in expected if expected else 200 <= answer.status <= 299
+    """Return the outputs for a response. Raises ActionFailed for an unexpected status."""
+    media_type, charset = _media_type(response.headers.get("content-type", ""))
+    text = decode_output(response.body, charset)
+    succeeded = response.status in expected if expected else 200 <= response.status <= 299
     if not succeeded:
-        status_line = f"{answer.status} {responses.get(answer.status, '')}".strip()
-        start = call.context.redact(text)[:_SHOWN_BODY_CHARS].strip()  # before it is cut, in a secret perhaps
+        status_line = f"{response.status} {responses.get(response.status, '')}".strip()
+        start = call.context.redact(text)[:_SHOWN_BODY_CHARS].strip()  # redacted before the cut
         raise ActionFailed(
-            f"{method} {answer.url} answered {status_line}" + (f": {start}" if start else "."),
-            retryable=not 300 <= answer.status <= 499 or answer.status in _RETRYABLE_CLIENT_ERRORS,
+            f"{method} {response.url} returned {status_line}" + (f": {start}" if start else "."),
+            retryable=not 300 <= response.status <= 499 or response.status in _RETRYABLE_CLIENT_ERRORS,
         )
     content: Any = text
     if text.strip() and (media_type == "application/json" or media_type.endswith("+json")):
         try:
-            # In a thread where it takes long enough to be felt by everybody else on the loop.
+            # A long text is parsed in a thread, because it would block the event loop.
             is_long = len(text) > _LONG_JSON_CHARS
             content = await asyncio.to_thread(parse_json_output, text) if is_long else parse_json_output(text)
         except ValueError as error:
-            call.context.log("warning", f"The answer says it is JSON, but {error}; its text is the content.")
-    headers = {name: decode_output(value.encode("utf-8", "replace")) for name, value in answer.headers.items()}
-    return {"content": content, "status": answer.status, "headers": headers}
+            call.context.log("warning", f"Invalid JSON in the response: {error}. The output 'content' is its text.")
+    headers = {name: decode_output(value.encode("utf-8", "replace")) for name, value in response.headers.items()}
+    return {"content": content, "status": response.status, "headers": headers}
 
 
 def _headers(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers of the request by lower-case name; `auth` and `contentType` win over `headers`."""
-    headers: dict[str, str] = {}
-    for name, value in optional_mapping(parameters, "headers", "a map from header names to texts").items():
-        text = text_of(value)
-        if text is None:
-            raise wrong_parameter(f"headers.{name}", "a text")
-        headers[name.strip().lower()] = text
+    """Return the headers of the request by lower-case name; `auth` and `contentType` override `headers`."""
+    given = optional_text_mapping(parameters, "headers", "a map from header names to strings")
+    headers = {name.strip().lower(): value for name, value in given.items()}
     content_type = optional_text(parameters, "contentType", "a media type such as application/json")
     if content_type is not None:
         headers["content-type"] = content_type
@@ -134,7 +128,7 @@ def _authorization(auth: Mapping[str, Any]) -> str:
 
 
 def _body(parameters: Mapping[str, Any], headers: dict[str, str]) -> bytes:
-    """Return the bytes of `body`, and set the content type where none was given."""
+    """Return the bytes of `body`, and set the content type if it is missing."""
     body = parameters.get("body")
     if body is None:
         return b""
@@ -146,26 +140,19 @@ def _body(parameters: Mapping[str, Any], headers: dict[str, str]) -> bytes:
         return _form(body)
     if media_type in ("", "application/json") or media_type.endswith("+json"):
         headers.setdefault("content-type", "application/json")
-        return _json(body)
-    raise wrong_parameter("body", f"a text, because contentType is {media_type}")
-
-
-def _json(body: Any) -> bytes:
-    try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise wrong_parameter("body", f"data that JSON can hold ({error})") from error
+        return json_text(body, "body").encode()
+    raise wrong_parameter("body", f"a string, because contentType is {media_type}")
 
 
 def _form(body: Any) -> bytes:
     if not isinstance(body, Mapping):
-        raise wrong_parameter("body", f"a text or a map of fields, because contentType is {_FORM}")
+        raise wrong_parameter("body", f"a string or a map of fields, because contentType is {_FORM}")
     fields: list[tuple[str, str]] = []
     for name, value in body.items():
         for element in value if isinstance(value, list | tuple) else (value,):
             text = "" if element is None else text_of(element)
             if text is None:
-                raise wrong_parameter(f"body.{name}", f"a text or a list of texts, because contentType is {_FORM}")
+                raise wrong_parameter(f"body.{name}", f"a string or a list of strings, because contentType is {_FORM}")
             fields.append((str(name), text))
     return urlencode(fields, errors="replace").encode("ascii")
 
@@ -179,7 +166,7 @@ def _expected_statuses(parameters: Mapping[str, Any]) -> frozenset[int]:
 
 
 def _media_type(content_type: str) -> tuple[str, str]:
-    """Split `text/html; charset=latin-1` into the media type and the charset, `utf-8` where there is none."""
+    """Split `text/html; charset=latin-1` into the media type and the charset. Default: `utf-8`."""
     message = Message()
     message["content-type"] = content_type.replace("\r", " ").replace("\n", " ")
     media_type = content_type.partition(";")[0].strip().lower()

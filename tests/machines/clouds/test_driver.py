@@ -34,5 +34,5 @@ def test_policies_choose_otherwise() -> None:
     ],
 )
 def test_a_policy_that_cannot_be_is_told_by_its_name(name: str, value: Any) -> None:
-    with pytest.raises(ActionFailed, match=f"The policy {name} of the environment is"):
+    with pytest.raises(ActionFailed, match=f"Invalid policy {name} of the environment: "):
         read_node_access(context(policies={name: value}))

@@ -141,7 +141,7 @@ def test_a_refusal_without_a_body_is_told() -> None:
 
 def test_nobody_at_the_endpoint_is_told_without_the_credentials() -> None:
     cloud = Ec2(account(""), REGION, Endpoint("http", "cloud.invalid", 1, "/", ("127.0.0.1",)))
-    with pytest.raises(CloudFailed, match="did not answer") as failed:
+    with pytest.raises(CloudFailed, match="did not respond") as failed:
         cloud.find_tagged(MARKS)
     assert "AKIAIOSFODNN7EXAMPLE" not in str(failed.value)
     assert "Signature" not in str(failed.value)

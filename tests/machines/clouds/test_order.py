@@ -70,8 +70,8 @@ def test_the_region_is_that_of_the_image_or_the_first_that_was_named(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"image": ""}, "'imageId' is wrong or missing: expected the image"),
-        ({"hardware": ""}, "'hardwareId' is wrong or missing: expected the size"),
+        ({"image": ""}, "'imageId' is invalid or missing. Expected the image"),
+        ({"hardware": ""}, "'hardwareId' is invalid or missing. Expected the size"),
         ({"image": "eu-west-1/ami-1", "location": "us-east-1"}, "is of the region 'eu-west-1', and machines are asked"),
         ({"location": "us-east-1", "regions": ("eu-west-1",)}, "is for eu-west-1, not for the region 'us-east-1'"),
         ({"settings": {"securityGroup": "a", "ec2SecurityGroup": "b"}}, "stand for the same thing and are different"),
@@ -79,18 +79,18 @@ def test_the_region_is_that_of_the_image_or_the_first_that_was_named(
         ({"settings": {"securityGroup": "sg-1"}}, "named by its id, which counts in a subnet only"),
         ({"settings": {"securityGroup": "web", "subnetId": "subnet-1"}}, "security groups are named by their ids"),
         ({"settings": {"providerSettings": {"publicIp": True}}}, "'publicIp' is true and there is no 'subnetId'"),
-        ({"settings": {"subnetId": "a", "providerSettings": {"subnetId": "b"}}}, "stands twice with different values"),
+        ({"settings": {"subnetId": "a", "providerSettings": {"subnetId": "b"}}}, "is set twice with different values"),
         (
             {"settings": {"providerSettings": {"userdata": "x"}}},
             "has 'userdata', which the cloud provider does not know",
         ),
-        ({"settings": {"providerSettings": "x"}}, "'providerSettings' is wrong or missing: expected a map"),
+        ({"settings": {"providerSettings": "x"}}, "'providerSettings' is invalid or missing. Expected a map"),
         ({"settings": {"providerSettings": {"userData": "x" * 20_000}}}, "at most 16384 characters"),
-        ({"settings": {"jcloudsNodeNameTemplate": "a-{nr}"}}, "where they belong, not {nr}"),
+        ({"settings": {"jcloudsNodeNameTemplate": "a-{nr}"}}, "{component}, not {nr}"),
         ({"settings": {"blockDeviceMapping": {"/dev/sda": {"ebs": {"size": 1}}}}}, "volumes with some of volumeSize"),
-        ({"settings": {"blockDeviceMapping": ["/dev/sda"]}}, "'blockDeviceMapping' is wrong"),
+        ({"settings": {"blockDeviceMapping": ["/dev/sda"]}}, "'blockDeviceMapping' is invalid"),
         ({"settings": {"securityGroups": ["a"], "securityGroup": "b"}}, "Name all of them in one place"),
-        ({"settings": {"region": ["a"]}}, "'region' is wrong or missing: expected a text"),
+        ({"settings": {"region": ["a"]}}, "'region' is invalid or missing. Expected a string"),
     ],
 )
 def test_what_is_missing_or_contradicts_itself_is_refused_for_good(more: dict[str, Any], said: str) -> None:
@@ -117,7 +117,7 @@ def test_a_parameter_of_another_cloud_is_left_and_told() -> None:
     [
         ({"jcloudsIdentity": "a"}, "'jcloudsIdentity' is there and 'jcloudsCredential' is not"),
         ({"jcloudsCredential": "s3cret"}, "'jcloudsCredential' is there and 'jcloudsIdentity' is not"),
-        ({"jcloudsIdentity": "a", "jcloudsCredential": "b"}, "'jcloudsProvider' is wrong or missing"),
+        ({"jcloudsIdentity": "a", "jcloudsCredential": "b"}, "'jcloudsProvider' is invalid or missing"),
     ],
 )
 def test_half_of_an_account_is_refused_without_telling_it(settings: dict[str, Any], said: str) -> None:

@@ -93,7 +93,7 @@ async def test_machines_that_cannot_be_taken_down_are_told_as_left(lab: Bay, gat
     gate.refuse("RunInstances", 2, "InstanceLimitExceeded")
     for nth in range(1, 10):
         gate.refuse("TerminateInstances", nth, "InternalError", 500)
-    with pytest.raises(ActionFailed, match="Machines may be left, for the sweep to find"):
+    with pytest.raises(ActionFailed, match="Machines may be left for the sweep"):
         await lab.provider.provision(lab.context(), "web", [1, 2], spec())
 
 
@@ -106,7 +106,7 @@ async def test_an_image_that_is_not_there_is_refused_for_good_in_the_words_of_th
 
 async def test_wrong_credentials_are_told_as_such(lab: Bay, gate: Gate) -> None:
     gate.refuse("DescribeInstances", 1, "AuthFailure", 401)
-    with pytest.raises(ActionFailed, match="does not take the credentials") as failed:
+    with pytest.raises(ActionFailed, match="rejected the credentials") as failed:
         await lab.provider.provision(lab.context(), "web", [1], spec())
     assert not failed.value.retryable
 
@@ -148,13 +148,13 @@ async def test_an_endpoint_that_the_rules_forbid_is_not_asked(gate: Gate, tmp_pa
 @pytest.mark.parametrize("region", ["us-east-1.evil.example/", "127.0.0.1", "us east", ""])
 async def test_a_region_cannot_lead_to_another_host(tmp_path: Path, region: str) -> None:
     aws = bay("", tmp_path, regions=(region,))
-    with pytest.raises(ActionFailed, match="no name of a region"):
+    with pytest.raises(ActionFailed, match="Invalid name of a region"):
         await aws.provider.provision(aws.context(), "web", [1], spec())
 
 
 async def test_an_unknown_maker_of_clouds_is_refused_with_those_that_are_known(gate: Gate, tmp_path: Path) -> None:
     strange = bay(gate.url, tmp_path, provider="moon-base")
-    with pytest.raises(ActionFailed, match=r"'moon-base', which is not supported\. Supported are aws-ec2, ec2"):
+    with pytest.raises(ActionFailed, match=r"unsupported provider 'moon-base'\. Supported: aws-ec2, ec2"):
         await strange.provider.provision(strange.context(), "web", [1], spec())
 
 
@@ -182,7 +182,7 @@ async def test_without_a_fitting_account_the_offered_ones_are_told(lab: Bay) -> 
 async def test_a_machine_of_an_account_that_was_deleted_is_told_as_left(lab: Bay) -> None:
     [machine] = await lab.provider.provision(lab.context(), "web", [1], spec())
     lab.book.accounts.clear()
-    with pytest.raises(ActionFailed, match=r"The cloud account that made the machine i-.* was deleted"):
+    with pytest.raises(ActionFailed, match=r"The cloud account that created the machine i-.* was deleted"):
         await lab.provider.release(lab.context(), machine)
     assert await lab.provider.orphans(lab.context()) == []
 
@@ -297,6 +297,6 @@ async def test_a_machine_that_shows_no_ssh_server_in_time_is_taken_down(
     lab = bay(gate.url, tmp_path, allow="127.0.0.0/8", keys=Keys(hosts.private_key, hosts.public_key))
     policies = {"machines.address": "private", "machines.ssh-port": 1, "machines.start-timeout": 1}
     settings = {"subnetId": loopback_subnet(gate.upstream, REGION, NETWORK)}
-    with pytest.raises(ActionFailed, match="cannot be reached"):
+    with pytest.raises(ActionFailed, match="is unreachable"):
         await lab.provider.provision(lab.context(policies=policies), "web", [1], spec(login=LOGIN, settings=settings))
     assert await lab.standing() == []

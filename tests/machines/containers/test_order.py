@@ -42,16 +42,16 @@ def test_the_engine_is_told_the_caps_and_no_way_out() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"image": ""}, "'imageId' is wrong or missing"),
+        ({"image": ""}, "'imageId' is invalid or missing"),
         ({"hardware": "1g"}, "is more than a container may have here: 2 processors and 512 MiB"),
         ({"hardware": "4x64m"}, "is more than a container may have here"),
         (
             {"settings": {"network": "host"}},
             "The network 'host' is not one that containers may be in here: bridge, apps",
         ),
-        ({"settings": {"privileged": True}}, "expected a map with some of command, environment, network"),
-        ({"settings": {"command": "sleep 1"}}, "'providerSettings.command' is wrong"),
-        ({"settings": {"environment": {"A=B": "x"}}}, "'providerSettings.environment' is wrong"),
+        ({"settings": {"privileged": True}}, "Expected a map with some of command, environment, network"),
+        ({"settings": {"command": "sleep 1"}}, "'providerSettings.command' is invalid"),
+        ({"settings": {"environment": {"A=B": "x"}}}, "'providerSettings.environment' is invalid"),
     ],
 )
 def test_what_is_more_than_allowed_is_refused_for_good(more: dict[str, Any], said: str) -> None:

@@ -126,7 +126,7 @@ async def test_too_long_is_ended(provider: ContainerMachines, engine: EngineApi)
         (ImageRun(image="localhost/no-such-image", command=("true",)), "has no image"),
         (ImageRun(image=IMAGE, command=("no-such-program",)), "no-such-program"),
         (shell("true", size="2g"), "more than a container may have"),
-        (shell("true", size="large"), "'size' is wrong"),
+        (shell("true", size="large"), "Invalid 'size' of a container: 'large'"),
         (shell("true", network="secret"), "not one that containers may be in"),
     ],
 )
@@ -143,7 +143,7 @@ async def test_what_cannot_be_is_told_and_nothing_is_left(
 async def test_an_environment_that_may_make_no_containers_runs_none(engine: EngineApi) -> None:
     provider = ContainerMachines(engine, Here(), ALLOWED, OUTGOING, lambda _: False)
 
-    with pytest.raises(ActionFailed, match="does not let this environment"):
+    with pytest.raises(ActionFailed, match="Containers are not allowed"):
         await provider.run_image(asked(), shell("true"))
 
 

@@ -132,7 +132,7 @@ async def test_an_environment_needs_the_operator_to_make_containers(
         instance = await api.launch(await api.application(MANIFEST), environmentId=environment)
         document = await api.settled(instance)
         assert document["status"] == "Failed"
-        assert "does not let this environment make containers" in document["errorMessage"]
+        assert "Containers are not allowed in this environment" in document["errorMessage"]
         assert await of_instance(engine, instance) == 0
     async with running_api(
         url, container_socket=socket, container_networks="none", container_environments=environment

@@ -1,4 +1,4 @@
-"""`waitForUrl`: ask a URL again and again until it answers as expected."""
+"""`waitForUrl`: request a URL until it returns the expected status."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,21 +9,21 @@ from launchbay.errors import ActionFailed, EgressFailed
 
 
 class WaitForUrl:
-    """Succeeds when a GET of `url` answers with a 2xx status, or with `status` where that is given."""
+    """Succeeds when a GET of `url` returns a 2xx status, or `status` if that is set."""
 
     name = "waitForUrl"
     aliases: tuple[str, ...] = ()
     pure = False
     parameters: Mapping[str, ActionParameter] = {
-        "url": ActionParameter("What to ask.", type="string", required=True),
-        "status": ActionParameter("The status to wait for; any from 200 to 299 if left out.", type="int"),
-        "timeout": ActionParameter('When to give up: seconds, or a text such as "5 minutes" (the default).'),
-        "interval": ActionParameter("The pause between two questions; 2 seconds if left out."),
+        "url": ActionParameter("The URL to request.", type="string", required=True),
+        "status": ActionParameter("The status to wait for. Default: 200 to 299.", type="int"),
+        "timeout": ActionParameter('The maximum time to wait, in seconds or as a string. Default: "5 minutes".'),
+        "interval": ActionParameter("The time between two requests. Default: 2 seconds."),
     }
-    outputs: Mapping[str, str] = {"status": "The status of the last answer.", "attempts": "How often it was asked."}
+    outputs: Mapping[str, str] = {"status": "The last status.", "attempts": "The number of requests."}
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        """Ask until the answer fits or the time, counted from the step's first start, is over."""
+        """Repeat the request until the status matches. The timeout starts at the step's first start."""
         context = call.context
         url = required_text(call.parameters, "url", "a URL that starts with http:// or https://")
         wanted = call.parameters.get("status")
@@ -33,23 +33,23 @@ class WaitForUrl:
         attempts = 0
         while True:
             attempts += 1
-            status, seen = await _asked(call, url, min(timeout_s, 10.0))
+            status, seen = await _request(call, url, min(timeout_s, 10.0))
             if status in statuses:
                 return {"status": status, "attempts": attempts}
             context.log("info", f"Attempt {attempts}: {seen}")
             passed_s = (context.clock.now() - context.started_at).total_seconds()
             if passed_s + interval_s > timeout_s:
-                raise ActionFailed(f"Not there within {timeout_s:g} seconds: {seen}", retryable=False)
+                raise ActionFailed(f"Not available within {timeout_s:g} seconds: {seen}", retryable=False)
             await context.progress(min(99, max(0, int(100 * passed_s / timeout_s))))
             await context.sleep(interval_s)
 
 
-async def _asked(call: ActionCall, url: str, timeout_s: float) -> tuple[int | None, str]:
-    """Return the status and a sentence about the answer; what cannot help by waiting fails at once."""
+async def _request(call: ActionCall, url: str, timeout_s: float) -> tuple[int | None, str]:
+    """Return the status and a description. Raises ActionFailed if another request can't help."""
     try:
-        answer = await call.context.egress.request("GET", url, timeout_s=timeout_s)
+        response = await call.context.egress.request("GET", url, timeout_s=timeout_s)
     except EgressFailed as error:
         if not error.retryable:
             raise ActionFailed(*error.messages, retryable=False) from error
         return None, str(error)
-    return answer.status, f"{answer.url} answered {answer.status}."
+    return response.status, f"{response.url} returned {response.status}."

@@ -1,4 +1,4 @@
-"""`example.Port`: picks a port number once and keeps it; a command picks another one."""
+"""`example.Port`: picks a port number once; a command picks another one."""
 
 import secrets
 from collections.abc import Mapping
@@ -37,10 +37,10 @@ class Port:
         return outputs
 
     async def reconfigure(self, job: JobRun, component: Component) -> None:
-        """Keep the port: another range counts for the next one."""
+        """Keep the port. A new range applies to the next pick."""
 
     async def destroy(self, job: JobRun, component: Component) -> None:
-        """Hold nothing, release nothing."""
+        """Do nothing, because a port number needs no release."""
 
 
 async def _picked(job: JobRun, component: Component) -> Mapping[str, Any]:
