@@ -14,7 +14,7 @@ import pytest
 from launchbay.actions.ansible import Ansible, AnsibleEvents
 from launchbay.actions.contract import ActionCall
 from launchbay.errors import ActionFailed
-from launchbay.machines.ssh import SshMachinesMachinesMachinesMachines
+from launchbay.machines.ssh import SshMachines
 from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.processes.run import Programs
 from tests.support.contexts import RecordingContext, context, run

@@ -8,7 +8,7 @@ import pytest
 
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import ProviderContext
-from launchbay.machines.ssh import SshMachinesMachinesMachinesMachines
+from launchbay.machines.ssh import SshMachines
 from launchbay.model.machine import ChefRun, Machine
 from tests.support.contexts import Log, context
 from tests.support.machines import ISOLATED, LOGIN, Hosts, Shelf, archive, needs_sshd, parts, served_shelf, with_chef

@@ -26,7 +26,7 @@ def test_the_setting_chooses_and_a_policy_chooses_otherwise() -> None:
 
 def test_an_unknown_provider_of_a_policy_is_told_with_those_that_there_are() -> None:
     with pytest.raises(
-        UnknownProvider, match="Unknown machine provider 'moon'\. This installation has dry-run, lab, none"
+        UnknownProvider, match=r"Unknown machine provider 'moon'\. This installation has dry-run, lab, none"
     ):
         Providers(SOURCES).chosen_for({"machines.provider": "moon"})
 

@@ -12,7 +12,7 @@ import pytest
 from launchbay import limits
 from launchbay.errors import ActionFailed, AddressRefused
 from launchbay.machines.contract import ProviderContext
-from launchbay.machines.ssh import SshMachinesMachinesMachinesMachines
+from launchbay.machines.ssh import SshMachines
 from launchbay.model.machine import Machine, RemoteCommand
 from tests.support.contexts import Log, context
 from tests.support.machines import LOGIN, Host, Hosts, Pins, needs_sshd, needs_sudo, parts
