@@ -229,7 +229,7 @@ async def test_nobody_in_time_fails_the_step(api: Api, clock: MovableClock) -> N
 
     document = await api.settled(instance)
     assert document["status"] == "Failed"
-    assert "Nobody has decided in time" in document["errorMessage"]
+    assert "The approval expired" in document["errorMessage"]
     refused(await api.post(f"approvals/{approval['id']}/approve"), 409, "ApprovalDecided")
 
 

@@ -94,7 +94,7 @@ async def test_a_batch_waits_for_the_one_before_and_a_failure_ends_the_row(bench
     ledger.unlink()
     bench.forget_runs()
     error = await failure(bench.instance(text.replace("LINE", f"{line}; exit 9")))
-    assert "127.0.2.1 the command ended with exit code 9" in error
+    assert "The command on 127.0.2.1 ended with exit code 9" in error
     assert ledger.read_text().split() == ["begin", "end"]
 
 

@@ -43,11 +43,11 @@ def test_the_engine_is_told_the_caps_and_no_way_out() -> None:
     ("more", "said"),
     [
         ({"image": ""}, "'imageId' is invalid or missing"),
-        ({"hardware": "1g"}, "is more than a container may have here: 2 processors and 512 MiB"),
-        ({"hardware": "4x64m"}, "is more than a container may have here"),
+        ({"hardware": "1g"}, "exceeds the limit for containers: 2 processors and 512 MiB"),
+        ({"hardware": "4x64m"}, "exceeds the limit for containers"),
         (
             {"settings": {"network": "host"}},
-            "The network 'host' is not one that containers may be in here: bridge, apps",
+            "The network 'host' isn't allowed for containers. Allowed: bridge, apps",
         ),
         ({"settings": {"privileged": True}}, "Expected a map with some of command, environment, network"),
         ({"settings": {"command": "sleep 1"}}, "'providerSettings.command' is invalid"),

@@ -127,7 +127,7 @@ async def test_too_long_is_ended(provider: ContainerMachines, engine: EngineApi)
         (ImageRun(image=IMAGE, command=("no-such-program",)), "no-such-program"),
         (shell("true", size="2g"), "more than a container may have"),
         (shell("true", size="large"), "Invalid 'size' of a container: 'large'"),
-        (shell("true", network="secret"), "not one that containers may be in"),
+        (shell("true", network="secret"), "isn't allowed for containers"),
     ],
 )
 async def test_what_cannot_be_is_told_and_nothing_is_left(
