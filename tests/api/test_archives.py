@@ -125,9 +125,9 @@ async def test_a_copy_in_the_same_installation_stands_for_itself(database_url: s
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"format": "something"}, "This is no archive"),
+        ({"format": "something"}, "The document isn't an archive"),
         ({"version": 2}, "has format 2"),
-        ({"more": 1}, "This is no archive"),
+        ({"more": 1}, "The document isn't an archive"),
         ({"environments": {}}, "environments: exactly one must be the default, not 0"),
         (
             {"environments": {"a": {"default": True, "services": ["none"]}}},

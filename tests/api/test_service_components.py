@@ -169,7 +169,7 @@ async def test_a_service_that_was_deleted_is_told_where_it_is_needed(api: Api) -
 async def test_a_service_that_cannot_tell_its_signals_refuses_the_launch(api: Api) -> None:
     where = await environment(api)
     await service(api, "test:beacon", {"place": "nowhere"}, where=where)
-    assert "cannot tell its signals: ValueError: no such place" in await refusal(api, LIT, where)
+    assert "can't publish its signals: ValueError: no such place" in await refusal(api, LIT, where)
 
 
 async def test_a_command_that_was_done_is_not_done_again_when_the_job_is_resumed(api: Api) -> None:

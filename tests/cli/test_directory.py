@@ -39,7 +39,7 @@ def test_what_is_no_archive_is_refused(cli: Shell, tmp_path: Path) -> None:
     file.write_text("launch: {}")
     assert "isn't valid JSON" in cli.bad(2, "organization", "import", str(file))
     file.write_text('{"format": "other"}')
-    assert "This is no archive of an organization" in cli.run("organization", "import", str(file)).stderr
+    assert "The document isn't an archive of an organization" in cli.run("organization", "import", str(file)).stderr
 
 
 OLDER = GREETER.replace("Hello", "Good day")

@@ -1,14 +1,11 @@
 """The audit log: who changed what, when, from where, and how it was before and after (promise 14).
 
-A use case writes its entry with one call in the transaction of the change, so there is never one without the other:
+A use case records a change in the transaction of the change, so there is never one without the other:
 
-    await desk.audit.record(
-        connection, actor, "update_role", str(resources.role(role.id)), organization_id=role.organization_id,
-        before={"name": role.name}, after={"name": name},
-    )
+    await work.audit("update_role", role, before={"name": role.name}, after={"name": name})
 
-The operation is the endpoint's id, the object a path. Documents are small, and hold no secret in clear: what may be one
-(passwords, tokens, parameters that people give) goes through `fingerprint`, which tells same from different, no more.
+The operation is the endpoint's ID, the object a path. Documents are small and contain no secret: passwords, tokens and
+parameters are recorded as fingerprints, which show only whether two values are equal.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -48,7 +45,7 @@ class Audit:
         before: Document | None = None,
         after: Document | None = None,
     ) -> None:
-        """Write down a change of an object of an organization, in the transaction of the change."""
+        """Record a change of an object of an organization, in the transaction of the change."""
         columns = self._columns(actor, operation, changed, before, after)
         await store.insert(connection, organization_id=organization_id, **columns)
 
@@ -62,7 +59,7 @@ class Audit:
         before: Document | None = None,
         after: Document | None = None,
     ) -> None:
-        """Write down what the actor changed about themselves; every organization of theirs sees it."""
+        """Record what the actor changed about themselves; each of their organizations sees it."""
         await store.insert_for_actor(connection, **self._columns(actor, operation, changed, before, after))
 
     def fingerprint(self, value: Any) -> str:
@@ -94,7 +91,7 @@ class Audit:
             return None
         data = msgspec.json.encode(document)
         if len(data) > AUDIT_DOCUMENT_BYTES:
-            # The log tells that it changed, and whether to the same; the object itself tells what it is.
+            # The log shows that it changed; the object itself shows the current value.
             shown = {"bytes": len(data), "fingerprint": self._secret.fingerprint(data, _PURPOSE)}
             data = msgspec.json.encode(shown)
         return data.decode()
@@ -112,7 +109,7 @@ class SecurityEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SecurityEvent:
-    """Something that looks like misuse; it holds no secret."""
+    """A possible misuse; contains no secret."""
 
     kind: SecurityEventKind
     user_id: str
@@ -120,10 +117,10 @@ class SecurityEvent:
 
 
 class SecurityEvents(Protocol):
-    """Who hears of security events. Must not raise."""
+    """Receives security events. Must not raise."""
 
     def report(self, event: SecurityEvent) -> None:
-        """Take an event."""
+        """Handle an event."""
         ...
 
 

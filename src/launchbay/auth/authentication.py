@@ -49,7 +49,7 @@ def read_authorization(header: str | None) -> BasicCredentials | BearerCredentia
     """Return the credentials in the header's value; a bearer token wins over Basic.
 
     Both may be sent, separated by a comma, which is also how two lines of one header read when joined. Raises
-    NotAuthenticated when there are none, when a scheme comes twice, or when the credentials that count are malformed.
+    NotAuthenticated if they are missing or malformed, or if a scheme is repeated.
     """
     if header is None or not header.strip():
         raise NotAuthenticated("Credentials are missing.", "Send Authorization: Basic or Authorization: Bearer.")

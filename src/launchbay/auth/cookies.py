@@ -55,7 +55,7 @@ def session_cookie(token: str, seconds: int, *, secure: bool) -> str:
 
 
 def sent_cookie(header: str, name: str = NAME) -> str:
-    """Return a cookie's value from the Cookie header, "" where there is none."""
+    """Return a cookie's value from the Cookie header, "" if it isn't there."""
     try:
         found = SimpleCookie(header).get(name)
     except CookieError:

@@ -176,7 +176,7 @@ def read_role_text(text: str) -> tuple[Entry, ...]:
         _refuse_syntax(text, error)
     except yaml.reader.ReaderError:
         found = yaml.reader.Reader.NON_PRINTABLE.search(text)
-        _refuse_at_index(text, found.start() if found else 0, "this character cannot stand in YAML text")
+        _refuse_at_index(text, found.start() if found else 0, "this character isn't allowed in YAML")
     if reader.findings:
         more = len(reader.findings) - _FINDINGS_SHOWN
         rest = [f"There are {more} more errors like these."] if more > 0 else []
@@ -226,7 +226,7 @@ class _Reader:
         names: set[str] = set()
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
-                _refuse(event.start_mark, "a permission name must stand here")
+                _refuse(event.start_mark, "expected a permission name")
             permission = self._permission(event, names)
             patterns = self._pattern_list(event.value)
             if permission is not None:
@@ -235,7 +235,9 @@ class _Reader:
 
     def _permission(self, event: yaml.ScalarEvent, names: set[str]) -> Permission | None:
         if event.value in names:
-            self._find(event.start_mark, f"{event.value!r} stands twice in one entry; begin another entry with '-'")
+            self._find(
+                event.start_mark, f"duplicate permission {event.value!r} in one entry; start another entry with '-'"
+            )
         names.add(event.value)
         permission = permission_named(event.value)
         if permission is None:
@@ -252,7 +254,7 @@ class _Reader:
         patterns = []
         while not isinstance(event := self._next(), yaml.SequenceEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
-                _refuse(event.start_mark, "a resource path pattern is a text, such as /applications/*")
+                _refuse(event.start_mark, "a resource path pattern must be a string, such as /applications/*")
             self._patterns += 1
             if self._patterns > ROLE_PATTERNS:
                 _refuse(event.start_mark, f"a role has at most {ROLE_PATTERNS} patterns; the rest begins here")

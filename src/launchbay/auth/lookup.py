@@ -1,14 +1,14 @@
 """Fetch and authorize in one act: the only way a use case gets hold of an object.
 
     async with database.transaction() as connection:
-        lookup = lookups.on(connection, actor)
+        lookup = lookups.bind(connection, actor)
         environment = await lookup.environment(environment_id, Permission.READ)
         application = await lookup.application(
             application_id, Permission.CREATE_INSTANCE, resources.environment(environment.id)
         )
 
 Every method makes one query, which brings the object, whether the caller's credentials still hold, and the stamp that
-says whether the grants in memory still hold; only after a change a second query reads them anew. In the order of checks
+says whether the grants in memory still hold; only after a change a second query reloads them. In the order of checks
 (api-decisions, "Wire" 6) it raises NotAuthenticated when the caller was disabled, deleted, or has a new password since
 the credentials were verified; NotFound when there is no such object; NotAllowed when there is one, in whatever
 organization.
@@ -130,7 +130,7 @@ class Lookup:
         return found
 
     async def member(self, organization_id: str, user_id: str, permission: Permission) -> User:
-        """Return a user as a member of the organization; who is no member of it is not found."""
+        """Return a member of the organization. Raises NotFound for other users."""
         found, stamp = await self._find(lookups.member, user_id, organization_id=_id(organization_id))
         grants = await self._grants_in(organization_id, stamp)
         self._check(grants, permission, (permissions.user(found.id),))

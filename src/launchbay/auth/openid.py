@@ -80,7 +80,7 @@ class ProviderMetadata:
         self._keys_at_s = 0.0
 
     async def endpoints(self) -> Endpoints:
-        """Return the endpoints. Raises Unavailable when the provider does not tell them, or tells of another one."""
+        """Return the endpoints. Raises Unavailable if the provider's metadata is unreachable or invalid."""
         async with self._lock:
             now = self._clock.monotonic_s()
             if self._endpoints is None or now >= self._endpoints_until_s:
@@ -90,7 +90,7 @@ class ProviderMetadata:
             return self._endpoints
 
     async def keys(self, is_known: Callable[[KeySet], bool]) -> KeySet:
-        """Return the keys that sign ID tokens; for one that is not among them they are fetched anew, now and then."""
+        """Return the keys that sign ID tokens. An unknown key makes them reload, at a limited rate."""
         endpoints = await self.endpoints()
         async with self._lock:
             now = self._clock.monotonic_s()
@@ -149,7 +149,7 @@ async def _verify_claims_once(
     token: object, metadata: ProviderMetadata, client_id: str, nonce: str, clock: Clock
 ) -> dict[str, Any]:
     if not isinstance(token, str):
-        raise TypeError("the ID token is no text")
+        raise TypeError("the ID token isn't a string")
     endpoints = await metadata.endpoints()
     key_id = jws.extract_compact(token.encode()).headers().get("kid")
 
@@ -174,7 +174,7 @@ async def _verify_claims_once(
     if claims.get("azp", client_id) != client_id:
         raise ValueError("the token was made for another client")
     if not isinstance(claims["sub"], str) or not 0 < len(claims["sub"]) <= OPENID_SUBJECT_CHARS:
-        raise ValueError("the subject is none")
+        raise ValueError("the subject is missing or too long")
     return dict(claims)
 
 
@@ -305,7 +305,7 @@ class OpenIdProvider:
         return tokens
 
     async def _user_info(self, subject: str, access_token: str) -> dict[str, Any]:
-        """Ask for what the ID token leaves out; an answer about somebody else is none (Core §5.3.2)."""
+        """Request the claims missing from the ID token. Ignores a response about another subject (Core §5.3.2)."""
         endpoint = (await self._metadata.endpoints()).user_info
         if endpoint is None:
             return {}

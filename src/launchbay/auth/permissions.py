@@ -37,7 +37,7 @@ _BY_NAME = {permission.value: permission for permission in Permission} | ALIASES
 
 
 def permission_named(name: str) -> Permission | None:
-    """Return the permission with this name or other spelling, None when there is none; names are case-sensitive."""
+    """Return the permission with this name or alias. Names are case-sensitive."""
     return _BY_NAME.get(name)
 
 

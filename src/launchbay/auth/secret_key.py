@@ -60,7 +60,10 @@ class KeyFile:
         return None
 
     def lines(self) -> list[tuple[str, bytes]]:
-        """Return the lines, word and key of each. Raises CannotStart for a file that is none, or that all may read."""
+        """Return word and key of each line.
+
+        Raises CannotStart if the file is missing, malformed, or readable by other users.
+        """
         try:
             mode = self.path.stat().st_mode
             text = self.path.read_text("ascii")
@@ -122,7 +125,7 @@ def _unreadable(file: Path, error: Exception) -> CannotStart:
 
 
 def _create(file: Path) -> None:
-    """Write the whole key beside its place, then link it there: nobody sees half a key, and only one server wins."""
+    """Write the key to a draft, then link it into place: no one sees half a key, and only one server wins."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = _draft(file, b64encode(new_key()).decode() + "\n")
     try:
@@ -166,7 +169,7 @@ class UnsealFailed(LaunchbayError):
 
 
 class _Key:
-    """One key. What it does beside sealing, it does with keys of their own: the uses tell nothing about each other."""
+    """One key. Uses other than encryption have derived keys, so that they reveal nothing about each other."""
 
     def __init__(self, key: bytes) -> None:
         assert len(key) == KEY_BYTES, "a secret key has 256 bits"
@@ -204,7 +207,7 @@ class SecretKey:
         return self._current().seal(plain, purpose, secrets.token_bytes(_NONCE_BYTES))
 
     def seal_deterministic(self, plain: bytes, purpose: str) -> bytes:
-        """Return a sealed form that is the same for the same bytes, and so tells that they are the same, no more."""
+        """Return an encrypted form that is equal for equal bytes, and reveals only that."""
         key = self._current()
         return key.seal(plain, purpose, key.nonce_of(plain, purpose))
 

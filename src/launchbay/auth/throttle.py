@@ -1,4 +1,4 @@
-"""Slows repeated wrong attempts down, then blocks them; only time, success and memory bounds let them go on.
+"""Slows repeated wrong attempts down, then blocks them; only time, success and memory bounds let them continue.
 
 Counted per account *and* address, so that nobody far away can lock the owner out, and more generously per address
 alone, against one machine that tries many accounts. Pure but for the clock.

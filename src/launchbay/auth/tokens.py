@@ -1,6 +1,6 @@
 """The keys that sign and verify session tokens, the same in every server of one database.
 
-The newest key signs. A key that has been replaced goes on verifying until everything it signed has expired, so a
+The newest key signs. A key that has been replaced still verifies until everything it signed has expired, so a
 rotation ends nobody's session. A server learns of a key that another one made when it first sees a token with it, or
 within minutes; no key signs before every server could learn of it.
 """
@@ -73,7 +73,7 @@ class KeyRing:
         self._reading = asyncio.Lock()
 
     async def signing_key(self) -> SigningKey:
-        """Return the key to sign with, making one when there is none or the newest is old.
+        """Return the key to sign with, creating one if there is no recent one.
 
         Raises Unavailable, and SealBroken when the keys were sealed with another secret key.
         """
@@ -83,7 +83,7 @@ class KeyRing:
         return self._signing
 
     async def verification_key(self, key_id: str) -> SigningKey | None:
-        """Return the key with this id, None when there is none. Raises as `signing` does."""
+        """Return the key with this id, None if it doesn't exist. Raises as `signing` does."""
         if key_id not in self._keys or self._age_s() > _READ_AGAIN_S:
             limit_s = _READ_AGAIN_S if key_id in self._keys else _UNKNOWN_KEY_S
             await self._read(older_than_s=limit_s)
@@ -148,7 +148,7 @@ def session_key_purpose(key_id: str) -> str:
 # Session tokens: signed JWTs that say who calls, and nothing about permissions (api-decisions, "Authentication").
 #
 # `kid iss aud sub exp`, and `email` and `name` as labels. A token from an identity provider, a refresh token, or one of
-# another installation is no session token.
+# another installation isn't a session token.
 
 ALGORITHM = "EdDSA"
 AUDIENCE = "launchbay"
@@ -216,7 +216,7 @@ class SessionTokens:
         is not exactly one of our tokens, unexpired; Unavailable.
         """
         if len(token) > SESSION_TOKEN_BYTES or not token.isascii():
-            _refuse("is no session token")
+            _refuse("isn't a session token")
         digest = sha256(token.encode("ascii")).digest()
         verified = self._verified.get(digest)
         if verified is None:
@@ -235,10 +235,10 @@ class SessionTokens:
         try:
             header = jws.extract_compact(token.encode("ascii"), registry=_REGISTRY).headers()
         except (JoseError, ValueError, TypeError, RecursionError):
-            _refuse("is no session token")
+            _refuse("isn't a session token")
         key_id = header.get("kid")
         if header != {"alg": ALGORITHM, "typ": "JWT", "kid": key_id} or not isinstance(key_id, str):
-            _refuse("is no session token of this server")
+            _refuse("isn't a session token of this server")
         signing = await self._keys.verification_key(key_id)
         if signing is None:
             _refuse("was signed with a key that is not in use")

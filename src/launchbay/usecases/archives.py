@@ -1,4 +1,4 @@
-"""Making an organization of an archive: all of it or nothing (promise 8), through the use cases that make each part."""
+"""Export an organization as an archive, and import one, all of it or nothing (promise 8)."""
 
 import base64
 import re
@@ -52,10 +52,10 @@ _ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{24}(?![0-9a-f])")
 
 
 async def export_organization(ctx: Context, organization_id: str) -> Archive:
-    """Return an organization as of one moment. No secret is in it.
+    """Return an organization as of one point in time, without secrets.
 
-    The permissions are those of who could make the organization anew: ManageUsers for all users and ManageRoles for all
-    roles. Raises BadRequest when it is larger than an archive may be.
+    Requires what an import would: ManageUsers for all users and ManageRoles for all roles. Raises BadRequest if it is
+    too large for an archive.
     """
     async with ctx.read() as work:
         organization = await work.lookup.organization(
@@ -64,7 +64,7 @@ async def export_organization(ctx: Context, organization_id: str) -> Archive:
         work.lookup.require(organization.id, Permission.MANAGE_ROLES, permissions.role(new_id()))
         text = await store.get_contents(work.connection, organization_id=organization.id)
     if text is None:
-        raise NotFound("The organization was deleted at this moment.")
+        raise NotFound("The organization was deleted by another request.")
     archive = _Exporter(store.read_contents(text), ctx.app.secret_key).archive()
     if len(msgspec.json.encode(archive)) > limits.ORGANIZATION_ARCHIVE_BYTES:
         raise BadRequest(
@@ -228,14 +228,14 @@ def read_archive(document: Mapping[str, Any]) -> Archive:
     version = document.get("version")
     if isinstance(version, int) and version > ARCHIVE_VERSION:
         raise BadRequest(
-            f"The archive has format {version}, and this version of the product reads up to {ARCHIVE_VERSION}.",
-            "Import it with the version that wrote it, or a later one.",
+            f"The archive has format {version}; this version of Launchbay reads formats up to {ARCHIVE_VERSION}.",
+            "Import it with the version that exported it, or a later one.",
             code="InvalidArchive",
         )
     try:
         return msgspec.convert(document, Archive)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"This is no archive of an organization: {error}.", code="InvalidArchive") from None
+        raise BadRequest(f"The document isn't an archive of an organization: {error}.", code="InvalidArchive") from None
 
 
 async def import_organization(ctx: Context, document: Mapping[str, Any], name: str | None, *, plan: bool) -> Imported:
@@ -436,7 +436,7 @@ class _Importer:
                 if not any(other in waiting for other in revision_names(revision.submodules))
             ]
             if not ready:
-                raise _refused("revisions", f"these name each other in a circle: {', '.join(sorted(waiting))}.")
+                raise _refused("revisions", f"these refer to each other in a cycle: {', '.join(sorted(waiting))}.")
             for key in ready:
                 application, name, revision = waiting.pop(key)
                 with _part(f"revision '{key}'"):

@@ -37,7 +37,7 @@ class InstanceFilter:
 
 @dataclass(frozen=True, slots=True)
 class InstancePage:
-    """Instances, the newest first, and the id after which the next page goes on, if there is one."""
+    """Instances, the newest first, and the ID after which the next page starts, if there is one."""
 
     rows: list[InstancePageRow]
     next_before: str | None

@@ -105,7 +105,7 @@ async def delete_environment(ctx: Context, environment_id: str) -> None:
         is_default = await store.lock(work.connection, environment_id=environment.id)
         if is_default:
             raise BadRequest(
-                "The default environment cannot be deleted; make another one the default first.",
+                "The default environment can't be deleted. Make another one the default first.",
                 code="DefaultEnvironment",
             )
         count = await store.count_instances(work.connection, environment_id=environment.id) or 0
@@ -132,7 +132,7 @@ async def set_default_environment(ctx: Context, organization_id: str, environmen
         before = {"default": await store.get_default_id(work.connection, organization_id=organization.id)}
         await store.clear_default(work.connection, organization_id=organization.id)
         if await store.make_default(work.connection, environment_id=environment.id) == 0:
-            raise Conflict("The environment was deleted at the same moment; choose another one.")
+            raise Conflict("The environment was deleted by another request. Choose a different one.")
         after = {"default": environment.id}
         await work.audit("set_default_environment", environment, before, after)
 
@@ -206,8 +206,8 @@ async def read_services(ctx: Context, environment_id: str) -> list[OfferedServic
 async def replace_services(ctx: Context, environment_id: str, service_ids: Sequence[str]) -> None:
     """Make an environment offer exactly these services of its organization.
 
-    The permission is for the environment together with each service that comes or goes. Raises BadRequest naming the
-    ids that are no services of the organization.
+    The permission is for the environment together with each service that comes or goes. Raises BadRequest with the
+    IDs that aren't services of the organization.
     """
     async with ctx.begin() as work:
         environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
@@ -271,7 +271,7 @@ async def replace_offers(ctx: Context, instance_id: str, environment_ids: Sequen
     """Offer an instance in exactly these environments of its organization; one that is offered expires no more.
 
     The permission is for the instance together with each environment that comes or goes. Those that use the instance
-    already keep it until they are reconfigured. Raises BadRequest naming the ids that are no environments, and for an
+    already keep it until they are reconfigured. Raises BadRequest with the IDs that aren't environments, and for an
     instance that is destroyed; NotAllowed for one of a submodule.
     """
     async with ctx.begin() as work:
@@ -325,6 +325,6 @@ async def _check_environments(work: Work, record: InstanceRecord, wanted: set[st
 async def _check_instance(work: Work, record: InstanceRecord, *, is_offered: bool) -> None:
     status = await store.lock_instance(work.connection, instance_id=record.id)
     if status is None:
-        raise Conflict("The instance was deleted at the same moment.")
+        raise Conflict("The instance was deleted by another request.")
     if is_offered and InstanceStatus(status) in _FINAL:
         raise BadRequest(f"The instance is {status}; it cannot be offered any more.", code="InstanceDestroyed")

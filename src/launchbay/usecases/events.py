@@ -39,8 +39,8 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
     """
     async with ctx.read() as work:
         await work.lookup.instance(instance_id, Permission.READ)
-    async with ctx.app.feed.watching(instance_id, ctx.actor.user_id) as bell:
-        telling = _EventEncoder()
+    async with ctx.app.feed.watching(instance_id, ctx.actor.user_id) as waiter:
+        encoder = _EventEncoder()
         patience_s = REFRESH_INTERVAL_S
         while not ctx.app.feed.closing.is_set():
             async with ctx.read() as work:
@@ -52,13 +52,13 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
                         work.connection, instance_id=instance_id, after=after, count=limits.EVENTS_CHUNK
                     )
             if rows:
-                told = telling.encode(record, rows, is_first=after is None)
+                live_events = encoder.encode(record, rows, is_first=after is None)
                 after = rows[-1].id
-                if told:
-                    yield told
+                if live_events:
+                    yield live_events
             if len(rows) >= limits.EVENTS_CHUNK:
                 continue
-            if not await bell.wait(patience_s) and patience_s == limits.EVENT_HEARTBEAT_S:
+            if not await waiter.wait(patience_s) and patience_s == limits.EVENT_HEARTBEAT_S:
                 yield []
             patience_s = limits.EVENT_HEARTBEAT_S
             await asyncio.sleep(limits.EVENT_POLL_PAUSE_S)
@@ -76,7 +76,7 @@ async def read_log(
     """Stream the lines of an instance's log after the one with the number `after`, with secrets covered."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-    redactor = _redactor(record)
+    redactor = redactor_for(record)
     left = limit
     while left is None or left > 0:
         count = limits.LIST_CHUNK_ROWS if left is None else min(left, limits.LIST_CHUNK_ROWS)
@@ -92,7 +92,7 @@ async def read_log(
 
 
 class _EventEncoder:
-    """Turns rows into events. It remembers the return values that it has told, to tell those that change."""
+    """Turns rows into events. Remembers the return values to report changes."""
 
     def __init__(self) -> None:
         self._signals: dict[str, Any] | None = None
@@ -103,16 +103,16 @@ class _EventEncoder:
         """Return the events of some rows. With `is_first` they are where the instance stands."""
         secrets = record.parameters + record.environment_view
         if secrets != self._secrets:
-            self._secrets, self._redactor = secrets, _redactor(record)
+            self._secrets, self._redactor = secrets, redactor_for(record)
         if is_first:
             self._signals = msgspec.json.decode(rows[0].text or "{}")
-        told = [(row.id, name, data) for row in rows for name, data in self._of(row)]
-        numbers = [number for number, _, _ in told]
+        encoded = [(row.id, name, data) for row in rows for name, data in self._of(row)]
+        numbers = [number for number, _, _ in encoded]
         # A number stands at the last event that has it: a client that was cut off before gets all of them again.
         last = {number: place for place, number in enumerate(numbers)}
         return [
             LiveEvent(name, data, number if last[number] == place else None)
-            for place, (number, name, data) in enumerate(told)
+            for place, (number, name, data) in enumerate(encoded)
         ]
 
     def _of(self, row: EventRow) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -160,5 +160,6 @@ class _EventEncoder:
         self._signals = values
 
 
-def _redactor(record: InstanceRecord) -> Redactor:
+def redactor_for(record: InstanceRecord) -> Redactor:
+    """Return what masks the secrets of an instance."""
     return Redactor([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])

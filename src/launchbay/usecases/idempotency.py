@@ -1,7 +1,7 @@
-"""One request sent twice does its work once (api-decisions, "Wire" 8; docs/decisions/0032-idempotency-keys.md).
+"""Idempotency keys: a request sent twice takes effect once (api-decisions, "Wire" 8; decision 0032).
 
-The key's row, the change and the answer are committed together. So a crash leaves all of it or nothing: a client that
-did not see the answer asks again, and either gets it or has its work done now.
+The key, the change and the response are committed together, so a crash leaves all of them or none. A client that missed
+the response retries, and either gets it or has the work done then.
 """
 
 import asyncio

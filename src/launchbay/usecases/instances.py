@@ -82,7 +82,7 @@ async def delete_instance(ctx: Context, instance_id: str, *, force: bool) -> Non
             await store.delete(work.connection, instance_id=record.id)
         elif not force:
             raise BadRequest(
-                f"The instance is {status}, which is active. Destroy it first, or delete it with force=1.",
+                f"Can't delete an instance in status {status}. Destroy it first, or use force=1.",
                 code="InstanceActive",
             )
         elif locked.plan is None or not read_plan(locked.plan).deletes_instance:
@@ -114,7 +114,7 @@ async def _destroy_and_delete(
     plan = plan_deletion(status, recalls=job_id)
     accepted = await accept(work.connection, record.id, work.actor.user_id, plan, manifest)
     if accepted is None:
-        raise Conflict("The instance was changed at the same moment; try again.")
+        raise Conflict("The instance was changed by another request. Retry.")
 
 
 InstanceLists = {

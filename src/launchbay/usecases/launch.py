@@ -146,7 +146,7 @@ async def _lock_services(work: Work, nodes: list[LaunchNode]) -> None:
     kept = await _lock_existing(work, sorted({link.instance_id for _, _, link in linked}))
     for node, path, link in linked:
         if link.instance_id not in kept:
-            raise Conflict("A service of the environment was deleted at the same moment; try again.")
+            raise Conflict("A service of the environment was deleted by another request. Retry.")
         binding = Binding(link.binding.pins, kept[link.instance_id])
         node.links[path] = Link(link.instance_id, link.kind, binding)
 
@@ -177,8 +177,8 @@ def _signals(name: str, kind: ServiceType | None, parameters: Mapping[str, Any])
         )
     except Exception as error:
         raise BadRequest(
-            f"The service {name!r} cannot tell its signals: {type(error).__name__}: {error}.",
-            "Mend its parameters, or the package that brings its type.",
+            f"The service {name!r} can't publish its signals: {type(error).__name__}: {error}.",
+            "Fix its parameters, or the package that provides its type.",
             code="CannotLaunch",
         ) from error
     return signals
@@ -213,7 +213,7 @@ async def launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> 
         )
         await work.check_quota(application.organization_id)
         destroy_after_ms = None if request.destroy_interval_ms == -1 else request.destroy_interval_ms
-        with foreign_key_violation_as("The application or its environment was deleted at the same moment."):
+        with foreign_key_violation_as("The application or its environment was deleted by another request."):
             await write_launch(work, root, environment, planned.view, destroy_after_ms)
         await work.audit(
             "launch_application",

@@ -42,18 +42,18 @@ class LaunchRequest:
 def read_launch_request(body: Mapping[str, Any]) -> LaunchRequest:
     """Return the request from its body.
 
-    In the obsolete form the parameters stand at the top level beside the settings (reference §4, rule 2); parameters
-    given in both places are taken from `parameters`. Null counts as left out. Raises BadRequest naming the field.
+    In the obsolete form parameters and settings are on one level (reference §4, rule 2); `parameters` takes precedence.
+    Null is the same as omitted. Raises BadRequest with the field.
     """
     given = {name: value for name, value in body.items() if value is not None}
-    beside = {name: value for name, value in body.items() if name not in _SETTINGS}
+    obsolete = {name: value for name, value in body.items() if name not in _SETTINGS}
     return LaunchRequest(
         revision_id=_text(given, "revisionId"),
         version=_whole_number(given, "version"),
         environment_id=_text(given, "environmentId"),
         destroy_interval_ms=_destroy_interval(given),
         instance_name=_name(given),
-        parameters={**beside, **_map(given, "parameters")},
+        parameters={**obsolete, **_map(given, "parameters")},
         submodules=_map(given, "submodules"),
     )
 

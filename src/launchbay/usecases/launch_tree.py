@@ -105,7 +105,7 @@ class TreePlanner:
             await self._plan_node(child, inside, above | {child.application_id})
 
     async def _remains_shared(self, node: LaunchNode, path: str, configured: Mapping[str, Any]) -> bool:
-        """Tell whether a component goes on with its shared instance: another locator replaces that as well (§7)."""
+        """Return whether a component keeps its shared instance: another locator replaces it (§7)."""
         row = None if node.former is None else node.former.links.get(path)
         if row is None or row.kind != LinkKind.SHARED:
             return False

@@ -111,7 +111,7 @@ async def refresh_manifest(ctx: Context, application_id: str) -> Refreshed:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         row = await _lock(work, application)
         if row.sealed_source != sealed:
-            raise Conflict("The manifest's source was changed at the same moment; refresh again.")
+            raise Conflict("The manifest's source was changed by another request. Refresh again.")
         newest = await applications.get_manifest(
             work.connection, application_id=application.id, version=row.latest_version
         )
@@ -141,9 +141,7 @@ async def _load(app: AppContext, organization_id: str, url: str) -> str:
         max_bytes=limits.MANIFEST_BYTES,
     )
     if answer.status != 200:
-        raise BadRequest(
-            f"{answer.url} answered {answer.status} instead of 200 and a manifest.", code="ManifestSourceFailed"
-        )
+        raise BadRequest(f"{answer.url} returned status {answer.status} instead of 200.", code="ManifestSourceFailed")
     try:
         text = answer.body.decode()
     except UnicodeDecodeError:
@@ -162,7 +160,7 @@ async def check_manifest(app: AppContext, text: str) -> None:
 async def _lock(work: Work, application: Application) -> ChangeableRow:
     row = await store.lock(work.connection, application_id=application.id)
     if row is None:
-        raise Conflict("The application was deleted at the same moment.")
+        raise Conflict("The application was deleted by another request.")
     return row
 
 

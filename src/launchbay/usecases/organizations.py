@@ -161,8 +161,8 @@ async def create_organization(ctx: Context, name: str) -> str:
     """Create an organization with all that comes with one, and make the caller its administrator; return its id.
 
     Whoever administers an organization runs workflows, so not everybody may make one for themselves: the caller must be
-    allowed to create users in an organization already. Names need not differ, because a refusal would tell which
-    organizations there are. Raises BadRequest for a bad name.
+    allowed to create users in an organization already. Names don't have to be unique: an error would reveal
+    other organizations. Raises BadRequest for a bad name.
     """
     async with ctx.begin() as work:
         caller = await work.lookup.caller()

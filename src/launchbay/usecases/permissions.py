@@ -78,7 +78,7 @@ async def _organization(work: Work, resource: Resource, user_id: str, caller_id:
     people = sorted({resource.segments[1], user_id, caller_id})
     shared = await store.shared_organizations(work.connection, user_ids=people) or []
     if not shared:
-        raise NotFound(f"There is no user {resource.segments[1][:80]!r} in an organization of yours.")
+        raise NotFound(f"User {resource.segments[1][:80]!r} not found in your organizations.")
     if len(shared) > 1:
         raise BadRequest(f"organization: users belong to several; give one of {', '.join(shared)}.")
     return str(shared[0])

@@ -1,4 +1,4 @@
-"""What a launch or reconfiguration would do, told without doing it (api-decisions, "Beyond the reference")."""
+"""Previews of launches and reconfigurations (api-decisions, "Beyond the reference")."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -70,7 +70,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def preview_launch(ctx: Context, application_id: str, body: Mapping[str, Any]) -> Preview:
-    """Tell what a launch with this body would do."""
+    """Return what a launch with this body would do."""
     async with ctx.begin() as work:
         try:
             planned = await plan_launch_tree(work, application_id, body)
@@ -80,7 +80,7 @@ async def preview_launch(ctx: Context, application_id: str, body: Mapping[str, A
 
 
 async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[str, Any]) -> Preview:
-    """Tell what a reconfiguration with this body would do."""
+    """Return what a reconfiguration with this body would do."""
     async with ctx.begin() as work:
         try:
             planned = await plan_configuration(work, instance_id, body)

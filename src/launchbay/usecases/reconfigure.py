@@ -1,7 +1,7 @@
-"""Reconfiguring a live instance, and looking at what that would do (reference §4, configuration).
+"""Reconfigurations of live instances (reference §4, configuration).
 
-Everything is decided and checked before anything is written, at every level of submodules; then the new configuration
-is written at all levels in one transaction, beside what each instance comes from, and one job carries it out.
+Everything is checked before anything is written, at every level of submodules. Then one transaction writes the new and
+the former configuration of all levels, and one job applies it.
 """
 
 from collections.abc import Mapping

@@ -19,7 +19,7 @@ from launchbay.usecases.launch import validate_version
 from launchbay.usecases.launch_request import RevisionRequest, read_submodules
 from launchbay.usecases.submodule_shapes import submodules_of
 
-_VANISHED = "The application or the environment was deleted at the same moment."
+_VANISHED = "The application or the environment was deleted by another request."
 
 
 async def list_revisions(ctx: Context, application_id: str) -> list[NamedRow]:
@@ -65,7 +65,7 @@ async def change_revision(ctx: Context, revision_id: str, request: RevisionReque
         await store.lock_revision(work.connection, revision_id=found.id)
         old = await store.get_revision(work.connection, revision_id=found.id, application_id=found.application_id)
         if old is None:
-            raise Conflict("The revision was deleted at the same moment.")
+            raise Conflict("The revision was deleted by another request.")
         name = old.name if request.name is None else validate_name(request.name)
         application = await work.lookup.application(old.application_id, Permission.EDIT_APPLICATION)
         content = await _content(work, application, request, old)

@@ -1,7 +1,7 @@
-"""After a new secret key: everything that is sealed with a former one is sealed with the new one.
+"""Re-encryption of all secrets with a new secret key, and the encrypted URLs of webhooks and manifests.
 
-Servers go on working meanwhile. What is sealed is read page by page and written back only where it is as it was read,
-so that nothing newer is overwritten; who runs it again finds what is left.
+Servers keep running. Rows are read page by page and written back only if unchanged, so that nothing newer is
+overwritten; a second run finds what is left.
 """
 
 from collections import Counter
@@ -97,7 +97,7 @@ SEALED: Mapping[SealedColumn, Callable[[str, str], str]] = {
 
 @dataclass(slots=True)
 class Resealed:
-    """How much was sealed anew, and what no key opened, by the name of its column."""
+    """How many values were re-encrypted, and how many no key could decrypt, by column."""
 
     count: int = 0
     broken: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""Service instances: what there is, what it takes, what can be done with it (reference §4, Service instances)."""
+"""Services, their parameters and their commands (reference §4, Service instances)."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -209,7 +209,7 @@ async def update_service(
         service = await work.lookup.service(service_id, Permission.EDIT_SERVICE)
         row = await store.lock(work.connection, service_id=service.id)
         if row is None:
-            raise Conflict("The service was deleted at the same moment.")
+            raise Conflict("The service was deleted by another request.")
         old = ServiceParameters(
             msgspec.json.decode(row.parameters), await open_stored(ctx.app.secret_key, work.connection, service.id)
         )

@@ -1,4 +1,4 @@
-"""Invitations: a link, shown once, by which a new user sets the first password; it works once, and for some days."""
+"""Sign-in: invitations, OpenID Connect, and sessions of the console."""
 
 import secrets
 from collections.abc import Sequence
@@ -97,9 +97,10 @@ def _hash_invitation_token(token: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class AccountPolicy:
-    """Who may come in: e-mail domains (any, if there are none), and what people get who have no account yet.
+    """Who may sign in: email domains (empty: all), and how new accounts are created.
 
-    Without `new_user_roles` nobody is let in who has none; with them an account is made in `organization`, by its name.
+    With `new_user_roles`, a user without an account gets one in the organization with the name `organization`; else
+    they can't sign in.
     """
 
     domains: tuple[str, ...]
@@ -139,7 +140,7 @@ async def _linked(
 ) -> User:
     if not identity.email:
         raise NotAllowed(
-            "The identity provider has not verified an e-mail address of yours.", "Verify it there, and sign in again."
+            "The identity provider hasn't verified your email address.", "Verify it there, and sign in again."
         )
     user = await users.get_by_email(connection, email=identity.email)
     if user is None:
@@ -172,7 +173,7 @@ async def _new_user(
             "Ask the operator to look at the settings oidc_organization and oidc_new_user_roles.",
         )
     user_id, name = new_id(), (identity.name or identity.email)[:NAME_CHARS]
-    with unique_violation_as("The account was made at the same moment. Sign in again.", "Taken"):
+    with unique_violation_as("The account was created by another request. Sign in again.", "Taken"):
         await users.insert(connection, id=user_id, email=identity.email, name=name, password_hash=None)
     await users.join_organization(connection, organization_id=organization_id, user_id=user_id)
     await users.assign_role(connection, user_id=user_id, role_ids=role_ids)
@@ -211,7 +212,7 @@ def _actor(user: User, address: str) -> Actor:
     return Actor(user.id, user.email, user.name, address, Method.OPENID)
 
 
-_PREFIX = "lbc_"  # tells people and secret scanners what they have found
+_PREFIX = "lbc_"  # identifies the token for people and secret scanners
 
 
 async def open_session(ctx: Context) -> Session:

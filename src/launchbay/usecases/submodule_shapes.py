@@ -237,7 +237,7 @@ class _ShapeBuilder:
 
 
 def _configured(manifest: CompiledManifest, parameters: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the values of the pins as far as they can be told: what does not fit is said when the form is sent."""
+    """Return the values of the pins as far as they are valid: submitting the form reports the errors."""
     lenient = replace(manifest, required_parameters=())
     for given in (parameters, {}):
         try:

@@ -107,9 +107,7 @@ async def create_user(
             work.lookup.require(organization_id, Permission.MANAGE_USERS, permissions.user(user_id))
             await _add_existing(work, organization_id, user_id, email, has_password=password is not None)
         else:
-            with unique_violation_as(
-                f"The account {email} was made at the same moment. Send the request again.", "Taken"
-            ):
+            with unique_violation_as(f"The account {email} was created by another request. Retry.", "Taken"):
                 await users.insert(work.connection, id=user_id, email=email, name=name, password_hash=password_hash)
             await users.join_organization(work.connection, organization_id=organization_id, user_id=user_id)
             if password_hash is None:
@@ -145,7 +143,7 @@ async def update_user(ctx: Context, organization_id: str, user_id: str, *, enabl
             await users.lock_organization(work.connection, organization_id=touched_id)
         await users.lock(work.connection, user_id=user_id)
         if await users.list_organization_ids(work.connection, user_id=user_id) != everywhere:
-            raise Conflict("The user joined or left an organization at the same moment; try again.")
+            raise Conflict("The user's organizations were changed by another request. Retry.")
         user = await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
         for touched_id in everywhere:
             await _for_whole_account(work, touched_id, user_id)
@@ -227,7 +225,7 @@ def _validate_email(email: str) -> str:
     email = email.strip()
     if len(email) > limits.EMAIL_CHARS or _EMAIL.fullmatch(email) is None:
         raise BadRequest(
-            f"{email[:100]!r} is no e-mail address: it needs one @, no spaces or colons, and at most"
+            f"Invalid email address {email[:100]!r}. It needs one @, no spaces or colons, and at most"
             f" {limits.EMAIL_CHARS} characters.",
             code="InvalidEmail",
         )

@@ -107,7 +107,7 @@ async def list_deliveries(ctx: Context, webhook_id: str, *, after: str | None, c
 
 
 def _everything() -> tuple[Permission, Resource]:
-    """Return what a webhook takes: it tells of every instance, so it is for those who may manage every user."""
+    """Return the required permission: a webhook reports on every instance, so it needs ManageUsers for all users."""
     return Permission.MANAGE_USERS, permissions.user(new_id())
 
 
