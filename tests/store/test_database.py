@@ -236,7 +236,7 @@ async def test_a_database_that_does_not_answer_stops_the_start_with_a_sentence_w
 
 def test_a_server_older_than_15_is_refused_and_15_is_not() -> None:
     check_version(150_000)
-    with pytest.raises(CannotStart, match="PostgreSQL 14; this product needs 15"):
+    with pytest.raises(CannotStart, match=r"PostgreSQL 14\. Launchbay needs 15"):
         check_version(140_011)
 
 
@@ -292,6 +292,6 @@ async def test_a_table_that_an_upgrade_changed_costs_one_answer_of_unavailabilit
             assert await look() == 0
         with psycopg.connect(database_url, autocommit=True) as newer:
             newer.execute("ALTER TABLE organizations ADD COLUMN motto text")
-        with pytest.raises(Unavailable, match="was upgraded at this moment"):
+        with pytest.raises(Unavailable, match="was upgraded during this request"):
             await look()
         assert await look() == 0

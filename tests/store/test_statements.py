@@ -69,7 +69,7 @@ async def test_a_value_is_the_first_column_and_no_row_is_none(connection: Connec
 async def test_a_row_class_that_does_not_fit_the_columns_is_found_at_the_first_use(connection: Connection) -> None:
     wrong = Row("wrong", b"SELECT name, id FROM organizations", OrganizationRow)
     with pytest.raises(
-        AssertionError, match=r"wrong answers the columns \('name', 'id'\), its row has \('id', 'name'\)"
+        AssertionError, match=r"wrong returns the columns \('name', 'id'\), its row has \('id', 'name'\)"
     ):
         await wrong(connection)
 
@@ -115,5 +115,5 @@ async def test_the_first_proposal_of_a_key_decides_for_all(connection: Connectio
 
 
 def test_a_statement_that_the_file_does_not_have_is_named_with_those_it_has() -> None:
-    with pytest.raises(LookupError, match="has no statement 'gte'; it has get, propose"):
-        statements.load("server_keys").change("gte")
+    with pytest.raises(LookupError, match="has no statement 'gte'; It has get_server_key, propose_server_key"):
+        statements.load("keys").change("gte")

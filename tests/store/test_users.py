@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from launchbay.store import users
+from launchbay.store import organizations, users
 from launchbay.store.database import Connection, Database
 from launchbay.store.users import RoleKind
 from tests.support.worlds import Organization, give_role, make_organization, make_user
@@ -118,7 +118,7 @@ async def test_administrators_are_the_enabled_members_who_hold_the_role(database
             await users.assign_role(connection, role_ids=[home.administrator_role], user_id=user)
         await users.set_enabled(connection, id=disabled, enabled=False)
         await users.leave_organization(connection, organization_id=home.id, user_id=gone)
-        assert await users.list_administrators(connection, organization_id=home.id) == [(ann,)]
+        assert await users.list_administrators(connection, organization_id=home.id) == [ann]
 
 
 async def test_two_administrators_removing_each_other_leave_one(database: Database) -> None:
@@ -130,7 +130,7 @@ async def test_two_administrators_removing_each_other_leave_one(database: Databa
 
     async def remove(user: str) -> None:
         async with database.transaction() as connection:
-            await users.lock_organization(connection, organization_id=home.id)
+            await organizations.lock(connection, organization_id=home.id)
             administrators = await users.list_administrators(connection, organization_id=home.id)
             await asyncio.sleep(0.05)
             if len(administrators) > 1:

@@ -18,6 +18,7 @@ from launchbay.model.job import Answer, ApprovalStatus, Question, Verdict, appro
 from launchbay.runtime.contract import JobRun
 from launchbay.runtime.slot import slot_released
 from launchbay.store import approvals as store
+from launchbay.store import instances
 from launchbay.store.database import Database
 
 POLL_S = 1.0
@@ -113,7 +114,7 @@ class PendingApprovals:
 
     async def _expire(self, approval_id: str, instance_id: str) -> None:
         async with self._database.transaction() as connection:
-            await store.lock_instance(connection, instance_id=instance_id)
+            await instances.lock_status(connection, instance_id=instance_id)
             row = await store.lock(connection, approval_id=approval_id)
             if row is not None:
                 await store.decide(connection, approval_id=approval_id, status=ApprovalStatus.EXPIRED)

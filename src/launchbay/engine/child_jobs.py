@@ -156,10 +156,10 @@ class ChildJobs:
         """
         async with self._database.connection() as connection:
             running = await jobs.list_running_children(connection, parent_job_id=parent.job_id)
-        for child in running:
-            if child.id not in self._awaited:
-                await self._cancel(child.id)
-                await self._resume(parent, child.id)
+        for job_id in running:
+            if job_id not in self._awaited:
+                await self._cancel(job_id)
+                await self._resume(parent, job_id)
 
     async def _has_begun(self, parent: JobRun, path: str) -> bool:
         return await self._outcome(child_job_id(parent.job_id, path)) is not None

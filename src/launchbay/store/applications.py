@@ -1,36 +1,14 @@
-"""Applications (`queries/applications.sql`)."""
+"""Applications, the versions of their manifests, and their revisions."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from launchbay.ids import NamedRow
-from launchbay.store.statements import AddressRow, load
-
-
-class ChangeableRow(NamedTuple):
-    """What can be changed of an application."""
-
-    name: str
-    latest_version: int
-    source_url: str | None
-    sealed_source: bytes | None
-
+from launchbay.store.keys import AddressRow
+from launchbay.store.statements import load
 
 _sql = load("applications")
-list_by_organization = _sql.rows("of_organization", NamedRow)
-insert = _sql.change("insert")
-lock = _sql.row("lock", ChangeableRow)
-lock_for_deletion = _sql.value("lock_for_deletion", str)
-set_version = _sql.change("set_version")
-get_source = _sql.value("source", bytes)
-list_unsealed_sources = _sql.rows("unsealed", AddressRow)
-set_source = _sql.change("set_source")
-rename = _sql.change("rename")
-count_active_instances = _sql.value("active_count", int)
-delete_instances = _sql.change("delete_instances")
-delete = _sql.change("delete")
-resolve_locator = _sql.value("find", str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +19,46 @@ class Application:
     organization_id: str
     name: str
     latest_version: int
-    source_url: str | None  # what is shown of where the manifest is loaded from; None when it is uploaded
+    source_url: str | None  # of the manifest, without its query; None if it was uploaded
     created_at: datetime
+
+
+class ChangeableRow(NamedTuple):
+    """The fields of an application that can change."""
+
+    name: str
+    latest_version: int
+    source_url: str | None
+    sealed_source: bytes | None
+
+
+list_by_organization = _sql.rows("list_by_organization", NamedRow)
+insert = _sql.change("insert")
+lock = _sql.row("lock", ChangeableRow)
+lock_for_deletion = _sql.value("lock_for_deletion", str)
+set_version = _sql.change("set_version")
+get_source = _sql.value("get_source", bytes)
+list_unsealed_sources = _sql.rows("list_unsealed_sources", AddressRow)
+set_source = _sql.change("set_source")
+rename = _sql.change("rename")
+count_active_instances = _sql.value("count_active_instances", int)
+delete_instances = _sql.change("delete_instances")
+delete = _sql.change("delete")
+resolve_locator = _sql.value("resolve_locator", str)
+
+
+class VersionRow(NamedTuple):
+    """A manifest version in a list."""
+
+    version: int
+    created_at: datetime
+    author_id: str
+
+
+get_manifest = _sql.value("get_manifest", str)
+list_manifests_by_application = _sql.rows("list_manifests_by_application", VersionRow)
+insert_manifest = _sql.change("insert_manifest")
+manifest_exists = _sql.value("manifest_exists", bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +79,9 @@ class Revision:
     created_at: datetime
 
 
-class VersionRow(NamedTuple):
-    """A manifest version as lists show it."""
-
-    version: int
-    created_at: datetime
-    author_id: str
-
-
-_manifests_sql = load("manifests")
-get_manifest = _manifests_sql.value("content", str)
-list_manifests_by_application = _manifests_sql.rows("of_application", VersionRow)
-insert_manifest = _manifests_sql.change("insert")
-manifest_exists = _manifests_sql.value("exists", bool)
-
-_revisions_sql = load("revisions")
-list_revisions_by_application = _revisions_sql.rows("of_application", NamedRow)
-get_revision = _revisions_sql.row("one", Revision)
-insert_revision = _revisions_sql.change("insert")
-update_revision = _revisions_sql.change("update")
-lock_revision = _revisions_sql.value("lock", str)
-delete_revision = _revisions_sql.change("delete")
+list_revisions_by_application = _sql.rows("list_revisions_by_application", NamedRow)
+get_revision = _sql.row("get_revision", Revision)
+insert_revision = _sql.change("insert_revision")
+update_revision = _sql.change("update_revision")
+lock_revision = _sql.value("lock_revision", str)
+delete_revision = _sql.change("delete_revision")

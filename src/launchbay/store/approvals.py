@@ -1,4 +1,4 @@
-"""Approvals and the answers to them (`queries/approvals.sql`)."""
+"""Approvals and the answers to them."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -7,23 +7,25 @@ import msgspec
 
 from launchbay.store.statements import load
 
+_sql = load("approvals")
+
 
 class DecidedRow(NamedTuple):
-    """An approval that nobody is asked for any more."""
+    """An approval that has been decided."""
 
     id: str
     status: str
 
 
 class DueRow(NamedTuple):
-    """An approval whose time is over."""
+    """An approval that has expired."""
 
     id: str
     instance_id: str
 
 
 class AnswerRow(NamedTuple):
-    """What one person answered."""
+    """One person's answer."""
 
     email: str
     approves: bool
@@ -32,7 +34,7 @@ class AnswerRow(NamedTuple):
 
 
 class AnswerContextRow(NamedTuple):
-    """What decides whether somebody may answer; `is_barred`: they asked for the job, and may not approve it."""
+    """What decides whether a user can answer. `is_barred`: the user requested the job and can't approve it."""
 
     id: str
     organization_id: str
@@ -55,7 +57,7 @@ class LockedRow(NamedTuple):
 
 
 class ApprovalRow(NamedTuple):
-    """An approval as the API shows it. `answers` is read with `read_answers`; `role` is None where it was deleted."""
+    """An approval in full. `read_answers` decodes `answers`; `role` is None if the role was deleted."""
 
     id: str
     organization_id: str
@@ -90,25 +92,25 @@ class ApprovalAnswer(msgspec.Struct, array_like=True, frozen=True):
     at_ms: int
 
 
+_answers = msgspec.json.Decoder(list[ApprovalAnswer])
+
+
 def read_answers(text: str) -> list[ApprovalAnswer]:
-    """Return the answers of an `ApprovalRow`, in the order of their times."""
+    """Return the answers of an `ApprovalRow`, oldest first."""
     return _answers.decode(text)
 
 
-_answers = msgspec.json.Decoder(list[ApprovalAnswer])
-_sql = load("approvals")
-insert = _sql.value("ask", str)
+insert = _sql.value("insert", str)
 count_pending = _sql.value("count_pending", int)
-get_role_by_name = _sql.value("role_named", str)
-list_decided = _sql.rows("decided", DecidedRow)
-list_due = _sql.rows("due", DueRow)
-list_answers = _sql.rows("answers", AnswerRow)
-get_answer_context = _sql.row("look", AnswerContextRow)
-lock_instance = _sql.value("lock_instance", str)
+get_role_by_name = _sql.value("get_role_by_name", str)
+list_decided = _sql.rows("list_decided", DecidedRow)
+list_due = _sql.rows("list_due", DueRow)
+list_answers = _sql.rows("list_answers", AnswerRow)
+get_answer_context = _sql.row("get_answer_context", AnswerContextRow)
 lock = _sql.row("lock", LockedRow)
-insert_answer = _sql.change("answer")
-get_own_answer = _sql.value("own_answer", bool)
+insert_answer = _sql.change("insert_answer")
+get_own_answer = _sql.value("get_own_answer", bool)
 decide = _sql.change("decide")
-get = _sql.row("one", ApprovalRow)
-list_pending_by_organization = _sql.rows("pending_of_organization", ApprovalRow)
-list_by_instance = _sql.rows("of_instance", ApprovalRow)
+get = _sql.row("get", ApprovalRow)
+list_pending_by_organization = _sql.rows("list_pending_by_organization", ApprovalRow)
+list_by_instance = _sql.rows("list_by_instance", ApprovalRow)

@@ -1,13 +1,15 @@
-"""The audit log (`queries/audit.sql`); `auth/audit.py` writes it."""
+"""The audit log, which `auth/audit.py` writes, and the results of requests with an Idempotency-Key."""
 
 from datetime import datetime
 from typing import NamedTuple
 
 from launchbay.store.statements import load
 
+_sql = load("audit")
+
 
 class AuditRow(NamedTuple):
-    """One change; `before` and `after` are JSON texts."""
+    """One change. `before` and `after` are JSON."""
 
     id: int
     at: datetime
@@ -21,22 +23,20 @@ class AuditRow(NamedTuple):
     after: str | None
 
 
-_sql = load("audit")
 insert = _sql.change("insert")
 insert_for_actor = _sql.change("insert_for_actor")
-list_by_organization = _sql.rows("of_organization", AuditRow)
-list_by_object = _sql.rows("of_object", AuditRow)
+list_by_organization = _sql.rows("list_by_organization", AuditRow)
+list_by_object = _sql.rows("list_by_object", AuditRow)
 
 
 class IdempotencyKeyRow(NamedTuple):
-    """What a key was used for, and the sealed answer."""
+    """What a key was used for, and the encrypted response."""
 
     fingerprint: str
     answer: bytes
 
 
-_idempotency_keys_sql = load("idempotency_keys")
-insert_idempotency_key = _idempotency_keys_sql.value("begin", bool)
-set_idempotent_answer = _idempotency_keys_sql.change("finish")
-get_idempotency_key = _idempotency_keys_sql.row("stored", IdempotencyKeyRow)
-delete_idempotency_keys = _idempotency_keys_sql.change("forget")
+insert_idempotency_key = _sql.value("insert_idempotency_key", bool)
+set_idempotent_answer = _sql.change("set_idempotent_answer")
+get_idempotency_key = _sql.row("get_idempotency_key", IdempotencyKeyRow)
+delete_idempotency_keys = _sql.change("delete_idempotency_keys")

@@ -1,15 +1,15 @@
-"""Connections to PostgreSQL: the pool, the two ways to use it, and the one place where its errors become ours.
+"""Connections to PostgreSQL: the pool, its two uses, and the translation of database errors.
 
     async with database.connection() as connection:      # single statements, each its own commit
-    async with database.transaction() as connection:     # all or nothing; leaving the block is the promise
+    async with database.transaction() as connection:     # all or nothing; committed when the block ends
 
-Inside a transaction `async with connection.transaction():` makes a savepoint. `with database.joined(connection):` lets
-everything in the block that asks for a connection or transaction get this one, each with a savepoint of its own: what
-is written under an Idempotency-Key is committed with the answer.
+Inside a transaction `async with connection.transaction():` creates a savepoint. In `with database.joined(connection):`
+every connection or transaction is this one, with its own savepoint. Changes under an Idempotency-Key are committed
+with the response that way.
 
-What callers see: `Unavailable` when the database is away, full or overloaded (nothing was committed); `OutcomeUnknown`
-when the connection broke during COMMIT (architecture, "Rules of shape" 6); psycopg's own `IntegrityError`s, because
-what a duplicate means is for the caller to say.
+Errors: `Unavailable` if the database is down, full or overloaded (nothing was committed); `OutcomeUnknown` if the
+connection was lost during COMMIT (architecture, "Rules of shape" 6). psycopg's `IntegrityError`s pass through, because
+only the caller knows what a duplicate means.
 """
 
 import asyncio
@@ -31,22 +31,20 @@ from psycopg.pq import TransactionStatus
 
 from launchbay.errors import BadRequest, CannotStart, Conflict, Unavailable
 
-# A connection that does not wait for ever (decision 0082).
-#
-# PostgreSQL ends a statement that takes too long, and TCP notices a peer that is gone. Neither helps against a database
-# whose machine hangs, is suspended, or sits behind something that swallows what is sent: all is acknowledged, and
-# nothing answered.
-
 T = TypeVar("T")
 
 
 class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
-    """Closes itself when an answer does not come within `patience_s`; who waited sees a lost connection."""
+    """Closes itself if the server doesn't respond within `timeout_s`; the caller sees a lost connection (decision 0082).
+
+    PostgreSQL ends slow statements, and TCP notices a peer that is gone. Neither helps if the database's machine hangs,
+    is suspended, or sits behind a network that drops data after acknowledging it.
+    """
 
     timeout_s = 35.0  # longer than PostgreSQL lets a statement run
 
     async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        """Do one exchange with the server. One with a time-out of its own, such as listening, keeps to that."""
+        """Run one exchange with the server. An exchange with its own timeout, such as listening, keeps it."""
         if timeout is not None:
             return await super().wait(gen, interval, timeout)
         timer = asyncio.get_running_loop().call_later(self.timeout_s, self._hang_up)
@@ -56,70 +54,74 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
             timer.cancel()
 
     def _hang_up(self) -> None:
-        """Make the wait end with the error of a lost connection, which everybody knows how to handle."""
+        """End the wait with the error of a lost connection, which every caller handles."""
         with suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as ours:
             ours.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
-def unique_violation_as(sentence: str, code: str) -> Iterator[None]:
-    """Raise BadRequest with the sentence when the block violates a unique constraint. The transaction is over then."""
+def unique_violation_as(message: str, code: str) -> Iterator[None]:
+    """Raise BadRequest if the block violates a unique constraint, which also ends the transaction."""
     try:
         yield
     except psycopg.errors.UniqueViolation as error:
-        raise BadRequest(sentence, code=code) from error
+        raise BadRequest(message, code=code) from error
 
 
 @contextmanager
-def foreign_key_violation_as(sentence: str) -> Iterator[None]:
-    """Raise Conflict with the sentence when what the block refers to was deleted meanwhile; the transaction is over."""
+def foreign_key_violation_as(message: str) -> Iterator[None]:
+    """Raise Conflict if the block refers to a deleted row, which also ends the transaction."""
     try:
         yield
     except psycopg.errors.ForeignKeyViolation as error:
-        raise Conflict(sentence) from error
+        raise Conflict(message) from error
 
 
 Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 Pool: TypeAlias = psycopg_pool.AsyncConnectionPool[Connection]
 OLDEST_MAJOR = 15
 _WAIT_WHILE_AWAY_S = 0.5
-WAIT_S = 5.0  # for a free connection, then 503: a queue that grows longer helps nobody
+WAIT_S = 5.0  # for a free connection, then 503; a longer queue would not help
 STATEMENT_S = 30
 IDLE_IN_TRANSACTION_S = 60
 CONNECT_S = 5
-_CONNECT_TO_EACH_S = 2  # of several hosts: less than a lease, so that one that is gone makes nobody seem dead
-_RECONNECT_S = 2.0  # a longer series of attempts would back off further and notice a returned database late
+_CONNECT_TO_EACH_S = 2  # with several hosts: less than a lease, so that a dead host costs no worker its lease
+_RECONNECT_S = 2.0  # longer, psycopg would back off further and notice the recovery late
 _PREPARED_STATEMENTS = 500
-# What a server says when it cannot serve at all; psycopg files these under errors of other kinds.
+# States of a server that cannot serve at all, which psycopg files under other errors.
 _READ_ONLY = "25006"  # it has become a standby
 _AWAY_STATES = {_READ_ONLY, "25P03", "25P04"}  # idle in transaction too long, transaction too long
-# The first row that fits decides; the last one is everything that psycopg calls operational.
+# The first match decides; the last row covers every operational error of psycopg.
 _CAUSES: list[tuple[tuple[type[psycopg.Error], ...], str, int]] = [
     ((psycopg_pool.PoolClosed,), "The server is shutting down.", 2),
-    ((psycopg_pool.TooManyRequests, psycopg_pool.PoolTimeout), "The database is away or too busy.", 2),
+    ((psycopg_pool.TooManyRequests, psycopg_pool.PoolTimeout), "The database is unavailable or overloaded.", 2),
     ((errors.QueryCanceled, errors.LockNotAvailable), "The database took too long.", 2),
-    ((errors.DiskFull, errors.OutOfMemory), "The database has no room left; the operator must make some.", 30),
-    ((errors.SerializationFailure, errors.DeadlockDetected), "Another change was made at the same moment.", 1),
-    ((psycopg.OperationalError, psycopg.InterfaceError), "The database is away.", 2),
+    (
+        (errors.DiskFull, errors.OutOfMemory),
+        "The database is out of space. The server's administrator must free some.",
+        30,
+    ),
+    ((errors.SerializationFailure, errors.DeadlockDetected), "Another request changed the same data.", 1),
+    ((psycopg.OperationalError, psycopg.InterfaceError), "The database is unavailable.", 2),
 ]
 _OUTDATED = "cached plan must not change result type"  # feature_not_supported, which is other things too
 _UNKNOWN = (
-    "The connection to the database broke while the change was being committed.",
-    "Look whether it was made before you try again.",
+    "Lost the database connection while committing the change, so it may have been saved.",
+    "Check the result before you retry.",
 )
-# The server took the transaction back and said so: serialization failure, deadlock.
+# The server rolled the transaction back: serialization failure, deadlock.
 _ROLLED_BACK_CLASS = "40"
 _enclosing: "ContextVar[tuple[Database, Connection] | None]" = ContextVar("enclosing transaction", default=None)
 
 
 class OutcomeUnknown(Unavailable):
-    """The connection broke during COMMIT: it may have happened or not. Read again by the id that you chose."""
+    """The connection was lost during COMMIT, which may have succeeded. Read the object by the ID that you chose."""
 
     code = "OutcomeUnknown"
 
 
 class Database:
-    """A pool of connections to one database. `open` and `close` it in the event loop that uses it, or enter it."""
+    """A pool of connections to one database. Open and close it in the event loop that uses it."""
 
     def __init__(self, url: str, *, connections: int = 20, wait_s: float = WAIT_S) -> None:
         self.url = url
@@ -140,20 +142,22 @@ class Database:
         )
 
     async def open(self) -> None:
-        """Connect. Raises CannotStart when the database does not answer, refuses us, or is older than PostgreSQL 15."""
+        """Connect. Raises CannotStart if the database refuses or is older than PostgreSQL 15."""
         try:
             connection = await AsyncConnection.connect(conninfo(self.url), autocommit=True)
         except (psycopg.Error, UnicodeError) as error:
-            raise CannotStart(
-                f"The database at {redacted_url(self.url)} does not let us in: {str(error).strip()}",
-                "Check LAUNCHBAY_DATABASE_URL, and that the server runs and knows the user.",
-            ) from error
+            raise refused(self.url, error) from error
         async with connection:
             check_version(connection.info.server_version)
         await self.pool.open()
 
+    async def ping(self) -> None:
+        """Run a statement. Raises Unavailable."""
+        async with self.connection() as connection:
+            await connection.execute("SELECT 1")
+
     async def close(self) -> None:
-        """Close the connections. Who waits for one gets Unavailable."""
+        """Close the connections. Waiting callers get Unavailable."""
         await self.pool.close()
 
     async def __aenter__(self) -> Self:
@@ -166,18 +170,18 @@ class Database:
         await self.close()
 
     def connection(self) -> "_Borrowed":
-        """Lend a connection in autocommit mode: every statement is its own transaction."""
+        """Borrow a connection in autocommit mode: every statement is its own transaction."""
         return _Borrowed(self)
 
     def transaction(self) -> "_Transaction":
-        """Lend a connection in a transaction, committed at the end of the block and rolled back by an exception."""
+        """Borrow a connection in a transaction, committed at the end of the block or rolled back by an exception."""
         return _Transaction(self)
 
     @contextmanager
     def joined(self, connection: Connection) -> Iterator[None]:
-        """Let all loans in the block, of this task and of those that it makes, be this connection in its transaction.
+        """Make all loans in the block, also in tasks that it starts, use this connection in its transaction.
 
-        They must come one after the other: savepoints of one connection cannot overlap.
+        They must not overlap, because savepoints of one connection can't.
         """
         token = _enclosing.set((self, connection))
         try:
@@ -186,20 +190,20 @@ class Database:
             _enclosing.reset(token)
 
     def enclosing(self) -> Connection | None:
-        """Return the connection that loans are to join, if there is one."""
+        """Return the connection that loans join, or None."""
         found = _enclosing.get()
         return found[1] if found is not None and found[0] is self else None
 
     async def borrow(self) -> Connection:
-        """Take a connection out of the pool, to be given back with `pool.putconn`. Raises Unavailable."""
+        """Take a connection out of the pool; return it with `pool.putconn`. Raises Unavailable."""
         try:
             while True:
-                # While the database is known to be away, nobody waits long to hear so.
+                # While the database is known to be down, fail fast.
                 connection = await self.pool.getconn(_WAIT_WHILE_AWAY_S if self._away else None)
                 if await _is_alive(connection):
                     self._away = False
                     return connection
-                # The server went away, and every connection with it; finding them one by one would take minutes.
+                # The server went down with every connection; finding them one by one would take minutes.
                 self._away = True
                 await self.pool.drain()
                 await self.pool.putconn(connection)
@@ -211,7 +215,7 @@ class Database:
 
 
 class _Borrowed:
-    """The loan of a connection. A class, because a generator-based context manager costs more than the loan itself."""
+    """The loan of a connection. A generator-based context manager would cost more than the loan itself."""
 
     __slots__ = ("_connection", "_database", "_savepoint")
 
@@ -233,9 +237,9 @@ class _Borrowed:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, errors.FeatureNotSupported) and _OUTDATED in str(error):
-            # A newer version changed a table under this server: what the connection has prepared is of no use any more.
+            # A newer version changed a table, so the prepared statements of this connection are invalid.
             await self._connection.close()
-        # The pool throws away a connection that is broken, and rolls back one that was left in a transaction.
+        # The pool discards a broken connection, and rolls back an open transaction.
         if self._savepoint is None:
             if isinstance(error, psycopg.Error) and error.sqlstate == _READ_ONLY:
                 await self._database.pool.drain()  # new ones find the server that accepts changes
@@ -243,9 +247,9 @@ class _Borrowed:
         else:
             await self._savepoint.__aexit__(kind, error, trace)
         if isinstance(error, psycopg.Error):
-            ours = unavailable(error)
-            if ours is not None:
-                raise ours from error
+            translated = unavailable(error)
+            if translated is not None:
+                raise translated from error
 
 
 class _Transaction(_Borrowed):
@@ -283,8 +287,8 @@ class _Transaction(_Borrowed):
 
     async def _commit(self) -> None:
         if self._connection.pgconn.transaction_status == TransactionStatus.INERROR:
-            # PostgreSQL answers COMMIT with ROLLBACK here, without an error, and that would pass for success.
-            swallowed = AssertionError("A failed statement was caught in a transaction with no savepoint around it.")
+            # PostgreSQL would answer COMMIT with ROLLBACK, without an error.
+            swallowed = AssertionError("A failed statement was caught in a transaction without a savepoint around it.")
             await self._block.__aexit__(AssertionError, swallowed, None)
             raise swallowed
         try:
@@ -293,33 +297,33 @@ class _Transaction(_Borrowed):
             if (failure.sqlstate or "").startswith(_ROLLED_BACK_CLASS):
                 raise
             raise OutcomeUnknown(*_UNKNOWN) from failure
-        # Where the connection was broken already, psycopg ends the block without sending COMMIT, and without a word.
+        # On a broken connection, psycopg ends the block silently without sending COMMIT.
         if self._block.status is not AsyncTransaction.Status.COMMITTED:
             raise OutcomeUnknown(*_UNKNOWN)
 
 
 def conninfo(url: str) -> str:
-    """Return the connection string with our time-outs; what the URL itself sets stays as it is.
+    """Return the connection string with our timeouts; parameters of the URL take precedence.
 
-    Raises CannotStart when the text is no PostgreSQL connection string.
+    Raises CannotStart for an invalid connection string.
     """
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise CannotStart(
-            f"LAUNCHBAY_DATABASE_URL cannot be read: {str(error).strip()}",
-            "It looks like postgresql://user:password@host:5432/database.",
+            f"Invalid LAUNCHBAY_DATABASE_URL: {str(error).strip()}",
+            "Expected: postgresql://user:password@host:5432/database",
         ) from error
     options = (
         f"-c statement_timeout={STATEMENT_S}s -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_S}s"
         f" -c timezone=UTC {given.pop('options', None) or ''}"
     )
     hosts = str(given.get("host") or given.get("hostaddr") or "").split(",")
-    # A peer that vanished is noticed within seconds, not after the system's two hours.
+    # Notices a vanished peer within seconds, not after the system's two hours.
     ours: dict[str, Any] = {
         "application_name": "launchbay",
         "connect_timeout": CONNECT_S if len(hosts) < 2 else _CONNECT_TO_EACH_S,
-        # A replica answers with what was true a while ago: nobody is to read from it by accident.
+        # A replica may be out of date, so never read from one.
         "target_session_attrs": "read-write",
         "keepalives_idle": 10,
         "keepalives_interval": 3,
@@ -335,22 +339,30 @@ def redacted_url(url: str) -> str:
     return f"{parts.get('host', 'local socket')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
 
 
+def refused(url: str, error: Exception) -> CannotStart:
+    """Return the error for a database that refused a connection at start."""
+    return CannotStart(
+        f"The database at {redacted_url(url)} refused the connection: {str(error).strip()}",
+        "Check LAUNCHBAY_DATABASE_URL, and that the server is running and has this user.",
+    )
+
+
 def check_version(server_version: int) -> None:
-    """Refuse a server older than PostgreSQL 15, given as libpq numbers it (150004). Raises CannotStart."""
+    """Raise CannotStart for a server older than PostgreSQL 15; libpq's number of 15.4 is 150004."""
     if server_version < OLDEST_MAJOR * 10_000:
         raise CannotStart(
-            f"The database is PostgreSQL {server_version // 10_000}; this product needs {OLDEST_MAJOR} or newer.",
-            "Upgrade it, or leave LAUNCHBAY_DATABASE_URL empty to use the embedded one.",
+            f"The database is PostgreSQL {server_version // 10_000}. Launchbay needs {OLDEST_MAJOR} or later.",
+            "Upgrade it, or unset LAUNCHBAY_DATABASE_URL to use the embedded one.",
         )
 
 
 def unavailable(error: psycopg.Error) -> Unavailable | None:
-    """Return what the caller is to see of a database error, or None where the error is not about availability."""
+    """Return the error to raise for a database error, or None if it isn't about availability."""
     if isinstance(error, errors.FeatureNotSupported) and _OUTDATED in str(error):
-        return Unavailable("The database was upgraded at this moment.", "Try again.", retry_after_s=1)
-    for kinds, sentence, retry_after_s in _CAUSES:
+        return Unavailable("The database was upgraded during this request.", "Retry.", retry_after_s=1)
+    for kinds, message, retry_after_s in _CAUSES:
         if isinstance(error, kinds) or error.sqlstate in _AWAY_STATES:
-            return Unavailable(sentence, "Try again.", retry_after_s=retry_after_s)
+            return Unavailable(message, "Retry.", retry_after_s=retry_after_s)
     return None
 
 
@@ -359,9 +371,9 @@ async def _configure(connection: Connection) -> None:
 
 
 async def _is_alive(connection: Connection) -> bool:
-    """Tell whether a connection ended while it lay in the pool, without asking the server each time.
+    """Return whether a pooled connection is still open, usually without asking the server.
 
-    A healthy idle connection has nothing to read. One that has brings a notice or its end.
+    A healthy idle connection has nothing to read. Readable data is a notice or the end.
     """
     if not connection.closed and not _readable(connection.fileno()):
         return True

@@ -1,4 +1,4 @@
-"""Environments, and the services that they offer (`queries/environments.sql`)."""
+"""Environments, and the services and instances that they offer."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,54 +6,12 @@ from typing import NamedTuple
 
 from launchbay.store.statements import load
 
-
-class EnvironmentRow(NamedTuple):
-    """An environment as lists show it."""
-
-    id: str
-    name: str
-    is_default: bool
-
-
-class OfferedService(NamedTuple):
-    """A service in brief."""
-
-    id: str
-    name: str
-    type_id: str
-
-
-class IdRow(NamedTuple):
-    """Nothing but an id."""
-
-    id: str
-
-
 _sql = load("environments")
-get_default_id = _sql.value("default_id", str)
-list_by_organization = _sql.rows("of_organization", EnvironmentRow)
-insert = _sql.change("insert")
-clone = _sql.value("clone", str)
-set_policies = _sql.change("set_policies")
-set_markers = _sql.change("set_markers")
-set_properties = _sql.change("set_properties")
-rename = _sql.change("rename")
-lock = _sql.value("lock", bool)
-lock_services = _sql.value("lock_services", str)
-count_instances = _sql.value("instance_count", int)
-delete = _sql.change("delete")
-lock_defaults = _sql.value("lock_defaults", str)
-clear_default = _sql.change("clear_default")
-make_default = _sql.change("make_default")
-list_services = _sql.rows("services", OfferedService)
-list_known_services = _sql.rows("known_services", IdRow)
-remove_services = _sql.change("remove_services")
-add_services = _sql.change("add_services")
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """One environment. `policies`, `markers` and `properties` are JSON texts, because their order matters."""
+    """One environment. `policies`, `markers` and `properties` are JSON strings, because their order matters."""
 
     id: str
     organization_id: str
@@ -63,6 +21,42 @@ class Environment:
     markers: str
     properties: str
     created_at: datetime
+
+
+class EnvironmentRow(NamedTuple):
+    """An environment in a list."""
+
+    id: str
+    name: str
+    is_default: bool
+
+
+class OfferedService(NamedTuple):
+    """A service in a list."""
+
+    id: str
+    name: str
+    type_id: str
+
+
+get_default_id = _sql.value("get_default_id", str)
+list_by_organization = _sql.rows("list_by_organization", EnvironmentRow)
+insert = _sql.change("insert")
+clone = _sql.value("clone", str)
+set_policies = _sql.change("set_policies")
+set_markers = _sql.change("set_markers")
+set_properties = _sql.change("set_properties")
+rename = _sql.change("rename")
+lock = _sql.value("lock", bool)
+lock_services = _sql.value("lock_services", str)
+count_instances = _sql.value("count_instances", int)
+delete = _sql.change("delete")
+clear_default = _sql.change("clear_default")
+make_default = _sql.change("make_default")
+list_services = _sql.rows("list_services", OfferedService)
+list_known_services = _sql.column("list_known_services", str)
+remove_services = _sql.change("remove_services")
+add_services = _sql.change("add_services")
 
 
 class OfferedInstance(NamedTuple):
@@ -76,7 +70,7 @@ class OfferedInstance(NamedTuple):
 
 
 class BoundServiceRow(NamedTuple):
-    """A service as it is now; its secret parameters are apart."""
+    """A service without its secret parameters."""
 
     id: str
     name: str
@@ -84,22 +78,20 @@ class BoundServiceRow(NamedTuple):
     parameters: str
 
 
-class SealedRow(NamedTuple):
-    """A secret parameter, sealed."""
+class SecretParameterRow(NamedTuple):
+    """An encrypted secret parameter."""
 
     service_id: str
     name: str
     sealed: bytes
 
 
-_offers_sql = load("offers")
-list_offered_instances = _offers_sql.rows("offered_instances", OfferedInstance)
-list_environments_by_instance = _offers_sql.rows("environments_of", IdRow)
-list_known_environments = _offers_sql.rows("known_environments", IdRow)
-lock_instance = _offers_sql.value("lock_instance", str)
-delete_offers = _offers_sql.change("withdraw")
-insert_offers = _offers_sql.change("offer")
-list_dependent_instances = _offers_sql.rows("standing_on", IdRow)
-lock_links = _offers_sql.value("lock_links", bool)
-list_bound_services = _offers_sql.rows("bound_services", BoundServiceRow)
-list_sealed_parameters = _offers_sql.rows("sealed_parameters", SealedRow)
+list_offered_instances = _sql.rows("list_offered_instances", OfferedInstance)
+list_environments_by_instance = _sql.column("list_environments_by_instance", str)
+list_known_environments = _sql.column("list_known_environments", str)
+delete_offers = _sql.change("delete_offers")
+insert_offers = _sql.change("insert_offers")
+list_dependent_instances = _sql.column("list_dependent_instances", str)
+lock_links = _sql.value("lock_links", bool)
+list_bound_services = _sql.rows("list_bound_services", BoundServiceRow)
+list_sealed_parameters = _sql.rows("list_sealed_parameters", SecretParameterRow)

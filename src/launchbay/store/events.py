@@ -1,4 +1,4 @@
-"""What happens to instances, live and in the log (`queries/events.sql`)."""
+"""What happens to instances: recorded events, log lines, and the feed of live notifications."""
 
 import asyncio
 import secrets
@@ -16,13 +16,15 @@ from launchbay.errors import TooManyRequests, Unavailable
 from launchbay.store.database import BoundedConnection, Connection, Database, conninfo
 from launchbay.store.statements import load
 
+_sql = load("events")
+
 
 class EventRow(NamedTuple):
-    """Something that has happened. The kind says which of the columns mean something.
+    """One event. Its kind determines which columns have a meaning.
 
     `status` (status), `begun` and `ended` (job, name), `step` (job, status, name, path, percent, attempt, its error as
     text), `log` (job, path, level, text), `signal` (all return values as text), `approval` (job, status, path, text,
-    its id as name). Rows of "now" share the last number.
+    its ID as name). Rows of `list_current` share the last ID.
     """
 
     id: int
@@ -50,26 +52,17 @@ class LogRow(NamedTuple):
     text: str
 
 
-_sql = load("events")
-list_since = _sql.rows("since", EventRow)
-list_current = _sql.rows("now", EventRow)
-insert_watch = _sql.change("watch")
-delete_watch = _sql.change("unwatch")
-delete_stale_watches = _sql.change("forget_watches")
-delete_old_events = _sql.change("forget_events")
-list_log_lines = _sql.rows("log_page", LogRow)
+list_since = _sql.rows("list_since", EventRow)
+list_current = _sql.rows("list_current", EventRow)
+insert_watch = _sql.change("insert_watch")
+delete_watch = _sql.change("delete_watch")
+delete_stale_watches = _sql.change("delete_stale_watches")
+delete_old_events = _sql.change("delete_old_events")
+list_log_lines = _sql.rows("list_log_lines", LogRow)
 
-# Who wants to hear that something has happened to an instance, hears it: one listening connection for a whole process.
-#
-#     async with feed.watching(instance_id, watcher) as bell:
-#         ... look at the instance ...
-#         await bell.rung(timeout_s=15)
-#
-# Notifications say only that there is something to look at; a bell that rings twice before anybody looks rings once.
-# The database notifies for instances only that have a row in `event_watches`: the feed keeps those rows.
 
 CHANNEL = "launchbay_events"  # also in migrations/0006_events.sql
-WATCH_RENEW_S = 20.0  # rows of a process that does not renew them for some times as long are removed
+WATCH_RENEW_S = 20.0  # rows not renewed for WATCH_EXPIRY_S are deleted
 WATCH_EXPIRY_S = 300.0
 CONNECT_S = 5.0
 RECONNECT_S = 0.5
@@ -78,17 +71,17 @@ log = structlog.get_logger(__name__)
 
 
 class Waiter:
-    """Rings when there may be something new."""
+    """Wakes one task when an instance may have new events."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def wake(self) -> None:
-        """Let the one who waits look."""
+        """Wake the waiting task."""
         self._event.set()
 
     async def wait(self, timeout_s: float) -> bool:
-        """Wait for the bell, at most so many seconds; tell whether it rang. It is quiet again after that."""
+        """Wait until `wake` was called, and reset. Return False after `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._event.wait()
@@ -99,23 +92,31 @@ class Waiter:
 
 
 class EventFeed:
-    """Hears the notifications of a database and rings the bells of this process. The first watcher makes it listen."""
+    """Listens to the database on one connection, and wakes the waiters of this process.
+
+        async with feed.watching(instance_id, watcher) as waiter:
+            ... read the instance ...
+            await waiter.wait(timeout_s=15)
+
+    A notification says only that an instance has news; several before the next read count as one. The database notifies
+    only for instances with a row in `event_watches`, which the feed maintains. It connects for the first watcher.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._process_id = secrets.token_hex(8)
         self._waiters: dict[str, set[Waiter]] = {}
         self._watchers: Counter[str] = Counter()
-        self._rows = asyncio.Lock()  # orders the coming and going of rows in `event_watches`
+        self._rows = asyncio.Lock()  # serializes changes of `event_watches`
         self._listening: asyncio.Task[None] | None = None
-        self._heard = asyncio.Event()  # set while the connection listens
+        self._is_listening = asyncio.Event()  # set while the connection listens
         self.closing = asyncio.Event()
 
     @asynccontextmanager
     async def watching(self, instance_id: str, watcher: str) -> AsyncIterator[Waiter]:
-        """Give a bell that rings for an instance, from now on.
+        """Provide a waiter for the events of an instance.
 
-        Raises Unavailable, and TooManyRequests when the watcher, named by an id, has too many bells already.
+        Raises Unavailable, and TooManyRequests if the watcher (a user ID) has too many open streams.
         """
         with self._counted(watcher):
             await self._listen()
@@ -127,7 +128,7 @@ class EventFeed:
                 await asyncio.shield(self._unwatch(instance_id, waiter))
 
     async def close(self) -> None:
-        """Stop listening and ring every bell: whoever watches sees `closing` and ends."""
+        """Stop listening and wake every waiter: watchers see `closing` and end."""
         self.closing.set()
         self._wake_all()
         if self._listening is not None:
@@ -139,9 +140,9 @@ class EventFeed:
             self._listening = asyncio.create_task(self._keep_listening(), name="event feed")
         try:
             async with asyncio.timeout(CONNECT_S):
-                await self._heard.wait()
+                await self._is_listening.wait()
         except TimeoutError:
-            raise Unavailable("The database is away.", "Try again.") from None
+            raise Unavailable("The database is unavailable.", "Retry.") from None
 
     async def _keep_listening(self) -> None:
         while True:
@@ -153,34 +154,34 @@ class EventFeed:
             except (psycopg.Error, OSError) as error:
                 log.warning("event_feed.disconnected", error=str(error), retry_in_s=RECONNECT_S)
             finally:
-                self._heard.clear()
+                self._is_listening.clear()
             await asyncio.sleep(RECONNECT_S)
 
     async def _listen_once(self, connection: Connection) -> None:
         await connection.execute(f"LISTEN {CHANNEL}".encode())
         while True:
-            # Rows that a crash of the database has forgotten come back here.
+            # Restores rows that the database lost in a crash.
             if self._waiters:
                 await insert_watch(connection, instance_ids=list(self._waiters), process_id=self._process_id)
             await delete_stale_watches(connection, seconds=WATCH_EXPIRY_S)
-            if not self._heard.is_set():
-                self._heard.set()
-                self._wake_all()  # nobody knows what was missed
+            if not self._is_listening.is_set():
+                self._is_listening.set()
+                self._wake_all()  # events may have been missed
             async for notification in connection.notifies(timeout=WATCH_RENEW_S):
                 for waiter in self._waiters.get(notification.payload, ()):
                     waiter.wake()
 
     def _wake_all(self) -> None:
-        for bells in self._waiters.values():
-            for waiter in bells:
+        for waiters in self._waiters.values():
+            for waiter in waiters:
                 waiter.wake()
 
     @contextmanager
     def _counted(self, watcher: str) -> Iterator[None]:
         if self._watchers[watcher] >= limits.EVENT_STREAMS_PER_USER or self._watchers.total() >= limits.EVENT_STREAMS:
             raise TooManyRequests(
-                f"Too many event streams are open; {limits.EVENT_STREAMS_PER_USER} are possible for one user.",
-                "Close one, or try again.",
+                f"Too many open event streams; the limit is {limits.EVENT_STREAMS_PER_USER} per user.",
+                "Close one, or retry.",
                 retry_after_s=RETRY_AFTER_S,
             )
         self._watchers[watcher] += 1
@@ -200,13 +201,13 @@ class EventFeed:
 
     async def _unwatch(self, instance_id: str, waiter: Waiter) -> None:
         async with self._rows:
-            bells = self._waiters.get(instance_id, set())
-            bells.discard(waiter)
-            if bells or instance_id not in self._waiters:
+            waiters = self._waiters.get(instance_id, set())
+            waiters.discard(waiter)
+            if waiters or instance_id not in self._waiters:
                 return
             del self._waiters[instance_id]
             try:
                 async with self._database.connection() as connection:
                     await delete_watch(connection, instance_id=instance_id, process_id=self._process_id)
             except Unavailable:
-                log.info("event_watch.removal_failed", instance=instance_id)  # it is removed with time
+                log.info("event_watch.removal_failed", instance=instance_id)  # delete_stale_watches removes it

@@ -1,4 +1,4 @@
-"""Instances: lists, history, small changes (`queries/instances.sql`)."""
+"""Instances with their history, links, expiry and step documents."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,12 +11,14 @@ from launchbay.store.audit import AuditRow
 from launchbay.store.events import LogRow
 from launchbay.store.statements import load
 
+_sql = load("instances")
+
 
 class InstanceDetail(msgspec.Struct, frozen=True):
-    """One instance; documents are JSON texts. `history` holds the newest jobs, newest first (`store/instances.py`).
+    """One instance. Documents are JSON strings; `history` has the newest jobs, newest first (`read_history`).
 
-    `waits` is what its work waits for (`model/instance.py`); None where nothing runs or is due.
-    A struct, unlike other records: this is the hot read, and a frozen dataclass takes a call for each field.
+    `waits` is what its work waits for (`model/instance.py`); None if nothing runs or is due.
+    This is a struct because it is the hot read, and creating a frozen dataclass takes a call for each field.
     """
 
     id: str
@@ -41,7 +43,7 @@ class InstanceDetail(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class InstanceRecord:
-    """One instance; the documents are JSON texts, because their key order matters. The columns say what each is for."""
+    """One instance. Documents are JSON strings, because key order matters; the columns' comments explain each."""
 
     id: str
     organization_id: str
@@ -52,7 +54,7 @@ class InstanceRecord:
     name: str
     owner_id: str
     status: InstanceStatus
-    parent_id: str | None  # the instance that launched this one as its submodule
+    parent_id: str | None  # launched this one as its submodule
     job_id: str | None
     parameters: str
     return_values: str
@@ -65,13 +67,13 @@ class InstanceRecord:
     created_at: datetime
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "status", InstanceStatus(self.status))  # rows bring the plain text
+        object.__setattr__(self, "status", InstanceStatus(self.status))  # rows have the plain string
 
 
 class InstanceSummary(msgspec.Struct, frozen=True, gc=False):
-    """An instance as lists show it, in exactly the fields of the reference (§2), under their names.
+    """An instance in a list, with exactly the fields of the reference (§2), under their names.
 
-    There may be a hundred thousand in a list, so a row becomes this and this becomes JSON, with nothing in between.
+    A list may have a hundred thousand, so a row becomes this and this becomes JSON, with nothing in between.
     """
 
     id: str
@@ -83,9 +85,9 @@ class InstanceSummary(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A job of the history, its times in ms since the Unix epoch. `steps` are `(path, name, status, percent)`.
+    """A job of the history; times are ms since the Unix epoch. `steps` are `(path, name, status, percent)`.
 
-    `live_steps`, of the running job only, are `(path, status, percent)` and newer.
+    `live_steps` are `(path, status, percent)`, newer, and only set for the running job.
     """
 
     id: str
@@ -99,8 +101,16 @@ class JobRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     live_steps: list[tuple[str, str, int]] | None
 
 
+_history = msgspec.json.Decoder(list[JobRow])
+
+
+def read_history(text: str) -> list[JobRow]:
+    """Decode `InstanceDetail.history`."""
+    return _history.decode(text)
+
+
 class LockRow(NamedTuple):
-    """What decides about deletion: `plan` is the one of the job under way."""
+    """What decides whether an instance can be deleted. `plan` belongs to the running job."""
 
     status: str
     job_id: str | None
@@ -108,22 +118,8 @@ class LockRow(NamedTuple):
     may_hold_something: bool
 
 
-_history = msgspec.json.Decoder(list[JobRow])
-
-
-def read_history(text: str) -> list[JobRow]:
-    """Return the jobs of an instance's history, which the database gives as JSON."""
-    return _history.decode(text)
-
-
-class CatalogRow(NamedTuple):
-    """The parameters of a shared-instances catalog, a JSON text."""
-
-    parameters: str
-
-
 class LinkedRow(NamedTuple):
-    """The instance behind a component; all but the link itself is None when it is gone."""
+    """The instance behind a component. All fields but the link are None if it was deleted."""
 
     component: str
     target_id: str
@@ -138,7 +134,7 @@ class LinkedRow(NamedTuple):
 
 
 class StatusRow(NamedTuple):
-    """How far an instance is; `state`, `before` and `parameters` are JSON texts."""
+    """The state of an instance. `state`, `before` and `parameters` are JSON."""
 
     state: str
     before: str | None
@@ -148,29 +144,24 @@ class StatusRow(NamedTuple):
     parameters: str
 
 
-_sql = load("instances")
-list_by_application = _sql.rows("of_application", InstanceSummary)
-list_by_environment = _sql.rows("of_environment", InstanceSummary)
-list_by_revision = _sql.rows("of_revision", InstanceSummary)
+list_by_application = _sql.rows("list_by_application", InstanceSummary)
+list_by_environment = _sql.rows("list_by_environment", InstanceSummary)
+list_by_revision = _sql.rows("list_by_revision", InstanceSummary)
 set_user_data = _sql.change("set_user_data")
 lock = _sql.row("lock", LockRow)
+lock_status = _sql.value("lock_status", str)
 delete = _sql.change("delete")
 insert_children = _sql.change("insert_children")
-get_state = _sql.value("state", str)
+get_state = _sql.value("get_state", str)
 insert_links = _sql.change("insert_links")
-list_shared_catalogs = _sql.rows("shared_catalogs", CatalogRow)
-list_linked = _sql.rows("linked", LinkedRow)
-get_status = _sql.row("standing", StatusRow)
+list_shared_catalogs = _sql.column("list_shared_catalogs", str)
+list_linked = _sql.rows("list_linked", LinkedRow)
+get_status = _sql.row("get_status", StatusRow)
 change_configuration = _sql.change("change_configuration")
 
 
-def document_purpose(document_id: str) -> str:
-    """Return what such a document is sealed for."""
-    return f"kept document {document_id}"
-
-
 class InstancePageRow(NamedTuple):
-    """An instance in a list, with the names of what it belongs to."""
+    """An instance on a page of the console, with the names of its application and environment."""
 
     id: str
     name: str
@@ -186,7 +177,7 @@ class InstancePageRow(NamedTuple):
 
 
 class RelativeRow(NamedTuple):
-    """An instance of a family; the first one has no parent in it."""
+    """An instance and its submodules. The first one has no parent here."""
 
     id: str
     parent_id: str | None
@@ -197,29 +188,27 @@ class RelativeRow(NamedTuple):
     environment_id: str
 
 
-_browsing_sql = load("browsing")
-list_page = _browsing_sql.rows("page", InstancePageRow)
-list_family = _browsing_sql.rows("family", RelativeRow)
-list_log_tail = _browsing_sql.rows("log_tail", LogRow)
-list_audit_page = _browsing_sql.rows("audit_page", AuditRow)
+list_page = _sql.rows("list_page", InstancePageRow)
+list_family = _sql.rows("list_family", RelativeRow)
+list_log_tail = _sql.rows("list_log_tail", LogRow)
+list_audit_page = _sql.rows("list_audit_page", AuditRow)
 
 
 class ExpiryRow(NamedTuple):
-    """An instance, locked. `is_offered`: some environment offers it as a service."""
+    """A locked instance. `is_offered`: an environment offers it as a service."""
 
     status: str
     destroy_at: datetime | None
     is_offered: bool
 
 
-_expiry_sql = load("expiry")
-lock_expiry = _expiry_sql.row("lock", ExpiryRow)
-set_expiry = _expiry_sql.change("move")
-clear_expiry = _expiry_sql.change("clear")
+lock_expiry = _sql.row("lock_expiry", ExpiryRow)
+set_expiry = _sql.change("set_expiry")
+clear_expiry = _sql.change("clear_expiry")
 
 
 class DocumentRow(NamedTuple):
-    """A document that is kept."""
+    """An encrypted step document."""
 
     id: str
     version: int
@@ -227,16 +216,20 @@ class DocumentRow(NamedTuple):
 
 
 class DocumentKeyRow(NamedTuple):
-    """Whose document it is."""
+    """Identifies a step document within its instance."""
 
     component: str
     action: str
     name: str
 
 
-_kept_documents_sql = load("kept_documents")
-list_documents_by_instance = _kept_documents_sql.rows("of_instance", DocumentKeyRow)
-get_document = _kept_documents_sql.row("read", DocumentRow)
-write_document = _kept_documents_sql.value("write", int)
-delete_document = _kept_documents_sql.change("forget")
-has_documents = _kept_documents_sql.value("holds", bool)
+list_documents_by_instance = _sql.rows("list_documents_by_instance", DocumentKeyRow)
+get_document = _sql.row("get_document", DocumentRow)
+write_document = _sql.value("write_document", int)
+delete_document = _sql.change("delete_document")
+has_documents = _sql.value("has_documents", bool)
+
+
+def document_purpose(document_id: str) -> str:
+    """Return the purpose that a step document is encrypted for."""
+    return f"kept document {document_id}"

@@ -1,4 +1,4 @@
-"""Jobs: their acceptance, claim, journal and end (`queries/jobs.sql`)."""
+"""Jobs: acceptance, claim, journal, end, child jobs, control, views, load and retention."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -8,14 +8,16 @@ import msgspec
 from launchbay.store.instances import JobRow
 from launchbay.store.statements import load
 
+_sql = load("jobs")
+
 
 class ClaimRow(NamedTuple):
-    """A claimed job with its instance; whoever holds the fence may write."""
+    """A claimed job with its instance. Only the worker with this fence can write."""
 
     fence: int
     plan: str
     steps: str
-    parent_job_id: str | None  # the job that runs this one in its own course
+    parent_job_id: str | None  # the job that runs this one
     instance_id: str
     organization_id: str
     application_id: str
@@ -28,18 +30,18 @@ class ClaimRow(NamedTuple):
     fed_signals: str
     before: str | None
     links: str | None  # {component: [instance or service id, kind, binding]}
-    waited_s: float  # from its acceptance to its first start
+    waited_s: float  # from acceptance to first start
 
 
 class VersionsRow(NamedTuple):
-    """In which versions a job and the state of its instance are stored (0086)."""
+    """The versions in which a job's plan and its instance's state are stored (decision 0086)."""
 
     plan: int
     state: int
 
 
 class RecordRow(NamedTuple):
-    """What is recorded of a step."""
+    """The record of a step."""
 
     path: str
     status: str
@@ -51,36 +53,35 @@ class RecordRow(NamedTuple):
 
 
 class JobStatusRow(NamedTuple):
-    """How a job stands."""
+    """Status and fence of a job."""
 
     status: str
     fence: int
 
 
 class EndRow(NamedTuple):
-    """Whether something fell due on the instance while the job ran; the others have no meaning."""
+    """The result of ending a job. `work_waiting`: work of the instance fell due meanwhile. The rest has no meaning."""
 
     work_waiting: bool
     written: object
     followed: object
 
 
-_sql = load("jobs")
 accept_launch = _sql.value("accept_launch", int)
 accept_work = _sql.value("accept_work", int)
-supersede = _sql.value("supersede_job", bool)
-claim = _sql.row("claim_job", ClaimRow)
-get_versions = _sql.row("job_versions", VersionsRow)
-list_records = _sql.rows("load_records", RecordRow)
+supersede = _sql.value("supersede", bool)
+claim = _sql.row("claim", ClaimRow)
+get_versions = _sql.row("get_versions", VersionsRow)
+list_records = _sql.rows("list_records", RecordRow)
 write_journal = _sql.value("write_journal", str)
-end = _sql.row("end_job", EndRow)
-end_and_delete_instance = _sql.value("end_job_and_delete_instance", str)
-get_status = _sql.row("job_outcome", JobStatusRow)
-list_held = _sql.value("held_jobs", list)
+end = _sql.row("end", EndRow)
+end_and_delete_instance = _sql.value("end_and_delete_instance", str)
+get_status = _sql.row("get_status", JobStatusRow)
+list_held = _sql.value("list_held", list)
 
 
 class ChildOutcomeRow(NamedTuple):
-    """How an inner job stands; `results` is a JSON text once it has succeeded."""
+    """The outcome of a child job. `results` is JSON once it has succeeded."""
 
     id: str
     status: str
@@ -89,7 +90,7 @@ class ChildOutcomeRow(NamedTuple):
 
 
 class TargetRow(NamedTuple):
-    """An instance that another one calls."""
+    """An instance that another one calls a workflow of."""
 
     status: str
     job_id: str | None
@@ -100,27 +101,20 @@ class TargetRow(NamedTuple):
     is_to_reconfigure: bool
 
 
-class ChildRow(NamedTuple):
-    """An inner job that is under way."""
-
-    id: str
-
-
-_inner_jobs_sql = load("inner_jobs")
-begin_child = _inner_jobs_sql.value("begin", str)
-get_child_outcome = _inner_jobs_sql.row("outcome", ChildOutcomeRow)
-list_child_outcomes = _inner_jobs_sql.rows("outcomes", ChildOutcomeRow)
-get_child_target = _inner_jobs_sql.row("target", TargetRow)
-push_signals = _inner_jobs_sql.change("feed")
-list_orphans = _inner_jobs_sql.rows("orphans", ChildRow)
-list_running_children = _inner_jobs_sql.rows("under_way", ChildRow)
-is_held = _inner_jobs_sql.value("is_held", bool)
-get_unclaimed = _inner_jobs_sql.value("unclaimed", str)
-list_orphaned_instances = _inner_jobs_sql.rows("left_behind", ChildRow)
+begin_child = _sql.value("begin_child", str)
+get_child_outcome = _sql.row("get_child_outcome", ChildOutcomeRow)
+list_child_outcomes = _sql.rows("list_child_outcomes", ChildOutcomeRow)
+get_child_target = _sql.row("get_child_target", TargetRow)
+push_signals = _sql.change("push_signals")
+list_orphans = _sql.column("list_orphans", str)
+list_running_children = _sql.column("list_running_children", str)
+is_held = _sql.value("is_held", bool)
+get_unclaimed = _sql.value("get_unclaimed", str)
+list_orphaned_instances = _sql.column("list_orphaned_instances", str)
 
 
 class ControlRow(NamedTuple):
-    """A job, and what decides whether it can be cancelled or resumed. `is_inner`: another job runs it."""
+    """A job, and what decides whether it can be cancelled or resumed. `is_inner`: a parent job runs it."""
 
     id: str
     name: str
@@ -132,7 +126,7 @@ class ControlRow(NamedTuple):
 
 
 class LockedInstance(NamedTuple):
-    """An instance while it is locked."""
+    """The locked instance of a job to be cancelled or resumed."""
 
     status: str
     job_id: str | None
@@ -141,30 +135,29 @@ class LockedInstance(NamedTuple):
 
 
 class DescendantRow(NamedTuple):
-    """A submodule's instance; `state` is a JSON text."""
+    """A submodule's instance. `state` is JSON."""
 
     id: str
     name: str
     state: str
 
 
-_job_control_sql = load("job_control")
-get_control = _job_control_sql.row("look", ControlRow)
-lock_instance = _job_control_sql.row("lock_instance", LockedInstance)
-cancel = _job_control_sql.value("cancel", bool)
-cancel_child = _job_control_sql.change("cancel_inner")
-get_cancellation = _job_control_sql.value("cancellation", str)
-get_plan = _job_control_sql.value("plan", str)
-list_descendants = _job_control_sql.rows("below", DescendantRow)
-take_over = _job_control_sql.value("take_over", int)
-set_note = _job_control_sql.change("note")
-set_parameters = _job_control_sql.change("set_parameters")
+get_control = _sql.row("get_control", ControlRow)
+lock_instance = _sql.row("lock_instance", LockedInstance)
+cancel = _sql.value("cancel", bool)
+cancel_child = _sql.change("cancel_child")
+get_cancellation = _sql.value("get_cancellation", str)
+get_plan = _sql.value("get_plan", str)
+list_descendants = _sql.rows("list_descendants", DescendantRow)
+take_over = _sql.value("take_over", int)
+set_note = _sql.change("set_note")
+set_parameters = _sql.change("set_parameters")
 
 
 class StepView(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the journal has of a step, its times in ms since the Unix epoch.
+    """A step in the journal; times are ms since the Unix epoch.
 
-    `outputs` is JSON text; None with `has_outputs` means that they were left out because all together are too many.
+    `outputs` is JSON. None with `has_outputs` means that the job's outputs are too large to be shown.
     """
 
     path: str
@@ -180,7 +173,7 @@ class StepView(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class JobView(NamedTuple):
-    """A job in detail. `steps` are the planned ones, `journal` is what became of them and of those inside of them."""
+    """A job in detail. `steps` are the planned ones; `journal` records them and the steps inside them."""
 
     id: str
     name: str
@@ -197,29 +190,30 @@ class JobView(NamedTuple):
     journal: str
 
     def planned(self) -> list[tuple[str, str, str, int]]:
-        """Return the planned steps in the manifest's order: path, name, status and percent."""
+        """Return path, name, status and percent of the planned steps, in the manifest's order."""
         return _planned.decode(self.steps)
 
     def recorded(self) -> list[StepView]:
-        """Return what the journal has, in the order in which the steps started."""
+        """Return the recorded steps, in the order in which they started."""
         return _recorded.decode(self.journal)
-
-
-def read_page(text: str) -> list[JobRow]:
-    """Return the jobs of a page."""
-    return _page.decode(text)
 
 
 _page = msgspec.json.Decoder(list[JobRow])
 _planned = msgspec.json.Decoder(list[tuple[str, str, str, int]])
 _recorded = msgspec.json.Decoder(list[StepView])
-_job_views_sql = load("job_views")
-get_page = _job_views_sql.value("page", str)
-get = _job_views_sql.row("one", JobView)
+
+
+def read_page(text: str) -> list[JobRow]:
+    """Decode the result of `get_page`."""
+    return _page.decode(text)
+
+
+get_page = _sql.value("get_page", str)
+get = _sql.row("get", JobView)
 
 
 class LoadRow(NamedTuple):
-    """The load of all processes on the database."""
+    """The load of all processes on this database."""
 
     queue_depth: int
     jobs_under_way: int
@@ -228,13 +222,12 @@ class LoadRow(NamedTuple):
     workers: int
 
 
-_load_sql = load("load")
-count_waiting = _load_sql.value("backlog", int)
-sample_load = _load_sql.row("sample", LoadRow)
+count_waiting = _sql.value("count_waiting", int)
+sample_load = _sql.row("sample_load", LoadRow)
 
 
 class EndedJobRow(NamedTuple):
-    """An ended job, and whether its instance has enough newer ones."""
+    """An ended job. `may_go`: its instance has enough newer ones."""
 
     id: str
     finished_at: datetime
@@ -251,12 +244,11 @@ class DeletedInstanceRow(NamedTuple):
     status: str
 
 
-_retention_sql = load("retention")
-claim_retention_turn = _retention_sql.value("take_turn", bool)
-delete_log_lines = _retention_sql.change("drop_log_lines")
-delete_audit_entries = _retention_sql.change("drop_audit_entries")
-list_ended_jobs = _retention_sql.rows("look_at_jobs", EndedJobRow)
-delete_jobs = _retention_sql.change("drop_jobs")
-delete_log_lines_of_destroyed = _retention_sql.change("drop_lines_of_destroyed")
-delete_jobs_of_destroyed = _retention_sql.change("drop_jobs_of_destroyed")
-delete_destroyed = _retention_sql.rows("drop_destroyed", DeletedInstanceRow)
+claim_retention_turn = _sql.value("claim_retention_turn", bool)
+delete_log_lines = _sql.change("delete_log_lines")
+delete_audit_entries = _sql.change("delete_audit_entries")
+list_ended_jobs = _sql.rows("list_ended_jobs", EndedJobRow)
+delete_jobs = _sql.change("delete_jobs")
+delete_log_lines_of_destroyed = _sql.change("delete_log_lines_of_destroyed")
+delete_jobs_of_destroyed = _sql.change("delete_jobs_of_destroyed")
+delete_destroyed = _sql.rows("delete_destroyed", DeletedInstanceRow)

@@ -1,20 +1,47 @@
-"""Everything that is sealed with the server's secret key, to be sealed anew (`queries/resealing.sql`)."""
+"""Keys of the servers, and every column encrypted with the secret key, so that a new key can re-encrypt it."""
 
 from typing import NamedTuple
 
 from launchbay.store.statements import Change, Rows, load
 
+_sql = load("keys")
+
+
+get_server_key = _sql.value("get_server_key", bytes)
+propose_server_key = _sql.change("propose_server_key")
+
+
+class SessionKeyRow(NamedTuple):
+    """A key that signs session tokens, encrypted with the secret key."""
+
+    id: str
+    sealed: bytes
+    age_s: float
+
+
+lock_session_keys = _sql.value("lock_session_keys", str)
+list_session_keys = _sql.rows("list_session_keys", SessionKeyRow)
+insert_session_key = _sql.change("insert_session_key")
+delete_session_key = _sql.change("delete_session_key")
+
 
 class SealedRow(NamedTuple):
-    """Something sealed; `id` and `part` say where it stands."""
+    """An encrypted value. `id` and `part` identify it in its column."""
 
     id: str
     part: str
     sealed: bytes
 
 
+class AddressRow(NamedTuple):
+    """A URL that an older version stored unencrypted."""
+
+    id: str
+    url: str
+
+
 class TextRow(NamedTuple):
-    """A text with something sealed in it; `owner_id` is the organization or service that it is sealed for."""
+    """A string with encrypted tokens in it. `owner_id` is the organization or service that they are encrypted for."""
 
     id: str
     part: str
@@ -23,7 +50,7 @@ class TextRow(NamedTuple):
 
 
 class SealedColumn(NamedTuple):
-    """A column of sealed bytes: how its rows are read and written."""
+    """A column of encrypted bytes, with the statements that read and write it."""
 
     name: str
     rows: Rows[SealedRow]
@@ -31,14 +58,11 @@ class SealedColumn(NamedTuple):
 
 
 class TextColumn(NamedTuple):
-    """A column of texts with sealed tokens in them."""
+    """A column of strings with encrypted tokens in them."""
 
     name: str
     rows: Rows[TextRow]
     put: Change
-
-
-_sql = load("resealing")
 
 
 def _sealed(name: str, put: str) -> SealedColumn:
@@ -57,7 +81,7 @@ sources = _sealed("sources", "put_source")
 session_keys = _sealed("session_keys", "put_session_key")
 answers = _sealed("answers", "put_answer")
 sign_ins = _sealed("sign_ins", "put_sign_in")
-step_documents = _sealed("kept_documents", "put_kept_document")
+step_documents = _sealed("step_documents", "put_step_document")
 bindings = _text("bindings", "put_binding")
 documents = (
     _text("outputs", "put_output"),
@@ -65,24 +89,5 @@ documents = (
     _text("results", "put_result"),
     _text("states", "put_state"),
     _text("values", "put_value"),
-    _text("fed", "put_fed"),
+    _text("fed_signals", "put_fed_signals"),
 )
-
-_server_keys_sql = load("server_keys")
-get_server_key = _server_keys_sql.value("get", bytes)
-propose_server_key = _server_keys_sql.change("propose")
-
-
-class SessionKeyRow(NamedTuple):
-    """One key; `sealed` opens with the server's secret key only."""
-
-    id: str
-    sealed: bytes
-    age_s: float
-
-
-_session_keys_sql = load("session_keys")
-lock_session_keys = _session_keys_sql.value("lock", str)
-list_session_keys = _session_keys_sql.rows("all", SessionKeyRow)
-insert_session_key = _session_keys_sql.change("insert")
-delete_session_key = _session_keys_sql.change("delete")

@@ -1,6 +1,6 @@
-"""One statement per kind of object: the object together with what the caller's credentials and grants depend on.
+"""One statement per kind of object: the object, with what the caller's credentials and grants depend on.
 
-Only `auth/lookup.py` uses these; who has an object has passed the gate.
+Only `auth/lookup.py` uses these, so code that has an object has passed the gate.
 """
 
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -14,13 +14,15 @@ from launchbay.store.services import Service
 from launchbay.store.statements import load
 from launchbay.store.users import Role, User
 
-T = TypeVar("T")
 _sql = load("lookups")
+
+
+T = TypeVar("T")
 _BEFORE_OBJECT = ("caller_stamp", "caller_enabled", "organization_stamp")
 
 
 class LookupRow(NamedTuple, Generic[T]):
-    """What a statement saw in one snapshot; `found` is None when there is no such object."""
+    """What a statement found in one snapshot; `found` is None if the object doesn't exist."""
 
     caller_stamp: int
     caller_enabled: bool
@@ -40,7 +42,7 @@ class LookupQuery(Generic[T]):
         self._compared = False
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> LookupRow[T] | None:
-        """Execute it; None means that the caller does not exist any more."""
+        """Return the row, or None if the caller was deleted."""
         cursor = await connection.execute(self._text, parameters)
         if not self._compared:
             fields: tuple[str, ...] = self._kind.__match_args__  # type: ignore[attr-defined] # a dataclass has them
@@ -66,13 +68,12 @@ member = LookupQuery("member", User)
 instance = LookupQuery("instance", InstanceRecord)
 instance_detail = LookupQuery("instance_detail", InstanceDetail, noun="instance")
 
-_resources_sql = load("resources")
-# By the first segment of a path. Users belong to any number of organizations.
+# By the first segment of a resource path. Users can belong to several organizations.
 organization_of = {
-    "applications": _resources_sql.value("application", str),
-    "environments": _resources_sql.value("environment", str),
-    "services": _resources_sql.value("service", str),
-    "roles": _resources_sql.value("role", str),
+    "applications": _sql.value("organization_of_application", str),
+    "environments": _sql.value("organization_of_environment", str),
+    "services": _sql.value("organization_of_service", str),
+    "roles": _sql.value("organization_of_role", str),
 }
-instance_environment = _resources_sql.value("instance_environment", str)
-shared_organizations = _resources_sql.value("shared_organizations", list)
+instance_environment = _sql.value("instance_environment", str)
+shared_organizations = _sql.value("shared_organizations", list)

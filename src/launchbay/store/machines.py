@@ -1,13 +1,15 @@
-"""Where machines are made with whose credentials, and which installation this is (`queries/clouds.sql`)."""
+"""Cloud accounts, the places where they made machines, this installation's ID, and pinned SSH host keys."""
 
 from datetime import datetime
 from typing import NamedTuple
 
 from launchbay.store.statements import load
 
+_sql = load("machines")
+
 
 class AccountRow(NamedTuple):
-    """A cloud account; its parameters are JSON, without the secret ones."""
+    """A cloud account. Its parameters are JSON, without the secret ones."""
 
     id: str
     name: str
@@ -15,7 +17,7 @@ class AccountRow(NamedTuple):
 
 
 class PlaceRow(NamedTuple):
-    """Where machines may be, and on whose behalf some were made there last."""
+    """A region that may have machines, and the last organization and environment that created some there."""
 
     account_id: str
     region: str
@@ -23,47 +25,39 @@ class PlaceRow(NamedTuple):
     environment_id: str
 
 
-class NameRow(NamedTuple):
-    """Nothing but a name."""
-
-    name: str
-
-
 class OwnedMachineRow(NamedTuple):
-    """How an instance stands."""
+    """The instance that owns a machine, locked."""
 
     status: str
     job_id: str | None
     state: str
 
 
-_sql = load("clouds")
-get_installation = _sql.value("installation", str)
+get_installation = _sql.value("get_installation", str)
 claim_sweep = _sql.value("claim_sweep", str)
-list_accounts_by_environment = _sql.rows("of_environment", AccountRow)
-get_account = _sql.row("account", AccountRow)
-insert_sign_in = _sql.change("keep_sign_in")
-get_sign_in_id = _sql.value("sign_in_id", str)
-get_sign_in = _sql.value("sign_in", bytes)
-lock_account = _sql.value("hold_account", bool)
-list_users_of_account = _sql.rows("users_of_account", NameRow)
-record_place = _sql.change("note_place")
-record_place_of_instance = _sql.change("note_place_of_instance")
-list_places = _sql.rows("places", PlaceRow)
-list_places_by_instance = _sql.rows("places_of_instance", PlaceRow)
-get_owner_status = _sql.row("standing", OwnedMachineRow)
+list_accounts_by_environment = _sql.rows("list_accounts_by_environment", AccountRow)
+get_account = _sql.row("get_account", AccountRow)
+insert_sign_in = _sql.change("insert_sign_in")
+get_sign_in_id = _sql.value("get_sign_in_id", str)
+get_sign_in = _sql.value("get_sign_in", bytes)
+lock_account = _sql.value("lock_account", bool)
+list_users_of_account = _sql.column("list_users_of_account", str)
+record_place = _sql.change("record_place")
+record_place_of_instance = _sql.change("record_place_of_instance")
+list_places = _sql.rows("list_places", PlaceRow)
+list_places_by_instance = _sql.rows("list_places_by_instance", PlaceRow)
+get_owner_status = _sql.row("get_owner_status", OwnedMachineRow)
 
 
 class HostKeyRow(NamedTuple):
-    """A pinned key; `host` is an address with its port."""
+    """A pinned key. `host` is an address with its port."""
 
     host: str
     public_key: str
     pinned_at: datetime
 
 
-_host_keys_sql = load("host_keys")
-get_host_key = _host_keys_sql.value("get", str)
-insert_host_key = _host_keys_sql.change("pin")
-delete_host_key = _host_keys_sql.change("forget")
-list_host_keys_by_organization = _host_keys_sql.rows("of_organization", HostKeyRow)
+get_host_key = _sql.value("get_host_key", str)
+insert_host_key = _sql.change("insert_host_key")
+delete_host_key = _sql.change("delete_host_key")
+list_host_keys_by_organization = _sql.rows("list_host_keys_by_organization", HostKeyRow)

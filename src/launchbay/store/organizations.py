@@ -1,4 +1,4 @@
-"""Organizations (`queries/organizations.sql`)."""
+"""Organizations, and everything of one as an archive stores it."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,6 @@ from launchbay.ids import NamedRow
 from launchbay.store.statements import load
 
 _sql = load("organizations")
-list_by_user = _sql.rows("of_user", NamedRow)
-any_exists = _sql.value("any_exists", bool)
-insert = _sql.change("insert")
-rename = _sql.change("rename")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +18,17 @@ class Organization:
     name: str
 
 
-# A whole organization as it is stored (`queries/archives.sql`).
-#
-# Documents are texts in it, for the order of their keys.
+list_by_user = _sql.rows("list_by_user", NamedRow)
+lock_first_start = _sql.change("lock_first_start")
+any_exists = _sql.value("any_exists", bool)
+get_id_by_name = _sql.value("get_id_by_name", str)
+insert = _sql.change("insert")
+lock = _sql.value("lock", str)
+rename = _sql.change("rename")
 
 
 class StoredService(msgspec.Struct, rename="camel"):
-    """A service, the names of its secret parameters, and kind and name of what it keeps as a vault."""
+    """A service, the names of its secret parameters, and kind and name of its vault entries."""
 
     id: str
     name: str
@@ -39,7 +39,7 @@ class StoredService(msgspec.Struct, rename="camel"):
 
 
 class StoredEnvironment(msgspec.Struct, rename="camel"):
-    """An environment with the ids of its services."""
+    """An environment with the IDs of its services."""
 
     id: str
     name: str
@@ -51,7 +51,7 @@ class StoredEnvironment(msgspec.Struct, rename="camel"):
 
 
 class StoredRevision(msgspec.Struct, rename="camel"):
-    """A revision."""
+    """A revision, without its application."""
 
     id: str
     name: str
@@ -62,7 +62,7 @@ class StoredRevision(msgspec.Struct, rename="camel"):
 
 
 class StoredApplication(msgspec.Struct, rename="camel"):
-    """An application with the texts of all versions, the first one first."""
+    """An application with the manifests of all versions, oldest first."""
 
     id: str
     name: str
@@ -73,7 +73,7 @@ class StoredApplication(msgspec.Struct, rename="camel"):
 
 
 class StoredRole(msgspec.Struct):
-    """A role."""
+    """A role, without its assignments."""
 
     id: str
     name: str
@@ -91,7 +91,10 @@ class StoredUser(msgspec.Struct):
 
 
 class StoredOrganization(msgspec.Struct):
-    """The organization. `webhooks` are what is shown of their addresses."""
+    """Everything of an organization. Documents are JSON strings, because key order matters.
+
+    `webhooks` are their URLs, showing only the hosts.
+    """
 
     name: str
     services: list[StoredService]
@@ -102,6 +105,5 @@ class StoredOrganization(msgspec.Struct):
     webhooks: list[str]
 
 
-_archives_sql = load("archives")
-get_contents = _archives_sql.value("contents", str)
+get_contents = _sql.value("get_contents", str)
 read_contents = msgspec.json.Decoder(StoredOrganization).decode

@@ -1,13 +1,15 @@
-"""What falls due: scheduled workflows and the expiry of instances (`queries/schedules.sql`)."""
+"""What falls due: scheduled workflows, triggers, and the expiry of instances."""
 
 from datetime import datetime
 from typing import NamedTuple
 
 from launchbay.store.statements import load
 
+_sql = load("schedules")
+
 
 class DueRow(NamedTuple):
-    """A schedule whose time has come."""
+    """A due schedule."""
 
     id: str
     instance_id: str
@@ -21,7 +23,7 @@ class DueRow(NamedTuple):
 
 
 class TargetRow(NamedTuple):
-    """The instance that a due schedule is for."""
+    """The instance of a due schedule."""
 
     status: str
     job_id: str | None
@@ -32,7 +34,7 @@ class TargetRow(NamedTuple):
 
 
 class ConsumerRow(NamedTuple):
-    """An instance that looks at the signals of others; its documents are JSON texts."""
+    """An instance that reads the signals of others. Its documents are JSON."""
 
     organization_id: str
     state: str
@@ -42,35 +44,34 @@ class ConsumerRow(NamedTuple):
 
 
 class ValuesRow(NamedTuple):
-    """What an instance publishes, a JSON text."""
+    """The return values of an instance, as JSON."""
 
     id: str
     return_values: str
 
 
 class ScheduleRow(NamedTuple):
-    """A pending schedule as the API lists it."""
+    """A pending schedule in a list."""
 
     id: str
     workflow: str
     due_at: datetime
 
 
-_sql = load("schedules")
 take_due = _sql.rows("take_due", DueRow)
-get_next_turn = _sql.row("next_turn", DueRow)
+get_next_turn = _sql.row("get_next_turn", DueRow)
 lock_target = _sql.row("lock_target", TargetRow)
-target_exists = _sql.value("is_target_there", bool)
-delete_own = _sql.change("stop_own")
+target_exists = _sql.value("target_exists", bool)
+delete_own = _sql.change("delete_own")
 block = _sql.change("block")
 unblock = _sql.change("unblock")
 unblock_forgotten = _sql.change("unblock_forgotten")
-delete = _sql.change("remove")
+delete = _sql.change("delete")
 insert = _sql.change("insert")
-list_by_instance = _sql.rows("of_instance", ScheduleRow)
+list_by_instance = _sql.rows("list_by_instance", ScheduleRow)
 reschedule = _sql.value("reschedule", str)
 cancel = _sql.value("cancel", str)
-schedule_next = _sql.change("come_again")
-get_consumer = _sql.row("onlooker", ConsumerRow)
-list_linked_values = _sql.rows("linked_values", ValuesRow)
-save_refreshed_signals = _sql.change("write_look")
+schedule_next = _sql.change("schedule_next")
+get_consumer = _sql.row("get_consumer", ConsumerRow)
+list_linked_values = _sql.rows("list_linked_values", ValuesRow)
+save_refreshed_signals = _sql.change("save_refreshed_signals")

@@ -1,13 +1,13 @@
-"""The statements in `queries/<noun>.sql`, and what they answer, with types.
+"""Typed statements, read from `queries/<aggregate>.sql`.
 
-To add a statement, write it into the file of its noun. The comment under its name says what it is for; parameters are
+To add a statement, write it into the file of its aggregate. The comment under its name explains it; parameters are
 psycopg's own, `%(name)s`:
 
-    -- name: of_organization
+    -- name: list_by_organization
     -- The applications of an organization, by name.
     SELECT id, name, latest_version FROM applications WHERE organization_id = %(organization_id)s ORDER BY name;
 
-Then bind it in `store/<noun>.py`, where everybody finds it under its name, and say what a row is:
+Then bind it under the same name in `store/<aggregate>.py`, with the class of its rows:
 
     class ApplicationRow(NamedTuple):          # fields named as the columns, in their order
         id: str
@@ -15,21 +15,21 @@ Then bind it in `store/<noun>.py`, where everybody finds it under its name, and 
         latest_version: int
 
     _sql = load("applications")
-    of_organization = _sql.rows("of_organization", ApplicationRow)
+    list_by_organization = _sql.rows("list_by_organization", ApplicationRow)
 
-and call it with a connection: `await applications.of_organization(connection, organization_id=actor.organization_id)`.
+and call it with a connection: `await applications.list_by_organization(connection, organization_id=…)`.
 
-`row` answers one row or None; `rows` a list, or with `chunks` a stream of lists; `value` the first column of the first
-row, or None; `change` the number of rows it touched. A row is any class that takes its fields by position: a NamedTuple
-is the cheapest, a frozen dataclass of `model/` saves a conversion. The first execution compares columns with fields.
+`row` returns one row or None; `rows` a list, or with `chunks` a stream of lists; `value` the first column of the first
+row, or None; `column` the first column of all rows; `change` the number of rows it changed. A row is any class that
+takes its fields by position; a NamedTuple is the cheapest. The first execution compares the columns with the fields.
 
-aiosql reads the files. Its own adapter answers untyped rows, hence the four classes here; they cost the same.
+aiosql reads the files. Its own adapter returns untyped rows, so the classes here execute the statements.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from importlib import resources
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from aiosql import SQLParseException
 from aiosql.adapters.ageneric import AsyncGenericAdapter
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class Change:
-    """A statement that changes rows and answers how many."""
+    """A statement that returns how many rows it changed."""
 
     __slots__ = ("_text", "name")
 
@@ -52,17 +52,17 @@ class Change:
         self._text = text
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> int:
-        """Execute it; return the number of rows."""
+        """Return the number of changed rows."""
         return (await connection.execute(self._text, parameters)).rowcount
 
     async def each(self, connection: Connection, /, parameters: Iterable[Mapping[str, Any]]) -> None:
-        """Execute it once for each set of parameters, without waiting for the answers in between."""
+        """Execute it once for each set of parameters, in a pipeline."""
         async with connection.cursor() as cursor:
             await cursor.executemany(self._text, parameters)
 
 
 class Value(Generic[T]):
-    """A statement that answers one value, or None where there is no row."""
+    """A statement that returns one value."""
 
     __slots__ = ("_text", "name")
 
@@ -71,9 +71,23 @@ class Value(Generic[T]):
         self._text = text
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> T | None:
-        """Execute it; return the first column of the first row."""
+        """Return the first column of the first row, or None without a row."""
         values = await (await connection.execute(self._text, parameters)).fetchone()
         return None if values is None else values[0]
+
+
+class Column(Generic[T]):
+    """A statement that returns a list of values."""
+
+    __slots__ = ("_text", "name")
+
+    def __init__(self, name: str, text: bytes) -> None:
+        self.name = name
+        self._text = text
+
+    async def __call__(self, connection: Connection, /, **parameters: Any) -> list[T]:
+        """Return the first column of all rows."""
+        return [values[0] for values in await (await connection.execute(self._text, parameters)).fetchall()]
 
 
 class _Rows(Generic[T]):
@@ -93,84 +107,90 @@ class _Rows(Generic[T]):
 
     def _compare(self, cursor: AsyncCursor[tuple[Any, ...]]) -> None:
         columns = tuple(column.name for column in cursor.description or ())
-        assert columns == self._fields, f"{self.name} answers the columns {columns}, its row has {self._fields}"
+        assert columns == self._fields, f"{self.name} returns the columns {columns}, its row has {self._fields}"
         self._fields = None
 
 
 class Row(_Rows[T]):
-    """A statement that answers one row, or None."""
+    """A statement that returns at most one row."""
 
     __slots__ = ()
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> T | None:
-        """Execute it; return the first row."""
+        """Return the first row, or None."""
         values = await (await self._execute(connection, parameters)).fetchone()
         return None if values is None else self._make(values)
 
 
 class Rows(_Rows[T]):
-    """A statement that answers any number of rows."""
+    """A statement that returns any number of rows."""
 
     __slots__ = ()
 
     async def __call__(self, connection: Connection, /, **parameters: Any) -> list[T]:
-        """Execute it; return all rows. For lists without a bound there is `chunks`."""
+        """Return all rows. Use `chunks` for lists without a bound."""
         make = self._make
         return [make(values) for values in await (await self._execute(connection, parameters)).fetchall()]
 
     async def chunks(self, connection: Connection, /, **parameters: Any) -> AsyncGenerator[list[T], None]:
-        """Stream the rows in lists of LIST_CHUNK_ROWS: memory does not grow with them (api-decisions, "Wire" 9).
+        """Stream the rows in lists of LIST_CHUNK_ROWS, in constant memory (api-decisions, "Wire" 9).
 
-        The next list is fetched while the caller works on this one; until the end the connection is the stream's alone.
-        It must be in a transaction. Close the stream (`contextlib.aclosing`) where the loop may end early.
+        The next list is fetched while the caller works on this one. The connection must be in a transaction and serves
+        nothing else until the end. Close the stream (`contextlib.aclosing`) if the loop may end early.
         """
         make = self._make
         async with connection.cursor(name=self.name) as cursor:
             await cursor.execute(self._text, parameters)
             if self._fields is not None:
                 self._compare(cursor)
-            coming = asyncio.ensure_future(cursor.fetchmany(LIST_CHUNK_ROWS))
+            pending = asyncio.ensure_future(cursor.fetchmany(LIST_CHUNK_ROWS))
             try:
-                while chunk := await coming:
+                while chunk := await pending:
                     if len(chunk) == LIST_CHUNK_ROWS:
-                        coming = asyncio.ensure_future(cursor.fetchmany(LIST_CHUNK_ROWS))
-                        await asyncio.sleep(0)  # so that the request is on its way, and others have their turn
+                        pending = asyncio.ensure_future(cursor.fetchmany(LIST_CHUNK_ROWS))
+                        await asyncio.sleep(0)  # sends the request, and lets other tasks run
                     yield [make(values) for values in chunk]
                     if len(chunk) < LIST_CHUNK_ROWS:
                         return
             finally:
-                # A fetch that nobody waits for still has the connection, and to cancel it would spoil the transaction.
-                if not coming.done():
-                    await asyncio.wait([coming])
+                # An abandoned fetch still uses the connection, and cancelling it would break the transaction.
+                if not pending.done():
+                    await asyncio.wait([pending])
 
 
 class Statements:
-    """The statements of one noun, waiting to be bound."""
+    """The statements of one aggregate, to be bound to types."""
 
-    def __init__(self, noun: str, texts: Mapping[str, bytes]) -> None:
-        self._noun = noun
+    def __init__(self, aggregate: str, texts: Mapping[str, bytes]) -> None:
+        self._aggregate = aggregate
         self._texts = texts
 
     def row(self, name: str, row: type[T]) -> Row[T]:
-        """Bind a statement that answers at most one row."""
+        """Bind a statement that returns at most one row."""
         return Row(name, self.text(name), row)
 
     def rows(self, name: str, row: type[T]) -> Rows[T]:
-        """Bind a statement that answers rows."""
+        """Bind a statement that returns rows."""
         return Rows(name, self.text(name), row)
 
     def value(self, name: str, _kind: type[T]) -> Value[T]:
-        """Bind a statement that answers one value; its type is for the reader and the type checker."""
+        """Bind a statement that returns one value; its type serves the type checker."""
         return Value(name, self.text(name))
 
+    def column(self, name: str, _kind: type[T]) -> Column[T]:
+        """Bind a statement that returns rows of one value; its type serves the type checker."""
+        return Column(name, self.text(name))
+
     def change(self, name: str) -> Change:
-        """Bind a statement that changes rows and answers none."""
+        """Bind a statement that changes rows and returns none."""
         return Change(name, self.text(name))
 
     def text(self, name: str) -> bytes:
-        """Return a statement as it is sent. Raises LookupError when the file has none of this name."""
+        """Return a statement as it is sent. Raises LookupError for an unknown name."""
         if name not in self._texts:
-            raise LookupError(f"queries/{self._noun}.sql has no statement {name!r}; it has {', '.join(self._texts)}.")
+            raise LookupError(
+                f"queries/{self._aggregate}.sql has no statement {name!r}. It has {', '.join(self._texts)}."
+            )
         return self._texts[name]
 
     def names(self) -> list[str]:
@@ -178,22 +198,15 @@ class Statements:
         return list(self._texts)
 
 
-def load(noun: str) -> Statements:
-    """Read `queries/<noun>.sql`. Raises ValueError for a file that aiosql cannot read or that has a name twice."""
-    text = (resources.files("launchbay.store") / "queries" / f"{noun}.sql").read_text("utf-8")
+def load(aggregate: str) -> Statements:
+    """Read `queries/<aggregate>.sql`. Raises ValueError if aiosql can't read it or a name is duplicated."""
+    text = (resources.files("launchbay.store") / "queries" / f"{aggregate}.sql").read_text("utf-8")
     loader = QueryLoader(AsyncGenericAdapter(), None, mandatory_parameters=False)
     try:
-        found = loader.load_query_data_from_sql(text, [], f"{noun}.sql")
+        found = loader.load_query_data_from_sql(text, [], f"{aggregate}.sql")
     except SQLParseException as error:
-        raise ValueError(f"queries/{noun}.sql cannot be read: {error}") from error
+        raise ValueError(f"Can't read queries/{aggregate}.sql: {error}") from error
     texts = {query.query_name: query.sql.encode() for query in found}
     if len(texts) != len(found):
-        raise ValueError(f"queries/{noun}.sql has two statements of one name.")
-    return Statements(noun, texts)
-
-
-class AddressRow(NamedTuple):
-    """An object with an address that is kept in the clear."""
-
-    id: str
-    url: str
+        raise ValueError(f"queries/{aggregate}.sql has two statements with the same name.")
+    return Statements(aggregate, texts)

@@ -1,4 +1,4 @@
-"""User accounts and their memberships."""
+"""User accounts with their sessions, tokens, identities and invitations, and the roles of an organization."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,18 +8,20 @@ from typing import NamedTuple
 
 from launchbay.store.statements import load
 
+_sql = load("users")
+
 
 class RoleKind(StrEnum):
     """Where a role comes from."""
 
-    ADMINISTRATOR = "administrator"  # with the organization; allows everything, and stays as it is
-    GUEST = "guest"  # with the organization; reads
+    ADMINISTRATOR = "administrator"  # created with the organization; grants everything, immutable
+    GUEST = "guest"  # created with the organization; grants reading
     CUSTOM = "custom"
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """One role; `permissions` is the text as its author wrote it."""
+    """One role. `permissions` is the text as its author wrote it."""
 
     id: str
     organization_id: str
@@ -29,32 +31,31 @@ class Role:
     created_at: datetime
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", RoleKind(self.kind))  # rows bring the plain text
+        object.__setattr__(self, "kind", RoleKind(self.kind))  # rows have the plain string
 
     @property
     def can_edit(self) -> bool:
-        """Whether the role may be modified by those who may manage roles."""
+        """Whether users who can manage roles can modify this one."""
         return self.kind is not RoleKind.ADMINISTRATOR
 
     @property
     def can_delete(self) -> bool:
-        """Whether the role may be deleted by those who may manage roles."""
+        """Whether users who can manage roles can delete this one."""
         return self.kind is not RoleKind.ADMINISTRATOR
 
 
 def leaves_no_administrator(administrators: Collection[str], user_id: str) -> bool:
-    """Tell whether an organization with these administrators (ids of enabled users) would have none without the user.
+    """Return whether the user is the only one of these administrators (IDs of enabled users).
 
-    The last administrator can neither lose the role, nor leave the organization, nor be disabled. Read the collection
-    and write the change in one transaction that holds the organization's row locked: two administrators who remove
-    each other at the same moment would both be right otherwise.
+    The last administrator can't lose the role, leave the organization or be disabled. Read the collection and write the
+    change in one transaction with the organization's row locked. Otherwise two administrators could remove each other.
     """
     return user_id in administrators and len(set(administrators)) == 1
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One user account."""
+    """A user account."""
 
     id: str
     email: str
@@ -64,7 +65,7 @@ class User:
 
 
 class CredentialsRow(NamedTuple):
-    """What a sign-in is verified against."""
+    """What Launchbay verifies a sign-in against."""
 
     id: str
     email: str
@@ -75,7 +76,7 @@ class CredentialsRow(NamedTuple):
 
 
 class OrganizationUserRow(NamedTuple):
-    """A member of an organization, with the names of the roles held there."""
+    """A member of an organization in a list, with the names of the roles held there."""
 
     id: str
     name: str
@@ -84,7 +85,7 @@ class OrganizationUserRow(NamedTuple):
 
 
 class AccountRow(NamedTuple):
-    """A member in full: the account, whether it still waits for its first password, and the roles held here."""
+    """A member in full. `is_invited`: the account has no password yet. `roles` are those held here."""
 
     id: str
     name: str
@@ -95,25 +96,24 @@ class AccountRow(NamedTuple):
     roles: list[str]
 
 
-_sql = load("users")
-get_credentials = _sql.row("credentials", CredentialsRow)
-get = _sql.row("by_id", User)
+get_credentials = _sql.row("get_credentials", CredentialsRow)
+get = _sql.row("get", User)
 insert = _sql.change("insert")
 set_password = _sql.change("set_password")
 renew_hash = _sql.change("renew_hash")
 set_enabled = _sql.change("set_enabled")
 join_organization = _sql.change("join_organization")
 leave_organization = _sql.change("leave_organization")
-list_by_organization = _sql.rows("of_organization", OrganizationUserRow)
-get_in_organization = _sql.row("member", AccountRow)
-get_by_email = _sql.row("by_email", User)
-list_organization_ids = _sql.value("organizations", list)
+list_by_organization = _sql.rows("list_by_organization", OrganizationUserRow)
+get_in_organization = _sql.row("get_in_organization", AccountRow)
+get_by_email = _sql.row("get_by_email", User)
+list_organization_ids = _sql.value("list_organization_ids", list)
 lock = _sql.value("lock", str)
 delete = _sql.change("delete")
 
 
 class ConsoleSessionRow(NamedTuple):
-    """What can be shown of a session; `is_this` marks the one that asks."""
+    """A console session. `is_this` marks the session of the request."""
 
     id: str
     address: str
@@ -122,43 +122,33 @@ class ConsoleSessionRow(NamedTuple):
     is_this: bool
 
 
-_console_sessions_sql = load("console_sessions")
-insert_session = _console_sessions_sql.change("insert")
-get_by_session = _console_sessions_sql.row("user_of", User)
-list_sessions_by_user = _console_sessions_sql.rows("of_user", ConsoleSessionRow)
-delete_session_by_token = _console_sessions_sql.change("end_by_token")
-delete_session = _console_sessions_sql.change("end_by_id")
-delete_sessions_by_user = _console_sessions_sql.change("end_all")
-delete_expired_sessions = _console_sessions_sql.change("forget_ended")
+insert_session = _sql.change("insert_session")
+get_by_session = _sql.row("get_by_session", User)
+list_sessions_by_user = _sql.rows("list_sessions_by_user", ConsoleSessionRow)
+delete_session_by_token = _sql.change("delete_session_by_token")
+delete_session = _sql.change("delete_session")
+delete_sessions_by_user = _sql.change("delete_sessions_by_user")
+delete_expired_sessions = _sql.change("delete_expired_sessions")
 
 
-class RoleIdRow(NamedTuple):
-    """A role."""
+get_by_identity = _sql.row("get_by_identity", User)
+insert_identity = _sql.value("insert_identity", str)
+list_role_ids_by_name = _sql.column("list_role_ids_by_name", str)
 
-    id: str
-
-
-_identities_sql = load("identities")
-get_by_identity = _identities_sql.row("find", User)
-insert_identity = _identities_sql.value("link", str)
-get_organization_by_name = _identities_sql.value("organization_named", str)
-list_roles_by_name = _identities_sql.rows("roles_named", RoleIdRow)
-
-_invitations_sql = load("invitations")
-insert_invitation = _invitations_sql.value("insert", datetime)
-get_invitation = _invitations_sql.row("find", User)
-redeem_invitation = _invitations_sql.row("use", User)
+insert_invitation = _sql.value("insert_invitation", datetime)
+get_invitation = _sql.row("get_invitation", User)
+redeem_invitation = _sql.row("redeem_invitation", User)
 
 
 class GenerationState(NamedTuple):
-    """How many tokens were generated of late, and for how many more seconds no other may be."""
+    """How many tokens the user generated recently, and for how many seconds generation is blocked."""
 
     recent: int
     blocked_s: int
 
 
 class RefreshTokenRow(NamedTuple):
-    """What can be shown of a token."""
+    """A refresh token without its secret."""
 
     id: str
     label: str
@@ -167,19 +157,18 @@ class RefreshTokenRow(NamedTuple):
     last_used_at: datetime | None
 
 
-_refresh_tokens_sql = load("refresh_tokens")
-lock_user = _refresh_tokens_sql.value("lock_user", str)
-get_generation_state = _refresh_tokens_sql.row("generation_state", GenerationState)
-block_generation = _refresh_tokens_sql.change("block")
-insert_refresh_token = _refresh_tokens_sql.row("insert", RefreshTokenRow)
-list_refresh_tokens_by_user = _refresh_tokens_sql.rows("of_user", RefreshTokenRow)
-revoke_refresh_token = _refresh_tokens_sql.change("revoke")
-redeem_refresh_token = _refresh_tokens_sql.row("redeem", User)
-delete_expired_refresh_tokens = _refresh_tokens_sql.change("forget_expired")
+lock_user = _sql.value("lock_user", str)
+get_generation_state = _sql.row("get_generation_state", GenerationState)
+block_generation = _sql.change("block_generation")
+insert_refresh_token = _sql.row("insert_refresh_token", RefreshTokenRow)
+list_refresh_tokens_by_user = _sql.rows("list_refresh_tokens_by_user", RefreshTokenRow)
+revoke_refresh_token = _sql.change("revoke_refresh_token")
+redeem_refresh_token = _sql.row("redeem_refresh_token", User)
+delete_expired_refresh_tokens = _sql.change("delete_expired_refresh_tokens")
 
 
 class HeldRole(NamedTuple):
-    """A role that is assigned to a user in an organization; without any there is one row with no name."""
+    """A role that a user holds in an organization. A user without roles has one row without a name."""
 
     access_stamp: int
     is_member: bool
@@ -188,20 +177,12 @@ class HeldRole(NamedTuple):
     permissions: str | None
 
 
-class Administrator(NamedTuple):
-    """Who holds the role that allows everything."""
-
-    user_id: str
-
-
-_roles_sql = load("roles")
-list_held_roles = _roles_sql.rows("held", HeldRole)
-lock_organization = _roles_sql.value("lock_organization", str)
-list_administrators = _roles_sql.rows("administrators", Administrator)
-list_roles_by_organization = _roles_sql.rows("of_organization", Role)
-insert_role = _roles_sql.change("insert")
-update_role = _roles_sql.change("update")
-set_role_kind = _roles_sql.change("set_kind")
-delete_role = _roles_sql.change("delete")
-assign_role = _roles_sql.change("assign")
-revoke_role = _roles_sql.change("revoke")
+list_held_roles = _sql.rows("list_held_roles", HeldRole)
+list_administrators = _sql.column("list_administrators", str)
+list_roles_by_organization = _sql.rows("list_roles_by_organization", Role)
+insert_role = _sql.change("insert_role")
+update_role = _sql.change("update_role")
+set_role_kind = _sql.change("set_role_kind")
+delete_role = _sql.change("delete_role")
+assign_role = _sql.change("assign_role")
+revoke_role = _sql.change("revoke_role")

@@ -1,4 +1,4 @@
-"""Webhooks and what is on its way to them (`queries/webhooks.sql`)."""
+"""Webhooks, their deliveries, and the signature of a delivery."""
 
 import hashlib
 import hmac
@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from launchbay.store.statements import AddressRow, load
+from launchbay.store.keys import AddressRow
+from launchbay.store.statements import load
+
+_sql = load("webhooks")
 
 
 class WebhookRow(NamedTuple):
-    """A webhook without its secret; `url` is what may be shown of its URL."""
+    """A webhook without its secret. `url` shows only the host."""
 
     id: str
     organization_id: str
@@ -24,7 +27,7 @@ class WebhookRow(NamedTuple):
 
 
 class DeliveryRow(NamedTuple):
-    """A delivery as the log shows it; `next_at` is there while it is pending."""
+    """A delivery in the log. `next_at` is set while it is pending."""
 
     id: str
     event: str
@@ -38,7 +41,7 @@ class DeliveryRow(NamedTuple):
 
 
 class ClaimedRow(NamedTuple):
-    """A delivery to be made now; `attempts` names the claim."""
+    """A delivery claimed for an attempt. `attempts` identifies the claim."""
 
     id: str
     webhook_id: str
@@ -51,60 +54,58 @@ class ClaimedRow(NamedTuple):
 
 
 class DisabledRow(NamedTuple):
-    """A webhook that was switched off."""
+    """A webhook that was disabled."""
 
     id: str
     organization_id: str
 
 
 class SecretsRow(NamedTuple):
-    """What an instance was given."""
+    """The inputs of an instance, which may contain secrets."""
 
     id: str
     parameters: str
     environment_view: str
 
 
-_sql = load("webhooks")
-list_by_organization = _sql.rows("of_organization", WebhookRow)
-get = _sql.row("one", WebhookRow)
-list_unsealed = _sql.rows("unsealed", AddressRow)
+list_by_organization = _sql.rows("list_by_organization", WebhookRow)
+get = _sql.row("get", WebhookRow)
+list_unsealed = _sql.rows("list_unsealed", AddressRow)
 seal = _sql.change("seal")
-lock_organization = _sql.value("lock_organization", str)
 insert = _sql.value("insert", str)
 update = _sql.change("update")
 delete = _sql.change("delete")
-delete_pending = _sql.change("drop_pending")
-list_deliveries = _sql.rows("log", DeliveryRow)
-insert_notifications = _sql.value("notify", int)
+delete_pending = _sql.change("delete_pending")
+list_deliveries = _sql.rows("list_deliveries", DeliveryRow)
+insert_notifications = _sql.value("insert_notifications", int)
 claim = _sql.rows("claim", ClaimedRow)
-mark_delivered = _sql.change("delivered")
-list_secrets_by_organization = _sql.rows("secrets_of", SecretsRow)
-delete_excess = _sql.change("drop_excess")
-mark_failed = _sql.value("failed", float)
+mark_delivered = _sql.change("mark_delivered")
+list_secrets_by_organization = _sql.rows("list_secrets_by_organization", SecretsRow)
+delete_excess = _sql.change("delete_excess")
+mark_failed = _sql.value("mark_failed", float)
 disable = _sql.row("disable", DisabledRow)
-delete_old_deliveries = _sql.change("forget_deliveries")
+delete_old_deliveries = _sql.change("delete_old_deliveries")
 
 EVENTS = ("status", "job", "signal", "approval", "notification")
 
 
 def validate_events(events: Iterable[str]) -> list[str]:
-    """Return the kinds of events in their order, each once. Raises ValueError naming one that there is not."""
+    """Return the events in their fixed order, without duplicates. Raises ValueError for an unknown one."""
     wanted = set(events)
     for unknown in sorted(wanted - set(EVENTS)):
-        raise ValueError(f"there is no event {unknown[:40]!r}; there are {', '.join(EVENTS)}")
+        raise ValueError(f"unknown event {unknown[:40]!r}; valid events: {', '.join(EVENTS)}")
     if not wanted:
         raise ValueError(f"a webhook needs at least one of {', '.join(EVENTS)}")
     return [event for event in EVENTS if event in wanted]
 
 
 def secret_purpose(webhook_id: str) -> str:
-    """Return what a webhook's secret is sealed for."""
+    """Return the purpose that a webhook's secret is encrypted for."""
     return f"webhook {webhook_id}"
 
 
 def url_purpose(webhook_id: str) -> str:
-    """Return what a webhook's URL is sealed for."""
+    """Return the purpose that a webhook's URL is encrypted for."""
     return f"webhook {webhook_id} url"
 
 
@@ -112,7 +113,7 @@ def signature(secret: bytes, timestamp_s: int, body: bytes) -> str:
     """Return the value of the header `Launchbay-Signature`.
 
     `t` is the time of the attempt in seconds since 1970, `v1` the HMAC-SHA-256 of `t.body` in hex. A receiver computes
-    it from the header's time and the raw body, compares in constant time, and refuses times that are minutes away.
+    it from the header's time and the raw body, compares in constant time, and refuses times that are minutes off.
     """
     digest = hmac.new(secret, b"%d.%b" % (timestamp_s, body), hashlib.sha256).hexdigest()
     return f"t={timestamp_s},v1={digest}"

@@ -9,6 +9,7 @@ from launchbay.auth.permissions import Actor, Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.model.job import ApprovalStatus, verdict_after
 from launchbay.store import approvals as store
+from launchbay.store import instances
 from launchbay.store.approvals import AnswerContextRow, ApprovalRow, LockedRow
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
@@ -62,7 +63,7 @@ async def answer_approval(ctx: Context, approval_id: str, given: AnswerRequest) 
         record, look = await _find_answer_context(work, approval_id)
         if len(given.comment) > limits.APPROVAL_COMMENT_CHARS:
             raise BadRequest(f"comment: at most {limits.APPROVAL_COMMENT_CHARS} characters; shorten it.")
-        await store.lock_instance(work.connection, instance_id=look.instance_id)
+        await instances.lock_status(work.connection, instance_id=look.instance_id)
         locked = await store.lock(work.connection, approval_id=approval_id)
         if locked is None:
             raise _unknown(approval_id)

@@ -15,6 +15,7 @@ from launchbay.manifest.policies import read_policies, write_policies
 from launchbay.model.environment import Marker, Property, validate_markers, validate_properties
 from launchbay.model.instance import InstanceStatus
 from launchbay.store import environments as store
+from launchbay.store import instances, organizations
 from launchbay.store.database import unique_violation_as
 from launchbay.store.environments import EnvironmentRow, OfferedInstance, OfferedService
 from launchbay.store.instances import InstanceRecord
@@ -128,7 +129,7 @@ async def set_default_environment(ctx: Context, organization_id: str, environmen
             environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
         if environment.organization_id != organization.id:
             raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
-        await store.lock_defaults(work.connection, organization_id=organization.id)
+        await organizations.lock(work.connection, organization_id=organization.id)
         before = {"default": await store.get_default_id(work.connection, organization_id=organization.id)}
         await store.clear_default(work.connection, organization_id=organization.id)
         if await store.make_default(work.connection, environment_id=environment.id) == 0:
@@ -218,7 +219,7 @@ async def replace_services(ctx: Context, environment_id: str, service_ids: Seque
         known = await store.list_known_services(
             work.connection, organization_id=environment.organization_id, service_ids=list(wanted)
         )
-        unknown = sorted(wanted - {row.id for row in known})
+        unknown = sorted(wanted.difference(known))
         if unknown:
             shown = ", ".join(repr(service_id[:40]) for service_id in unknown[:20])
             raise BadRequest(
@@ -257,7 +258,7 @@ async def list_offers(ctx: Context, instance_id: str) -> list[str]:
     """Return the environments that offer an instance."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        return [row.id for row in await store.list_environments_by_instance(work.connection, instance_id=record.id)]
+        return await store.list_environments_by_instance(work.connection, instance_id=record.id)
 
 
 async def list_offered_instances(ctx: Context, environment_id: str) -> list[OfferedInstance]:
@@ -285,7 +286,7 @@ async def replace_offers(ctx: Context, instance_id: str, environment_ids: Sequen
         wanted = set(environment_ids)
         await _check_environments(work, record, wanted)
         await _check_instance(work, record, is_offered=bool(wanted))
-        offered = {row.id for row in await store.list_environments_by_instance(work.connection, instance_id=record.id)}
+        offered = set(await store.list_environments_by_instance(work.connection, instance_id=record.id))
         for environment_id in sorted(wanted ^ offered):
             work.lookup.require(
                 record.organization_id,
@@ -312,7 +313,7 @@ async def _check_environments(work: Work, record: InstanceRecord, wanted: set[st
     known = await store.list_known_environments(
         work.connection, organization_id=record.organization_id, environment_ids=sorted(wanted)
     )
-    unknown = sorted(wanted - {row.id for row in known})
+    unknown = sorted(wanted.difference(known))
     if unknown:
         shown = ", ".join(repr(environment_id[:40]) for environment_id in unknown[:20])
         raise BadRequest(
@@ -323,7 +324,7 @@ async def _check_environments(work: Work, record: InstanceRecord, wanted: set[st
 
 
 async def _check_instance(work: Work, record: InstanceRecord, *, is_offered: bool) -> None:
-    status = await store.lock_instance(work.connection, instance_id=record.id)
+    status = await instances.lock_status(work.connection, instance_id=record.id)
     if status is None:
         raise Conflict("The instance was deleted by another request.")
     if is_offered and InstanceStatus(status) in _FINAL:

@@ -128,9 +128,7 @@ async def _dependent_instances(work: Work, environment: Environment, root: Launc
     if not present:
         return frozenset()  # nothing stands on instances that are not there yet
     await environments.lock_links(work.connection, organization_id=environment.organization_id)
-    return frozenset(
-        row.id for row in await environments.list_dependent_instances(work.connection, instance_ids=present)
-    )
+    return frozenset(await environments.list_dependent_instances(work.connection, instance_ids=present))
 
 
 async def _lock_services(work: Work, nodes: list[LaunchNode]) -> None:
@@ -268,7 +266,7 @@ async def shared_instances(work: Work, environment_id: str) -> dict[str, str]:
     """Return the running instances of the environment's catalogs by the revision that they stand for (language §8)."""
     shared: dict[str, str] = {}
     for catalog in await instances.list_shared_catalogs(work.connection, environment_id=environment_id):
-        for revision_id, instance_id in (msgspec.json.decode(catalog.parameters).get(CATALOG) or {}).items():
+        for revision_id, instance_id in (msgspec.json.decode(catalog).get(CATALOG) or {}).items():
             shared.setdefault(revision_id, instance_id)
     return shared
 

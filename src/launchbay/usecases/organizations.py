@@ -55,9 +55,6 @@ async def read_audit_entries(
                 yield chunk
 
 
-FIRST_START_LOCK = 0x6C61756E6368  # any number that nobody else locks
-
-
 @dataclass(frozen=True, slots=True)
 class FirstAdministrator:
     """The account that the first start made; the password is shown once and kept only as a hash."""
@@ -78,7 +75,7 @@ async def initialize(
     password = password or secrets.token_urlsafe(18)
     password_hash = await passwords.hash(password)
     async with database.transaction() as connection:
-        await connection.execute("SELECT pg_advisory_xact_lock(%s)", [FIRST_START_LOCK])
+        await organizations.lock_first_start(connection)
         if await organizations.any_exists(connection):
             return None
         user_id = new_id()

@@ -163,9 +163,9 @@ async def _refuse_cycles(work: Work, organization_id: str, root: LaunchNode) -> 
             continue
         around = [by_path[node.path[:length]] for length in range(len(node.path) + 1)]
         await environments.lock_links(work.connection, organization_id=organization_id)
-        standing = {row.id for row in await environments.list_dependent_instances(work.connection, instance_ids=around)}
+        dependents = set(await environments.list_dependent_instances(work.connection, instance_ids=around))
         for component, instance_id in new.items():
-            if instance_id in standing:
+            if instance_id in dependents:
                 where = ".".join((*node.path, component))
                 raise BadRequest(
                     f"The submodule {where} would be the instance {instance_id}, which is, or stands on, what it would "

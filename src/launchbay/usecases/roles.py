@@ -10,7 +10,7 @@ from launchbay.auth.gate import read_role_text
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotAllowed
 from launchbay.ids import new_id
-from launchbay.store import users
+from launchbay.store import organizations, users
 from launchbay.store import users as store
 from launchbay.store.database import unique_violation_as
 from launchbay.store.users import Role, RoleKind, leaves_no_administrator
@@ -22,8 +22,8 @@ async def require_another_administrator(work: Work, organization_id: str, user_i
 
     The caller holds the organization's row locked, so that two requests cannot each take one of two.
     """
-    rows = await users.list_administrators(work.connection, organization_id=organization_id)
-    if leaves_no_administrator([row.user_id for row in rows], user_id):
+    administrators = await users.list_administrators(work.connection, organization_id=organization_id)
+    if leaves_no_administrator(administrators, user_id):
         raise BadRequest(
             "This is the last administrator of the organization.",
             "Give the role Administrator to somebody else first.",
@@ -175,7 +175,7 @@ def require_assignment(work: Work, organization_id: str, user_id: str, touched: 
 async def _held_by(work: Work, organization_id: str, user_id: str) -> list[str]:
     """Look a member up for a change of roles, lock the organization, and return the names of the roles held."""
     await work.lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)
-    await store.lock_organization(work.connection, organization_id=organization_id)
+    await organizations.lock(work.connection, organization_id=organization_id)
     await work.lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)  # as it is now, after waiting
     member = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user_id)
     assert member is not None, "nobody leaves while the organization is locked"
@@ -184,7 +184,7 @@ async def _held_by(work: Work, organization_id: str, user_id: str) -> list[str]:
 
 async def _for_change(work: Work, role_id: str) -> Role:
     role = await work.lookup.role(role_id, Permission.MANAGE_ROLES)
-    await store.lock_organization(work.connection, organization_id=role.organization_id)
+    await organizations.lock(work.connection, organization_id=role.organization_id)
     return await work.lookup.role(role_id, Permission.MANAGE_ROLES)  # as it is now, after waiting
 
 

@@ -244,7 +244,7 @@ async def delete_service(ctx: Context, service_id: str) -> None:
         service = await work.lookup.service(service_id, Permission.EDIT_SERVICE)
         users = await machines.list_users_of_account(work.connection, account_id=service.id)
         if users:
-            named = ", ".join(repr(user.name) for user in users)
+            named = ", ".join(map(repr, users))
             raise BadRequest(
                 f"Instances make their machines with the cloud account {service.name!r}: {named}.",
                 "Destroy them first: without the account nobody could take their machines down.",

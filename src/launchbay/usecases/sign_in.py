@@ -13,7 +13,7 @@ from launchbay.auth.tokens import Session
 from launchbay.errors import Conflict, NotAllowed, NotAuthenticated, NotFound
 from launchbay.ids import is_id, new_id
 from launchbay.limits import INVITATION_LIFETIME_DAYS, NAME_CHARS
-from launchbay.store import users
+from launchbay.store import organizations, users
 from launchbay.store import users as store
 from launchbay.store.database import Connection, unique_violation_as
 from launchbay.store.users import ConsoleSessionRow, User
@@ -165,7 +165,7 @@ async def _new_user(
 ) -> User:
     if not account_policy.new_user_roles:
         raise NotAllowed(f"There is no account for {identity.email} here.", "Ask an administrator to add you.")
-    organization_id = await store.get_organization_by_name(connection, name=account_policy.organization)
+    organization_id = await organizations.get_id_by_name(connection, name=account_policy.organization)
     role_ids = await _role_ids(connection, organization_id, account_policy.new_user_roles)
     if organization_id is None or role_ids is None:
         raise Conflict(
@@ -194,8 +194,8 @@ async def _role_ids(connection: Connection, organization_id: str | None, names: 
     """Return the ids of the roles, None when one is missing."""
     if organization_id is None:
         return None
-    rows = await store.list_roles_by_name(connection, organization_id=organization_id, names=list(names))
-    return [row.id for row in rows] if len(rows) == len(set(names)) else None
+    ids = await store.list_role_ids_by_name(connection, organization_id=organization_id, names=list(names))
+    return ids if len(ids) == len(set(names)) else None
 
 
 def _check_domain(domains: Sequence[str], email: str) -> None:

@@ -98,7 +98,7 @@ async def create_user(
     password_hash = None if password is None else await ctx.app.passwords.hash(password)
     async with ctx.begin() as work:
         await _for_new_user(work, organization_id, user_id)
-        await users.lock_organization(work.connection, organization_id=organization_id)
+        await organizations.lock(work.connection, organization_id=organization_id)
         wanted = await roles_named(work, organization_id, role_names)
         existing = await users.get_by_email(work.connection, email=email)
         invitation = None
@@ -140,7 +140,7 @@ async def update_user(ctx: Context, organization_id: str, user_id: str, *, enabl
         await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
         everywhere = await users.list_organization_ids(work.connection, user_id=user_id) or []
         for touched_id in everywhere:
-            await users.lock_organization(work.connection, organization_id=touched_id)
+            await organizations.lock(work.connection, organization_id=touched_id)
         await users.lock(work.connection, user_id=user_id)
         if await users.list_organization_ids(work.connection, user_id=user_id) != everywhere:
             raise Conflict("The user's organizations were changed by another request. Retry.")
@@ -168,7 +168,7 @@ async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
     """
     async with ctx.begin() as work:
         await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
-        await users.lock_organization(work.connection, organization_id=organization_id)
+        await organizations.lock(work.connection, organization_id=organization_id)
         await users.lock(work.connection, user_id=user_id)
         user = await work.lookup.member(
             organization_id, user_id, Permission.MANAGE_USERS
@@ -218,7 +218,7 @@ async def _add_existing(work: Work, organization_id: str, user_id: str, email: s
 
 
 async def _administrators(work: Work, organization_id: str) -> list[str]:
-    return [row.user_id for row in await users.list_administrators(work.connection, organization_id=organization_id)]
+    return await users.list_administrators(work.connection, organization_id=organization_id)
 
 
 def _validate_email(email: str) -> str:

@@ -12,6 +12,7 @@ from launchbay.auth.permissions import Permission, Resource
 from launchbay.auth.secret_key import UnsealFailed
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
+from launchbay.store import organizations
 from launchbay.store import webhooks as store
 from launchbay.store.webhooks import DeliveryRow, WebhookRow, secret_purpose, validate_events
 from launchbay.usecases.context import AppContext, Context, Work
@@ -39,7 +40,7 @@ async def create_webhook(
         url, wanted = _validate_url(url), _wanted(events)
         made = None if secret is not None else secrets.token_urlsafe(32)
         webhook_id = new_id()
-        await store.lock_organization(work.connection, organization_id=organization_id)
+        await organizations.lock(work.connection, organization_id=organization_id)
         inserted = await store.insert(
             work.connection,
             webhook_id=webhook_id,

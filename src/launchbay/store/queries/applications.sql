@@ -1,4 +1,4 @@
--- name: of_organization
+-- name: list_by_organization
 -- The applications of an organization, by name.
 SELECT id, name FROM applications WHERE organization_id = %(organization_id)s ORDER BY name, id;
 
@@ -17,10 +17,10 @@ SELECT id FROM applications WHERE id = %(application_id)s FOR UPDATE;
 -- name: set_version
 UPDATE applications SET latest_version = %(version)s WHERE id = %(application_id)s;
 
--- name: source
+-- name: get_source
 SELECT sealed_source FROM applications WHERE id = %(application_id)s;
 
--- name: unsealed
+-- name: list_unsealed_sources
 -- Those whose source is still in the clear.
 SELECT id, source_url AS url FROM applications WHERE source_url IS NOT NULL AND sealed_source IS NULL FOR NO KEY UPDATE;
 
@@ -31,7 +31,7 @@ UPDATE applications SET source_url = %(source_url)s, sealed_source = %(sealed_so
 -- name: rename
 UPDATE applications SET name = %(name)s WHERE id = %(application_id)s;
 
--- name: active_count
+-- name: count_active_instances
 -- How many of its instances are not destroyed.
 SELECT count(*) FROM instances WHERE application_id = %(application_id)s AND status <> 'Destroyed';
 
@@ -43,8 +43,51 @@ DELETE FROM instances WHERE application_id = %(application_id)s AND status = 'De
 -- Its manifests and revisions go with it.
 DELETE FROM applications WHERE id = %(application_id)s;
 
--- name: find
+-- name: resolve_locator
 -- An application of the organization by its id or name; the id wins.
 SELECT id FROM applications
 WHERE organization_id = %(organization_id)s AND (id = %(locator)s OR name = %(locator)s)
 ORDER BY id = %(locator)s DESC LIMIT 1;
+
+-- name: get_manifest
+-- The text of one version.
+SELECT content FROM manifests WHERE application_id = %(application_id)s AND version = %(version)s;
+
+-- name: list_manifests_by_application
+-- The versions of an application, the newest first.
+SELECT version, created_at, author_id FROM manifests WHERE application_id = %(application_id)s ORDER BY version DESC;
+
+-- name: insert_manifest
+INSERT INTO manifests (application_id, version, content, author_id)
+VALUES (%(application_id)s, %(version)s, %(content)s, %(author_id)s);
+
+-- name: manifest_exists
+SELECT true FROM manifests WHERE application_id = %(application_id)s AND version = %(version)s;
+
+-- name: list_revisions_by_application
+-- The named revisions of an application, by name.
+SELECT id, name FROM revisions WHERE application_id = %(application_id)s ORDER BY name, id;
+
+-- name: get_revision
+-- A revision of this application, and of no other.
+SELECT r.id, r.application_id, a.organization_id, r.name, r.version, r.parameters, r.environment_id, r.submodules,
+       r.created_at
+FROM revisions r JOIN applications a ON a.id = r.application_id
+WHERE r.id = %(revision_id)s AND r.application_id = %(application_id)s;
+
+-- name: insert_revision
+INSERT INTO revisions (id, application_id, name, version, parameters, environment_id, submodules)
+VALUES (%(revision_id)s, %(application_id)s, %(name)s, %(version)s, %(parameters)s, %(environment_id)s, %(submodules)s);
+
+-- name: update_revision
+UPDATE revisions
+SET name = %(name)s, version = %(version)s, parameters = %(parameters)s, environment_id = %(environment_id)s,
+    submodules = %(submodules)s
+WHERE id = %(revision_id)s;
+
+-- name: lock_revision
+-- Orders changes of a revision one after the other.
+SELECT id FROM revisions WHERE id = %(revision_id)s FOR UPDATE;
+
+-- name: delete_revision
+DELETE FROM revisions WHERE id = %(revision_id)s;

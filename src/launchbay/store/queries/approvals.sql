@@ -1,4 +1,4 @@
--- name: ask
+-- name: insert
 -- A new approval, once for each step of a job, while the asking worker holds the job. The id of the one that there is, or no row:
 -- another worker holds the job.
 WITH RECURSIVE asking AS (
@@ -28,22 +28,22 @@ LIMIT 1;
 -- name: count_pending
 SELECT count(*) FROM approvals WHERE organization_id = %(organization_id)s AND status = 'pending';
 
--- name: role_named
+-- name: get_role_by_name
 SELECT id FROM roles WHERE organization_id = %(organization_id)s AND name = %(name)s;
 
--- name: decided
+-- name: list_decided
 -- Those of the approvals that nobody is asked for any more.
 SELECT id, status FROM approvals WHERE id = ANY (%(approval_ids)s::text[]) AND status <> 'pending';
 
--- name: due
+-- name: list_due
 -- Those of the approvals whose time is over.
 SELECT id, instance_id FROM approvals
 WHERE id = ANY (%(approval_ids)s::text[]) AND status = 'pending' AND expires_at <= %(now)s;
 
--- name: answers
+-- name: list_answers
 SELECT email, approves, comment, at FROM approval_answers WHERE approval_id = %(approval_id)s ORDER BY at, user_id;
 
--- name: look
+-- name: get_answer_context
 -- What decides whether somebody may answer.
 SELECT approvals.id, approvals.organization_id, approvals.instance_id, approvals.job_id, jobs.name AS workflow, approvals.permission,
        approvals.role_id, roles.name AS role_name,
@@ -52,39 +52,35 @@ SELECT approvals.id, approvals.organization_id, approvals.instance_id, approvals
 FROM approvals JOIN jobs ON jobs.id = approvals.job_id LEFT JOIN roles ON roles.id = approvals.role_id
 WHERE approvals.id = %(approval_id)s;
 
--- name: lock_instance
--- The first of the locks in their order: instance, job, approval.
-SELECT id FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;
-
 -- name: lock
 -- An approval with its job, while both are locked.
 SELECT approvals.status, approvals.needed, approvals.expires_at
 FROM approvals JOIN jobs ON jobs.id = approvals.job_id WHERE approvals.id = %(approval_id)s FOR NO KEY UPDATE;
 
--- name: answer
+-- name: insert_answer
 INSERT INTO approval_answers (approval_id, user_id, email, approves, comment)
 VALUES (%(approval_id)s, %(user_id)s, %(email)s, %(approves)s, %(comment)s)
 ON CONFLICT (approval_id, user_id) DO UPDATE
 SET approves = excluded.approves, comment = excluded.comment, email = excluded.email, at = excluded.at;
 
--- name: own_answer
+-- name: get_own_answer
 SELECT approves FROM approval_answers WHERE approval_id = %(approval_id)s AND user_id = %(user_id)s;
 
 -- name: decide
 UPDATE approvals SET status = %(status)s, decided_at = now() WHERE id = %(approval_id)s AND status = 'pending';
 
--- name: one
+-- name: get
 SELECT id, organization_id, instance_id, instance_name, application_id, environment_id, job_id, workflow, step, text, permission,
        role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers
 FROM approvals_shown WHERE id = %(approval_id)s;
 
--- name: pending_of_organization
+-- name: list_pending_by_organization
 SELECT id, organization_id, instance_id, instance_name, application_id, environment_id, job_id, workflow, step, text, permission,
        role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers
 FROM approvals_shown
 WHERE organization_id = %(organization_id)s AND status = 'pending' AND id > %(after)s ORDER BY id LIMIT %(count)s;
 
--- name: of_instance
+-- name: list_by_instance
 SELECT id, organization_id, instance_id, instance_name, application_id, environment_id, job_id, workflow, step, text, permission,
        role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers
 FROM approvals_shown WHERE instance_id = %(instance_id)s AND id > %(after)s ORDER BY id LIMIT %(count)s;

@@ -13,7 +13,7 @@ SELECT memberships.organization_id, %(actor_id)s, %(actor_email)s, %(method)s, %
        %(object_id)s, %(before)s, %(after)s
 FROM (SELECT) AS once LEFT JOIN memberships ON memberships.user_id = %(actor_id)s;
 
--- name: of_organization
+-- name: list_by_organization
 -- The entries of an organization, oldest first: by an actor (id or e-mail address), about a path and what is below it.
 SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after
 FROM audit_entries
@@ -22,10 +22,30 @@ WHERE organization_id = %(organization_id)s AND id > %(after)s
   AND (%(object)s::text IS NULL OR object = %(object)s OR starts_with(object, %(object)s || '/'))
 ORDER BY id LIMIT %(limit)s;
 
--- name: of_object
+-- name: list_by_object
 -- The same for one object by its id. A statement of its own, so that it has its own index.
 SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after
 FROM audit_entries
 WHERE organization_id = %(organization_id)s AND id > %(after)s AND object_id = %(object)s
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email) = lower(%(actor)s))
 ORDER BY id LIMIT %(limit)s;
+
+-- name: insert_idempotency_key
+-- Takes a key for a request; waits for whoever is taking it at this moment. No row: it is taken, and not too long ago.
+INSERT INTO idempotency_keys (user_id, key, fingerprint) VALUES (%(user_id)s, %(key)s, %(fingerprint)s)
+ON CONFLICT (user_id, key) DO UPDATE SET fingerprint = excluded.fingerprint, answer = NULL, created_at = excluded.created_at
+    WHERE idempotency_keys.created_at <= now() - %(hours)s * interval '1 hour'
+RETURNING true;
+
+-- name: set_idempotent_answer
+UPDATE idempotency_keys SET answer = %(answer)s WHERE user_id = %(user_id)s AND key = %(key)s;
+
+-- name: get_idempotency_key
+SELECT fingerprint, answer FROM idempotency_keys WHERE user_id = %(user_id)s AND key = %(key)s;
+
+-- name: delete_idempotency_keys
+-- So many of those that nobody may rely on any more.
+DELETE FROM idempotency_keys WHERE (user_id, key) IN (
+    SELECT user_id, key FROM idempotency_keys WHERE created_at <= now() - %(hours)s * interval '1 hour'
+    ORDER BY created_at LIMIT %(count)s FOR UPDATE SKIP LOCKED
+);

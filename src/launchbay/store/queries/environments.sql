@@ -1,7 +1,7 @@
--- name: default_id
+-- name: get_default_id
 SELECT id FROM environments WHERE organization_id = %(organization_id)s AND is_default;
 
--- name: of_organization
+-- name: list_by_organization
 -- The environments of an organization, by name.
 SELECT id, name, is_default FROM environments WHERE organization_id = %(organization_id)s ORDER BY name, id;
 
@@ -46,16 +46,12 @@ SELECT is_default FROM environments WHERE id = %(environment_id)s FOR UPDATE;
 -- Orders changes of what the environment offers one after the other; launches go on meanwhile.
 SELECT id FROM environments WHERE id = %(environment_id)s FOR NO KEY UPDATE;
 
--- name: instance_count
+-- name: count_instances
 -- How many instances it has; ten thousand stand for more.
 SELECT count(*) FROM (SELECT FROM instances WHERE environment_id = %(environment_id)s LIMIT 10000) AS counted;
 
 -- name: delete
 DELETE FROM environments WHERE id = %(environment_id)s;
-
--- name: lock_defaults
--- Orders changes of an organization's default environment one after the other.
-SELECT id FROM organizations WHERE id = %(organization_id)s FOR NO KEY UPDATE;
 
 -- name: clear_default
 UPDATE environments SET is_default = false WHERE organization_id = %(organization_id)s AND is_default;
@@ -63,14 +59,14 @@ UPDATE environments SET is_default = false WHERE organization_id = %(organizatio
 -- name: make_default
 UPDATE environments SET is_default = true WHERE id = %(environment_id)s;
 
--- name: services
+-- name: list_services
 -- The services that it offers, by name.
 SELECT services.id, services.name, services.type_id
 FROM environment_services JOIN services ON services.id = environment_services.service_id
 WHERE environment_services.environment_id = %(environment_id)s
 ORDER BY services.name, services.id;
 
--- name: known_services
+-- name: list_known_services
 -- Those of the ids that are services of the organization.
 SELECT id FROM services WHERE organization_id = %(organization_id)s AND id = ANY (%(service_ids)s::text[]) FOR KEY SHARE;
 
@@ -82,3 +78,53 @@ WHERE environment_id = %(environment_id)s AND service_id = ANY (%(service_ids)s:
 INSERT INTO environment_services (environment_id, service_id)
 SELECT %(environment_id)s, id FROM unnest(%(service_ids)s::text[]) AS id
 ON CONFLICT DO NOTHING;
+
+-- name: list_offered_instances
+-- The instances that an environment offers as services, oldest first.
+SELECT instances.id, instances.name, instances.application_id, instances.version, instances.status
+FROM instance_offers JOIN instances ON instances.id = instance_offers.instance_id
+WHERE instance_offers.environment_id = %(environment_id)s
+ORDER BY instances.id;
+
+-- name: list_environments_by_instance
+-- The environments that offer an instance.
+SELECT environment_id AS id FROM instance_offers WHERE instance_id = %(instance_id)s ORDER BY environment_id;
+
+-- name: list_known_environments
+-- Those of the ids that are environments of the organization.
+SELECT id FROM environments
+WHERE organization_id = %(organization_id)s AND id = ANY (%(environment_ids)s::text[]) FOR KEY SHARE;
+
+-- name: delete_offers
+DELETE FROM instance_offers WHERE instance_id = %(instance_id)s AND environment_id = ANY (%(environment_ids)s::text[]);
+
+-- name: insert_offers
+-- An instance that is offered does not expire (api-decisions, "States").
+WITH kept AS (
+    UPDATE instances SET destroy_at = NULL WHERE id = %(instance_id)s
+), no_expiry AS (
+    DELETE FROM schedules WHERE instance_id = %(instance_id)s AND kind = 'expiry'
+)
+INSERT INTO instance_offers (instance_id, environment_id)
+SELECT %(instance_id)s, id FROM unnest(%(environment_ids)s::text[]) AS id
+ON CONFLICT DO NOTHING;
+
+-- name: list_dependent_instances
+-- These instances, and all that stand on one of them by whatever links and over whatever others.
+WITH RECURSIVE standing (id) AS (
+    SELECT id FROM unnest(%(instance_ids)s::text[]) AS id
+    UNION
+    SELECT instance_links.instance_id FROM standing JOIN instance_links ON instance_links.target_id = standing.id
+)
+SELECT id FROM standing;
+
+-- name: lock_links
+-- Orders new links of live instances in an organization, so that two of them cannot close a circle at the same moment.
+SELECT pg_advisory_xact_lock(hashtextextended('launchbay links ' || %(organization_id)s, 0)) IS NULL;
+
+-- name: list_bound_services
+-- What instances keep of the services that they are connected to.
+SELECT id, name, type_id, parameters FROM services WHERE id = ANY (%(service_ids)s::text[]);
+
+-- name: list_sealed_parameters
+SELECT service_id, name, sealed FROM service_secrets WHERE service_id = ANY (%(service_ids)s::text[]) ORDER BY name;

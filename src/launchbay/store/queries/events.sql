@@ -1,4 +1,4 @@
--- name: since
+-- name: list_since
 -- What has happened to an instance after a number, in order: events, the newest state of steps, log lines.
 WITH events AS (
     SELECT * FROM instance_events WHERE instance_id = %(instance_id)s AND id > %(after)s ORDER BY id LIMIT %(count)s
@@ -26,7 +26,7 @@ WITH events AS (
 SELECT * FROM told UNION ALL SELECT * FROM moved UNION ALL SELECT * FROM said
 ORDER BY id LIMIT %(count)s;
 
--- name: now
+-- name: list_current
 -- Where an instance stands, and the number of the last thing that led there: its status, the job under way and its steps, and
 -- what these ask people.
 WITH job AS (
@@ -51,24 +51,24 @@ UNION ALL
 (SELECT last.id, 'approval', job.id, approvals.status, NULL, approvals.id, step, NULL, NULL, NULL, text, approvals.created_at
  FROM job JOIN approvals ON approvals.job_id = job.id AND approvals.status = 'pending', last ORDER BY approvals.id);
 
--- name: watch
+-- name: insert_watch
 INSERT INTO event_watches (instance_id, process_id) SELECT unnest(%(instance_ids)s::text[]), %(process_id)s
 ON CONFLICT (instance_id, process_id) DO UPDATE SET seen_at = now();
 
--- name: unwatch
+-- name: delete_watch
 DELETE FROM event_watches WHERE instance_id = %(instance_id)s AND process_id = %(process_id)s;
 
--- name: forget_watches
+-- name: delete_stale_watches
 -- Of processes that have not renewed them.
 DELETE FROM event_watches WHERE seen_at < now() - %(seconds)s * interval '1 second';
 
--- name: forget_events
+-- name: delete_old_events
 -- So many of those that are too old to be gone on from.
 DELETE FROM instance_events WHERE (instance_id, id) IN (
     SELECT instance_id, id FROM instance_events WHERE at < now() - %(days)s * interval '1 day' LIMIT %(count)s FOR UPDATE SKIP LOCKED
 );
 
--- name: log_page
+-- name: list_log_lines
 SELECT id, at, level, job_id, step, text FROM log_lines
 WHERE instance_id = %(instance_id)s AND id > %(after)s
   AND (%(job_id)s::text IS NULL OR job_id = %(job_id)s) AND (%(step)s::text IS NULL OR step = %(step)s)

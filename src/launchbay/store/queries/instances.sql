@@ -1,16 +1,16 @@
--- name: of_application
+-- name: list_by_application
 SELECT id, name, environment_id AS environment, application_id AS application, revision_id AS revision, status FROM instances
 WHERE application_id = %(of_id)s AND id > %(after)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
 ORDER BY id LIMIT %(limit)s;
 
--- name: of_environment
+-- name: list_by_environment
 SELECT id, name, environment_id AS environment, application_id AS application, revision_id AS revision, status FROM instances
 WHERE environment_id = %(of_id)s AND id > %(after)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
 ORDER BY id LIMIT %(limit)s;
 
--- name: of_revision
+-- name: list_by_revision
 SELECT id, name, environment_id AS environment, application_id AS application, revision_id AS revision, status FROM instances
 WHERE revision_id = %(of_id)s AND id > %(after)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
@@ -42,7 +42,7 @@ FROM unnest(%(instance_ids)s::text[], %(application_ids)s::text[], %(revision_id
      WITH ORDINALITY AS child (id, application_id, revision_id, version, name, parameters, components, parent_id, place)
 ORDER BY child.place;
 
--- name: state
+-- name: get_state
 SELECT state FROM instances WHERE id = %(instance_id)s;
 
 -- name: insert_links
@@ -50,21 +50,21 @@ INSERT INTO instance_links (instance_id, component, target_id, kind, binding)
 SELECT link.*
 FROM unnest(%(instance_ids)s::text[], %(components)s::text[], %(targets)s::text[], %(kinds)s::text[], %(bindings)s::text[]) AS link;
 
--- name: shared_catalogs
+-- name: list_shared_catalogs
 -- The parameters of the shared-instances catalogs of an environment.
 SELECT services.parameters
 FROM environment_services JOIN services ON services.id = environment_services.service_id
 WHERE environment_services.environment_id = %(environment_id)s AND services.type_id = 'builtin:shared_instances_catalog'
 ORDER BY services.id;
 
--- name: linked
+-- name: list_linked
 -- The instances behind an instance's components.
 SELECT instance_links.component, instance_links.target_id, instance_links.kind, instances.application_id, instances.version,
        instances.revision_id, instances.parameters, instances.name, instances.status, instance_links.binding
 FROM instance_links LEFT JOIN instances ON instances.id = instance_links.target_id
 WHERE instance_links.instance_id = %(instance_id)s;
 
--- name: standing
+-- name: get_status
 -- How far an instance is: its components, and what it comes from when a reconfiguration has not got its turn yet.
 SELECT state, before, status, application_id, version, parameters FROM instances WHERE id = %(instance_id)s;
 
@@ -79,3 +79,103 @@ SET version = %(version)s, revision_id = %(revision_id)s, parameters = %(paramet
     -- A submodule whose turn never came in a reconfiguration that failed is still what it was before that.
     before = coalesce(before, %(before)s)
 WHERE id = %(instance_id)s;
+
+-- name: list_page
+-- Instances of an organization, the newest first: ids have the order of time.
+SELECT instances.id, instances.name, instances.status, instances.application_id, applications.name AS application, instances.environment_id,
+       environments.name AS environment, instances.version, instances.created_at, instances.destroy_at, instances.parent_id
+FROM instances
+JOIN applications ON applications.id = instances.application_id
+JOIN environments ON environments.id = instances.environment_id
+WHERE instances.organization_id = %(organization_id)s AND instances.id < %(before)s
+  AND (%(application_id)s::text IS NULL OR instances.application_id = %(application_id)s)
+  AND (%(environment_id)s::text IS NULL OR instances.environment_id = %(environment_id)s)
+  AND (%(status)s::text IS NULL OR instances.status = %(status)s)
+  AND (%(name)s::text IS NULL OR position(lower(%(name)s) IN lower(instances.name)) > 0)
+ORDER BY instances.id DESC LIMIT %(count)s;
+
+-- name: list_family
+-- An instance and those of its submodules, from the outside in.
+WITH RECURSIVE family AS (
+    SELECT id, parent_id, name, status, application_id, environment_id, 0 AS level
+    FROM instances WHERE id = %(instance_id)s
+    UNION ALL
+    SELECT child.id, child.parent_id, child.name, child.status, child.application_id, child.environment_id, family.level + 1
+    FROM instances AS child JOIN family ON child.parent_id = family.id
+    WHERE family.level < %(levels)s
+)
+SELECT family.id, family.parent_id, family.name, family.status, family.application_id, applications.name AS application,
+       family.environment_id
+FROM family JOIN applications ON applications.id = family.application_id
+ORDER BY family.level, family.id LIMIT %(count)s;
+
+-- name: list_log_tail
+-- The newest lines of an instance's log, or of one job's, the newest first.
+SELECT id, at, level, job_id, step, text FROM log_lines
+WHERE instance_id = %(instance_id)s AND (%(job_id)s::text IS NULL OR job_id = %(job_id)s)
+ORDER BY id DESC LIMIT %(count)s;
+
+-- name: list_audit_page
+-- Entries of the audit log of an organization, the newest first: by an actor, about a path and what is below it, or about an id.
+SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after
+FROM audit_entries
+WHERE organization_id = %(organization_id)s AND id < %(before)s
+  AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email) = lower(%(actor)s))
+  AND (%(object)s::text IS NULL OR object_id = %(object)s OR object = %(object)s OR starts_with(object, %(object)s || '/'))
+ORDER BY id DESC LIMIT %(count)s;
+
+-- name: lock_expiry
+-- The instance, locked after its expiry: the stager locks them in this order, too.
+WITH expiry AS MATERIALIZED (
+    SELECT id FROM schedules WHERE instance_id = %(instance_id)s AND kind = 'expiry' FOR UPDATE
+), counted AS MATERIALIZED (
+    SELECT count(*) AS expiries FROM expiry
+)
+SELECT status, destroy_at, EXISTS (SELECT FROM instance_offers WHERE instance_offers.instance_id = instances.id) AS is_offered
+FROM instances WHERE id = %(instance_id)s AND (SELECT expiries FROM counted) >= 0
+FOR NO KEY UPDATE OF instances;
+
+-- name: set_expiry
+-- Sets when an instance is destroyed, whether it was to be before or not; who set it first stays the owner of that.
+WITH changed AS (
+    UPDATE instances SET destroy_at = %(destroy_at)s WHERE id = %(instance_id)s
+)
+INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
+VALUES (%(schedule_id)s, %(instance_id)s, 'expiry', 'destroy', %(owner_id)s, %(destroy_at)s)
+ON CONFLICT (instance_id) WHERE kind = 'expiry' DO UPDATE SET due_at = excluded.due_at, blocked = false;
+
+-- name: clear_expiry
+WITH changed AS (
+    UPDATE instances SET destroy_at = NULL WHERE id = %(instance_id)s
+)
+DELETE FROM schedules WHERE instance_id = %(instance_id)s AND kind = 'expiry';
+
+-- name: list_documents_by_instance
+SELECT component, action, name FROM kept_documents WHERE instance_id = %(instance_id)s ORDER BY component, action, name;
+
+-- name: get_document
+SELECT id, version, sealed FROM kept_documents
+WHERE instance_id = %(instance_id)s AND component = %(component)s AND action = %(action)s AND name = %(name)s;
+
+-- name: write_document
+-- Only while the writer holds the job, and over the version that it has read (0: there was none). No row: one of the two is not so.
+INSERT INTO kept_documents (id, instance_id, component, action, name, sealed)
+SELECT %(document_id)s, %(instance_id)s, %(component)s, %(action)s, %(name)s, %(sealed)s
+FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing'
+ON CONFLICT (instance_id, component, action, name) DO UPDATE
+SET sealed = excluded.sealed, version = kept_documents.version + 1, updated_at = now()
+WHERE kept_documents.version = %(version)s AND kept_documents.id = excluded.id
+RETURNING version;
+
+-- name: delete_document
+DELETE FROM kept_documents USING jobs
+WHERE kept_documents.instance_id = %(instance_id)s AND component = %(component)s AND action = %(action)s AND kept_documents.name = %(name)s
+  AND jobs.id = %(job_id)s AND jobs.fence = %(fence)s AND jobs.status = 'Executing';
+
+-- name: has_documents
+-- Whether a worker still holds a job.
+SELECT true FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing';
+
+-- name: lock_status
+-- Orders an offer against the end of the instance.
+SELECT status FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;

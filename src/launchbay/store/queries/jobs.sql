@@ -32,7 +32,7 @@ WITH claimed AS (
 SELECT launchbay_defer('run_job', instance_id, jsonb_build_object('job_id', job.id), queue => claimed.organization_id)
 FROM job JOIN claimed ON claimed.id = job.instance_id;
 
--- name: supersede_job
+-- name: supersede
 -- Ends the job under way in favour of a forced destroy. The fence keeps its worker from writing anything more, and the
 -- interruption stops it soon.
 WITH ended AS (
@@ -46,7 +46,7 @@ WITH ended AS (
 )
 SELECT launchbay_interrupt(id) FROM freed;
 
--- name: claim_job
+-- name: claim
 -- Raises the fence: from now on only this claim may write. No row: the job has ended already, or is for a newer program.
 -- Where the instance's status changes too, it is locked first (`end_job` says why).
 WITH held AS (
@@ -72,12 +72,12 @@ SELECT claimed.fence, claimed.plan, claimed.steps, claimed.parent_job_id, instan
        claimed.waited_s
 FROM claimed JOIN instances ON instances.id = claimed.instance_id;
 
--- name: job_versions
+-- name: get_versions
 -- In which versions a job under way and the state of its instance are stored.
 SELECT launchbay_plan_version(jobs.plan) AS plan, instances.state_version AS state
 FROM jobs JOIN instances ON instances.id = jobs.instance_id WHERE jobs.id = %(job_id)s AND jobs.status = 'Executing';
 
--- name: load_records
+-- name: list_records
 -- What earlier claims left of all steps. Only steps with effects have outputs; the others are computed again.
 SELECT path, status, percent, attempt, coalesce(started_at, now()) AS started_at, outputs, error_message
 FROM steps WHERE job_id = %(job_id)s;
@@ -93,7 +93,7 @@ SELECT id, launchbay_write_journal(id, instance_id,
            %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s)
 FROM held;
 
--- name: end_job
+-- name: end
 -- The job's end: the last of its journal, its status, the instance's status, state and return values. No row: another
 -- worker holds the job.
 -- The instance is locked before its job, as every request does it: in turn, the two would wait for each other for ever.
@@ -128,18 +128,256 @@ SELECT freed.work_waiting, CASE WHEN %(has_journal)s THEN launchbay_write_journa
            %(next_kinds)s, %(next_components)s, %(next_workflows)s, %(next_times)s, %(fed_ids)s, %(fed_signals)s) END AS followed
 FROM freed;
 
--- name: end_job_and_delete_instance
+-- name: end_and_delete_instance
 -- The end of a forced deletion: the instance goes with everything that belongs to it, whatever the job's outcome was.
 DELETE FROM instances USING jobs
 WHERE jobs.id = %(job_id)s AND jobs.fence = %(fence)s AND jobs.status = 'Executing' AND instances.id = jobs.instance_id
 RETURNING instances.id;
 
--- name: job_outcome
+-- name: get_status
 -- Whether the end of a job was written, for a COMMIT whose answer was lost.
 SELECT status, fence FROM jobs WHERE id = %(job_id)s;
 
--- name: held_jobs
+-- name: list_held
 -- Which of these jobs are still held by the claims with these fences.
 SELECT array_agg(ARRAY[jobs.id, jobs.fence::text]) FROM jobs JOIN unnest(%(job_ids)s::text[], %(fences)s::integer[]) AS held (id, fence)
     ON jobs.id = held.id AND jobs.fence = held.fence
 WHERE jobs.status = 'Executing';
+
+-- name: begin_child
+-- A job that another job runs in its own course; it is not queued. No row: the instance is busy or has changed, or the outer job
+-- is another worker's.
+WITH outer_job AS (
+    SELECT id FROM jobs WHERE id = %(parent_job_id)s AND fence = %(parent_fence)s AND status = 'Executing' FOR SHARE
+), claimed AS (
+    UPDATE instances SET job_id = %(job_id)s, status = %(status)s
+    WHERE id = %(instance_id)s AND job_id IS NULL AND status = %(prior_status)s AND EXISTS (SELECT FROM outer_job)
+    RETURNING id, owner_id
+)
+INSERT INTO jobs (id, instance_id, name, owner_id, status, plan, steps, parent_job_id)
+SELECT %(job_id)s, id, %(name)s, owner_id, %(job_status)s, %(plan)s, %(steps)s, %(parent_job_id)s FROM claimed
+RETURNING id;
+
+-- name: get_child_outcome
+SELECT id, status, error_message, results FROM jobs WHERE id = %(job_id)s;
+
+-- name: list_child_outcomes
+SELECT id, status, error_message, results FROM jobs WHERE id = ANY(%(job_ids)s) ORDER BY created_at;
+
+-- name: get_child_target
+-- An instance that another one calls.
+SELECT status, job_id, application_id, version, return_values, name, before IS NOT NULL AS is_to_reconfigure
+FROM instances WHERE id = %(instance_id)s;
+
+-- name: is_held
+SELECT true FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing';
+
+-- name: get_unclaimed
+-- The queued job that keeps an instance busy, if it waits for a worker for longer than that.
+SELECT jobs.id FROM jobs JOIN instances ON instances.job_id = jobs.id
+WHERE instances.id = %(instance_id)s AND jobs.fence = 0 AND jobs.parent_job_id IS NULL
+  AND jobs.created_at < now() - %(after_s)s * interval '1 second';
+
+-- name: list_running_children
+SELECT id FROM jobs WHERE parent_job_id = %(parent_job_id)s AND status = 'Executing';
+
+-- name: list_orphaned_instances
+-- Submodules of an instance that none of its components leads to any more, but which could not be destroyed when they should.
+SELECT id FROM instances WHERE parent_id = %(instance_id)s AND status <> 'Destroyed' AND id NOT IN (
+    SELECT target_id FROM instance_links WHERE instance_id = %(instance_id)s) ORDER BY id;
+
+-- name: list_orphans
+-- Jobs whose caller has ended without them, or was deleted with its instance.
+SELECT j.id FROM jobs j LEFT JOIN jobs outer_job ON outer_job.id = j.parent_job_id
+WHERE j.parent_job_id IS NOT NULL AND j.status = 'Executing' AND outer_job.status IS DISTINCT FROM 'Executing';
+
+-- name: push_signals
+UPDATE instances SET fed_signals = %(signals)s WHERE id = %(instance_id)s AND fed_signals <> %(signals)s;
+
+-- name: get_control
+-- A job with what decides whether it can be cancelled or resumed.
+SELECT id, name, status, plan, cancel_requested, parent_job_id IS NOT NULL AS is_inner, NOT EXISTS (
+           SELECT FROM jobs AS newer
+           WHERE newer.instance_id = jobs.instance_id AND (newer.created_at, newer.id) > (jobs.created_at, jobs.id)
+       ) AS is_newest
+FROM jobs WHERE id = %(job_id)s AND instance_id = %(instance_id)s;
+
+-- name: lock_instance
+-- While it is held no job of the instance begins or ends.
+SELECT status, job_id, parameters, version FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;
+
+-- name: cancel
+-- Asks for the end of the job under way, with the reason as its error. Its worker is interrupted, and the next claim ends it; the
+-- fence above 0 makes even a first claim look back.
+WITH asked AS (
+    UPDATE jobs SET cancel_requested = true, error_message = %(reason)s, fence = greatest(fence, 1)
+    WHERE id = %(job_id)s AND status = 'Executing' AND NOT cancel_requested
+    RETURNING instance_id
+)
+SELECT launchbay_interrupt(instance_id) FROM asked;
+
+-- name: cancel_child
+-- The same for a job that another job runs in its own course: that one ends it.
+UPDATE jobs SET cancel_requested = true, error_message = %(reason)s, fence = greatest(fence, 1)
+WHERE id = %(job_id)s AND status = 'Executing' AND NOT cancel_requested;
+
+-- name: get_plan
+SELECT plan FROM jobs WHERE id = %(job_id)s;
+
+-- name: list_descendants
+-- The submodules of an instance at every level that are not destroyed.
+WITH RECURSIVE below AS (
+    SELECT id, name, state, status FROM instances WHERE parent_id = %(instance_id)s
+    UNION ALL
+    SELECT child.id, child.name, child.state, child.status FROM below JOIN instances child ON child.parent_id = below.id
+)
+SELECT id, name, state FROM below WHERE status <> 'Destroyed';
+
+-- name: get_cancellation
+-- Why the job is to end, if it is.
+SELECT error_message FROM jobs WHERE id = %(job_id)s AND cancel_requested;
+
+-- name: take_over
+-- Gives a new job the recorded successes of an earlier one. A call that failed in a later attempt is taken over as under way, so that
+-- what this attempt has done inside counts. The fence above 0 makes the first claim read all that.
+WITH taken AS (
+    INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, started_at, finished_at)
+    SELECT %(job_id)s, path, name, status, percent, is_record, attempt, outputs, started_at, finished_at
+    FROM steps WHERE job_id = %(earlier_id)s AND is_record AND status = 'Succeeded'
+    UNION ALL
+    SELECT %(job_id)s, path, name, 'Executing', percent, is_record, attempt, NULL, started_at, NULL
+    FROM steps AS outer_step
+    WHERE job_id = %(earlier_id)s AND is_record AND status = 'Failed' AND attempt > 1 AND EXISTS (
+        SELECT FROM steps
+        WHERE job_id = %(earlier_id)s AND is_record AND status = 'Succeeded'
+          AND (starts_with(path, outer_step.path || '~' || outer_step.attempt || '/')
+               OR starts_with(path, outer_step.path || '~' || outer_step.attempt || '>'))
+    )
+    RETURNING status
+), ready AS (
+    UPDATE jobs SET fence = greatest(fence, 1) WHERE id = %(job_id)s
+)
+SELECT count(*) FROM taken WHERE status = 'Succeeded';
+
+-- name: set_note
+-- A line in the instance's log that no step has written.
+INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
+VALUES (%(instance_id)s, %(job_id)s, NULL, 'info', %(text)s, now());
+
+-- name: set_parameters
+UPDATE instances SET parameters = %(parameters)s WHERE id = %(instance_id)s;
+
+-- name: get_page
+-- Jobs of an instance, the newest first, those after the one with the id `after`; in the form of `instances.detail`'s history.
+SELECT coalesce(json_agg(json_build_array(
+    id, name, status, owner_id, steps::json, error_message,
+    floor(extract(epoch FROM started_at) * 1000)::bigint, floor(extract(epoch FROM finished_at) * 1000)::bigint,
+    CASE WHEN status = 'Executing' THEN (
+        SELECT json_agg(json_build_array(path, status, percent)) FROM steps WHERE job_id = found.id
+    ) END
+) ORDER BY created_at DESC, id DESC), '[]')::text
+FROM (
+    SELECT * FROM jobs
+    WHERE instance_id = %(instance_id)s
+      AND (%(after)s::text IS NULL
+           OR (created_at, id) < (SELECT created_at, id FROM jobs WHERE instance_id = %(instance_id)s AND id = %(after)s))
+    ORDER BY created_at DESC, id DESC
+    LIMIT %(count)s
+) AS found;
+
+-- name: get
+-- A job with all that its steps have left, as of one moment. Outputs beyond the bound in all are left out, the first come first.
+SELECT jobs.id, jobs.name, jobs.status, jobs.owner_id, jobs.error_message, jobs.plan, jobs.steps, jobs.created_at,
+       jobs.started_at, jobs.finished_at, instances.parameters, instances.environment_view, (
+    SELECT coalesce(json_agg(json_build_array(
+        path, name, status, percent, attempt, error_message,
+        floor(extract(epoch FROM started_at) * 1000)::bigint, floor(extract(epoch FROM finished_at) * 1000)::bigint,
+        CASE WHEN bytes_so_far <= %(output_bytes)s THEN outputs END, outputs IS NOT NULL
+    ) ORDER BY started_at, path), '[]')
+    FROM (
+        SELECT steps.*, sum(coalesce(octet_length(outputs), 0)) OVER (ORDER BY started_at, path) AS bytes_so_far
+        FROM steps WHERE job_id = jobs.id
+    ) AS step
+)::text AS journal
+FROM jobs JOIN instances ON instances.id = jobs.instance_id
+WHERE jobs.id = %(job_id)s AND jobs.instance_id = %(instance_id)s;
+
+-- name: sample_load
+-- What only the database knows of the load, from partial indexes: the figures that are watched, at the price of watching.
+SELECT launchbay_queue_depth() AS queue_depth,
+       (SELECT count(*) FROM jobs WHERE status = 'Executing') AS jobs_under_way,
+       due.overdue, due.oldest_overdue_s,
+       (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - %(fresh_s)s * interval '1 second') AS workers
+FROM (
+    SELECT count(*) AS overdue, coalesce(extract(epoch FROM now() - min(due_at)), 0)::float8 AS oldest_overdue_s
+    FROM schedules WHERE due_at <= now() AND NOT blocked
+) AS due;
+
+-- name: count_waiting
+-- Jobs of an organization that wait to be started, counted no further than is asked for.
+SELECT launchbay_backlog(%(organization_id)s, %(most)s);
+
+-- name: claim_retention_turn
+-- One process at a time; the lock goes with the transaction.
+SELECT pg_try_advisory_xact_lock(5064719320041);
+
+-- name: delete_log_lines
+-- The oldest lines of all. Numbers rise with time, so the first that is young enough ends the search.
+WITH oldest AS (SELECT id, at FROM log_lines ORDER BY id LIMIT %(count)s)
+DELETE FROM log_lines USING oldest
+WHERE log_lines.id = oldest.id AND oldest.at < now() - %(days)s * interval '1 day';
+
+-- name: delete_audit_entries
+WITH oldest AS (SELECT id, at FROM audit_entries ORDER BY id LIMIT %(count)s)
+DELETE FROM audit_entries USING oldest
+WHERE audit_entries.id = oldest.id AND oldest.at < now() - %(days)s * interval '1 day';
+
+-- name: list_ended_jobs
+-- The next ended jobs after a place in their order, and whether each may go: every instance keeps its last ones, and a job keeps
+-- those that it ran in its own course.
+SELECT id, finished_at, (
+           SELECT count(*) FROM (
+               SELECT FROM jobs newer
+               WHERE newer.instance_id = jobs.instance_id AND newer.created_at > jobs.created_at LIMIT %(kept)s
+           ) AS newest
+       ) >= %(kept)s AS may_go
+FROM jobs
+WHERE finished_at IS NOT NULL AND (finished_at, id) > (%(after_at)s, %(after_id)s)
+  AND finished_at < now() - %(days)s * interval '1 day'
+ORDER BY finished_at, id LIMIT %(count)s;
+
+-- name: delete_jobs
+DELETE FROM jobs WHERE id = ANY (%(ids)s) AND finished_at IS NOT NULL;
+
+-- name: delete_log_lines_of_destroyed
+-- The logs of destroyed instances whose time is over, before the instances: one could have more lines than a transaction should.
+DELETE FROM log_lines WHERE id IN (
+    SELECT log_lines.id
+    FROM (
+        SELECT id FROM instances WHERE destroyed_at < now() - %(days)s * interval '1 day'
+        ORDER BY destroyed_at LIMIT %(instances)s
+    ) AS over JOIN log_lines ON log_lines.instance_id = over.id
+    LIMIT %(count)s
+);
+
+-- name: delete_jobs_of_destroyed
+DELETE FROM jobs WHERE id IN (
+    SELECT jobs.id
+    FROM (
+        SELECT id FROM instances WHERE destroyed_at < now() - %(days)s * interval '1 day'
+        ORDER BY destroyed_at LIMIT %(instances)s
+    ) AS over JOIN jobs ON jobs.instance_id = over.id
+    WHERE jobs.finished_at IS NOT NULL
+    LIMIT %(count)s
+);
+
+-- name: delete_destroyed
+-- The instances themselves, with what little is left of them. One that still has something alive inside stays.
+DELETE FROM instances WHERE id IN (
+    SELECT id FROM instances
+    WHERE destroyed_at < now() - %(days)s * interval '1 day' AND status = 'Destroyed' AND job_id IS NULL
+      AND NOT EXISTS (SELECT FROM instances child WHERE child.parent_id = instances.id AND child.status <> 'Destroyed')
+    ORDER BY destroyed_at LIMIT %(instances)s
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING id, organization_id, application_id, name, status;

@@ -130,3 +130,27 @@ SELECT u.access_stamp AS caller_stamp, u.enabled AS caller_enabled, o.access_sta
 FROM users u
 LEFT JOIN (instances i JOIN organizations o ON o.id = i.organization_id) ON i.id = %(id)s
 WHERE u.id = %(caller_id)s;
+
+-- The owner of the object of a resource path. No row: the object does not exist.
+
+-- name: organization_of_application
+SELECT organization_id FROM applications WHERE id = %(id)s;
+
+-- name: organization_of_environment
+SELECT organization_id FROM environments WHERE id = %(id)s;
+
+-- name: organization_of_service
+SELECT organization_id FROM services WHERE id = %(id)s;
+
+-- name: organization_of_role
+SELECT organization_id FROM roles WHERE id = %(id)s;
+
+-- name: instance_environment
+-- The environment of an instance, which every operation on the instance touches.
+SELECT environment_id FROM instances WHERE id = %(id)s AND application_id = %(application_id)s;
+
+-- name: shared_organizations
+-- The organizations that all of these users belong to.
+SELECT array_agg(organization_id ORDER BY organization_id)
+FROM (SELECT organization_id FROM memberships WHERE user_id = ANY (%(user_ids)s::text[])
+      GROUP BY organization_id HAVING count(*) = cardinality(%(user_ids)s::text[])) AS shared;

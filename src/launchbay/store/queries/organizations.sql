@@ -1,4 +1,8 @@
--- name: of_user
+-- name: lock_first_start
+-- Lets one server initialize an empty database; the key is "launch", which nothing else locks.
+SELECT pg_advisory_xact_lock(119165837796200);
+
+-- name: list_by_user
 -- The organizations that a user belongs to, by name.
 SELECT organizations.id, organizations.name
 FROM organizations JOIN memberships ON memberships.organization_id = organizations.id
@@ -13,3 +17,67 @@ INSERT INTO organizations (id, name) VALUES (%(organization_id)s, %(name)s);
 
 -- name: rename
 UPDATE organizations SET name = %(name)s WHERE id = %(organization_id)s;
+
+-- name: get_contents
+-- Everything of an organization that an archive holds, as of one moment, without anything that is sealed.
+SELECT json_build_object(
+    'name', organizations.name,
+    'services', (
+        SELECT coalesce(json_agg(json_build_object(
+            'id', services.id, 'name', services.name, 'typeId', type_id, 'parameters', parameters,
+            'secrets', (SELECT coalesce(json_agg(held.name ORDER BY held.name), '[]')
+                        FROM service_secrets AS held WHERE held.service_id = services.id),
+            'kept', (SELECT coalesce(json_agg(json_build_array(entry.kind, entry.name) ORDER BY entry.kind, entry.name), '[]')
+                     FROM vault_entries AS entry WHERE entry.service_id = services.id)
+        ) ORDER BY services.name, services.id), '[]') FROM services WHERE services.organization_id = organizations.id
+    ),
+    'environments', (
+        SELECT coalesce(json_agg(json_build_object(
+            'id', environments.id, 'name', environments.name, 'isDefault', is_default, 'policies', policies, 'markers', markers,
+            'properties', properties,
+            'services', (SELECT coalesce(json_agg(offer.service_id ORDER BY offer.service_id), '[]')
+                         FROM environment_services AS offer WHERE offer.environment_id = environments.id)
+        ) ORDER BY environments.name), '[]') FROM environments WHERE environments.organization_id = organizations.id
+    ),
+    'applications', (
+        SELECT coalesce(json_agg(json_build_object(
+            'id', applications.id, 'name', applications.name, 'sourceUrl', source_url,
+            'sealedSource', encode(sealed_source, 'base64'),
+            'manifests', (SELECT json_agg(text.content ORDER BY text.version)
+                          FROM manifests AS text WHERE text.application_id = applications.id),
+            'revisions', (SELECT coalesce(json_agg(json_build_object(
+                              'id', revision.id, 'name', revision.name, 'version', revision.version,
+                              'parameters', revision.parameters, 'environmentId', revision.environment_id,
+                              'submodules', revision.submodules
+                          ) ORDER BY revision.name), '[]')
+                          FROM revisions AS revision WHERE revision.application_id = applications.id)
+        ) ORDER BY applications.name), '[]') FROM applications WHERE applications.organization_id = organizations.id
+    ),
+    'roles', (
+        SELECT coalesce(json_agg(json_build_object(
+            'id', id, 'name', roles.name, 'kind', kind, 'permissions', permissions
+        ) ORDER BY roles.name), '[]') FROM roles WHERE roles.organization_id = organizations.id
+    ),
+    'users', (
+        SELECT coalesce(json_agg(json_build_object(
+            'id', users.id, 'email', email, 'name', users.name,
+            'roles', (SELECT coalesce(json_agg(role.name ORDER BY role.name), '[]')
+                      FROM role_assignments AS held JOIN roles AS role ON role.id = held.role_id
+                      WHERE held.user_id = users.id AND role.organization_id = organizations.id)
+        ) ORDER BY email), '[]')
+        FROM users JOIN memberships ON memberships.user_id = users.id WHERE memberships.organization_id = organizations.id
+    ),
+    'webhooks', (
+        SELECT coalesce(json_agg(url ORDER BY url, id), '[]') FROM webhooks WHERE webhooks.organization_id = organizations.id
+    )
+)::text
+FROM organizations WHERE organizations.id = %(organization_id)s;
+
+-- name: get_id_by_name
+-- The oldest organization of this name: names are not unique.
+SELECT id FROM organizations WHERE name = %(name)s ORDER BY created_at, id LIMIT 1;
+
+-- name: lock
+-- Serializes changes of the organization that depend on one another: its last administrator, its default environment,
+-- the number of its webhooks.
+SELECT id FROM organizations WHERE id = %(organization_id)s FOR NO KEY UPDATE;

@@ -25,7 +25,7 @@ SELECT status, job_id, organization_id, application_id, version, NOT EXISTS (
        ) AS is_turn
 FROM instances WHERE id = %(instance_id)s FOR UPDATE SKIP LOCKED;
 
--- name: is_target_there
+-- name: target_exists
 -- Whether the instance exists that another transaction may be changing.
 SELECT EXISTS (SELECT FROM instances WHERE id = %(instance_id)s);
 
@@ -50,7 +50,7 @@ WITH idle AS (
 )
 UPDATE schedules SET blocked = false FROM idle WHERE schedules.instance_id = idle.id AND schedules.blocked;
 
--- name: remove
+-- name: delete
 DELETE FROM schedules WHERE id = ANY (%(schedule_ids)s::text[]);
 
 -- name: insert
@@ -58,7 +58,7 @@ INSERT INTO schedules (id, instance_id, kind, workflow, parameters, owner_id, du
 VALUES (%(schedule_id)s, %(instance_id)s, 'workflow', %(workflow)s, %(parameters)s, %(owner_id)s,
         now() + %(interval_ms)s * interval '1 millisecond');
 
--- name: of_instance
+-- name: list_by_instance
 SELECT id, workflow, due_at FROM schedules WHERE instance_id = %(instance_id)s AND kind IN ('workflow', 'cron') ORDER BY due_at, id;
 
 -- name: reschedule
@@ -71,13 +71,13 @@ RETURNING id;
 -- name: cancel
 DELETE FROM schedules WHERE id = %(schedule_id)s AND kind = 'workflow' RETURNING id;
 
--- name: come_again
+-- name: schedule_next
 -- The next time of one of the manifest's own schedules.
 INSERT INTO schedules (id, instance_id, kind, workflow, component, owner_id, due_at)
 VALUES (launchbay_new_id(), %(instance_id)s, 'cron', %(workflow)s, %(component)s, %(owner_id)s, %(due_at)s)
 ON CONFLICT DO NOTHING;
 
--- name: stop_own
+-- name: delete_own
 -- Ends the manifest's own schedules for the worker that holds the job: all of them, or those of some components, with what
 -- waits to be triggered there.
 DELETE FROM schedules USING jobs
@@ -86,17 +86,17 @@ WHERE jobs.id = %(job_id)s AND jobs.fence = %(fence)s AND jobs.status = 'Executi
   AND CASE WHEN %(components)s::text[] IS NULL THEN schedules.kind = 'cron'
            ELSE schedules.kind IN ('cron', 'trigger') AND schedules.component = ANY (%(components)s::text[]) END;
 
--- name: onlooker
+-- name: get_consumer
 -- What an instance needs for a look at the signals of those that it stands on.
 SELECT organization_id, state, return_values, fed_signals,
        (SELECT json_object_agg(component, json_build_array(target_id, kind, binding))
         FROM instance_links WHERE instance_links.instance_id = instances.id)::text AS links
 FROM instances WHERE id = %(instance_id)s;
 
--- name: linked_values
+-- name: list_linked_values
 SELECT id, return_values FROM instances WHERE id = ANY (%(instance_ids)s::text[]);
 
--- name: write_look
+-- name: save_refreshed_signals
 -- What a look has brought: new signals, and what follows from them.
 WITH seen AS (
     UPDATE instances SET state = %(state)s, state_version = %(state_version)s, return_values = %(return_values)s WHERE id = %(instance_id)s
@@ -106,7 +106,7 @@ SELECT launchbay_follow_up(id, owner_id, NULL, %(signals_changed)s, %(next_kinds
                            %(next_workflows)s, %(next_times)s, %(fed_ids)s, %(fed_signals)s)
 FROM seen;
 
--- name: next_turn
+-- name: get_next_turn
 -- What is due first on an instance, by the due times.
 SELECT id, instance_id, kind, workflow, parameters, owner_id, due_at, component, now() AS taken_at FROM schedules
 WHERE instance_id = %(instance_id)s AND due_at <= now()

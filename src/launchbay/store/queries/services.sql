@@ -1,4 +1,4 @@
--- name: of_organization
+-- name: list_by_organization
 -- The services of an organization, by name.
 SELECT id, name, type_id FROM services WHERE organization_id = %(organization_id)s ORDER BY name, id;
 
@@ -26,10 +26,10 @@ DELETE FROM services WHERE id = %(service_id)s;
 -- name: exists
 SELECT true FROM services WHERE id = %(service_id)s;
 
--- name: offer
+-- name: insert_offer
 INSERT INTO environment_services (environment_id, service_id) VALUES (%(environment_id)s, %(service_id)s);
 
--- name: secrets
+-- name: list_secrets
 -- The sealed parameters of a service.
 SELECT name, sealed FROM service_secrets WHERE service_id = %(service_id)s ORDER BY name;
 
@@ -37,20 +37,20 @@ SELECT name, sealed FROM service_secrets WHERE service_id = %(service_id)s ORDER
 INSERT INTO service_secrets (service_id, name, sealed) VALUES (%(service_id)s, %(name)s, %(sealed)s)
 ON CONFLICT (service_id, name) DO UPDATE SET sealed = excluded.sealed;
 
--- name: delete_secrets_but
+-- name: delete_secrets_except
 DELETE FROM service_secrets WHERE service_id = %(service_id)s AND name <> ALL (%(names)s::text[]);
 
--- name: zones
+-- name: list_zones
 -- The zones of an organization, by name.
 SELECT id, name FROM zones WHERE organization_id = %(organization_id)s ORDER BY name, id;
 
 -- name: insert_zone
 INSERT INTO zones (id, organization_id, name) VALUES (%(zone_id)s, %(organization_id)s, %(name)s);
 
--- name: zone_name
+-- name: get_zone_name
 SELECT name FROM zones WHERE id = %(zone_id)s;
 
--- name: revisions_and_instances
+-- name: list_revisions_and_instances
 -- Those of the ids that are revisions or instances of the organization, with the application of each.
 SELECT r.id, true AS is_revision, r.application_id
 FROM revisions r JOIN applications a ON a.id = r.application_id
@@ -58,7 +58,7 @@ WHERE a.organization_id = %(organization_id)s AND r.id = ANY (%(ids)s::text[])
 UNION ALL
 SELECT id, false, application_id FROM instances WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[]);
 
--- name: offered_of_type
+-- name: list_offered_by_type
 -- The services of one type that an environment of the organization offers, by name.
 SELECT services.id, services.name
 FROM environments
@@ -66,4 +66,90 @@ JOIN environment_services ON environment_services.environment_id = environments.
 JOIN services ON services.id = environment_services.service_id
 WHERE environments.id = %(environment_id)s AND environments.organization_id = %(organization_id)s
     AND services.organization_id = environments.organization_id AND services.type_id = %(type_id)s
+ORDER BY services.name, services.id;
+
+-- Everything here happens under the lock of the pool's row in `services`, so that all see the same.
+
+-- name: list_acquired
+-- Every resource that was handed out at least once, with its holder or null.
+SELECT resource_id, holder, changed_at FROM pool_resources WHERE service_id = %(service_id)s ORDER BY resource_id;
+
+-- name: acquire_resource
+INSERT INTO pool_resources (service_id, resource_id, holder, changed_at)
+VALUES (%(service_id)s, %(resource_id)s, %(holder)s, clock_timestamp())
+ON CONFLICT (service_id, resource_id) DO UPDATE SET holder = excluded.holder, changed_at = excluded.changed_at;
+
+-- name: release_resource
+UPDATE pool_resources SET holder = NULL, changed_at = clock_timestamp()
+WHERE service_id = %(service_id)s AND holder = %(holder)s
+RETURNING resource_id;
+
+-- name: delete_silent_waiters
+-- Who waits asks again and again; who has stopped asking has given up.
+DELETE FROM pool_tickets
+WHERE service_id = %(service_id)s AND asked_at < clock_timestamp() - make_interval(secs => %(silent_s)s);
+
+-- name: enqueue_waiter
+-- Keeps or makes the holder's place in the row of those who wait, and returns its number.
+INSERT INTO pool_tickets (service_id, holder, asked_at) VALUES (%(service_id)s, %(holder)s, clock_timestamp())
+ON CONFLICT (service_id, holder) DO UPDATE SET asked_at = excluded.asked_at
+RETURNING ticket;
+
+-- name: count_ahead
+SELECT count(*) FROM pool_tickets WHERE service_id = %(service_id)s AND ticket < %(ticket)s;
+
+-- name: count_waiting
+SELECT count(*) FROM pool_tickets WHERE service_id = %(service_id)s;
+
+-- name: dequeue_waiter
+DELETE FROM pool_tickets WHERE service_id = %(service_id)s AND holder = %(holder)s;
+
+-- name: list_entries
+-- What a vault keeps of one kind, by name; nothing secret.
+SELECT id, name, algorithm, public_key, created_at, changed_at
+FROM vault_entries WHERE service_id = %(service_id)s AND kind = %(kind)s ORDER BY name;
+
+-- name: get_entry
+-- An entry by its name, or by its id.
+SELECT id, name, sealed, algorithm, public_key
+FROM vault_entries
+WHERE service_id = %(service_id)s AND kind = %(kind)s AND (name = %(name)s OR id = %(name)s)
+ORDER BY name = %(name)s DESC LIMIT 1;
+
+-- name: count_other_entries
+-- How many entries a vault has beside the secret of this name.
+SELECT count(*) FROM vault_entries
+WHERE service_id = %(service_id)s AND NOT coalesce(kind = 'secret' AND name = %(name)s::text, false);
+
+-- name: insert_entry
+INSERT INTO vault_entries (id, service_id, kind, name, sealed, algorithm, public_key)
+VALUES (%(id)s, %(service_id)s, %(kind)s, %(name)s, %(sealed)s, %(algorithm)s, %(public_key)s)
+ON CONFLICT (service_id, kind, name) DO NOTHING;
+
+-- name: update_entry
+UPDATE vault_entries SET sealed = %(sealed)s, changed_at = now() WHERE id = %(id)s;
+
+-- name: delete_entry
+DELETE FROM vault_entries WHERE id = %(id)s;
+
+-- name: list_entries_in_environment
+-- Entries in the vaults that an environment of the organization offers: those of a name or id, or all of a kind.
+SELECT vault_entries.id, vault_entries.name, vault_entries.sealed, vault_entries.public_key,
+    services.id AS service_id, services.name AS service_name
+FROM environments
+JOIN environment_services ON environment_services.environment_id = environments.id
+JOIN services ON services.id = environment_services.service_id
+JOIN vault_entries ON vault_entries.service_id = services.id
+WHERE environments.id = %(environment_id)s AND environments.organization_id = %(organization_id)s
+    AND services.organization_id = environments.organization_id
+    AND vault_entries.kind = %(kind)s
+    AND (%(name)s::text IS NULL OR vault_entries.name = %(name)s OR vault_entries.id = %(name)s)
+ORDER BY vault_entries.name = %(name)s DESC, vault_entries.name, services.name, services.id;
+
+-- name: list_vaults_with
+-- The vaults of an organization that have a secret of this name, or the one that is meant.
+SELECT services.id, services.name
+FROM vault_entries JOIN services ON services.id = vault_entries.service_id
+WHERE services.organization_id = %(organization_id)s AND vault_entries.kind = 'secret' AND vault_entries.name = %(name)s
+    AND (%(vault_id)s::text IS NULL OR services.id = %(vault_id)s)
 ORDER BY services.name, services.id;

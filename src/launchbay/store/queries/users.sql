@@ -1,8 +1,8 @@
--- name: credentials
+-- name: get_credentials
 -- What a sign-in is verified against. E-mail addresses are compared without regard to case.
 SELECT id, email, name, password_hash, enabled, access_stamp FROM users WHERE lower(email) = lower(%(email)s);
 
--- name: by_id
+-- name: get
 SELECT id, email, name, enabled, created_at FROM users WHERE id = %(id)s;
 
 -- name: insert
@@ -32,7 +32,7 @@ WITH revoked AS (
 )
 DELETE FROM memberships WHERE organization_id = %(organization_id)s AND user_id = %(user_id)s;
 
--- name: of_organization
+-- name: list_by_organization
 -- The members with the names of their roles.
 SELECT u.id, u.name, u.email,
        coalesce(array_agg(r.name ORDER BY r.name) FILTER (WHERE r.id IS NOT NULL), '{}') AS roles
@@ -43,7 +43,7 @@ WHERE m.organization_id = %(organization_id)s
 GROUP BY u.id
 ORDER BY u.id;
 
--- name: member
+-- name: get_in_organization
 -- One member in full.
 SELECT u.id, u.name, u.email, u.enabled,
        u.password_hash IS NULL AND EXISTS (SELECT FROM invitations i WHERE i.user_id = u.id) AS is_invited, u.created_at,
@@ -53,11 +53,11 @@ SELECT u.id, u.name, u.email, u.enabled,
 FROM memberships m JOIN users u ON u.id = m.user_id
 WHERE m.organization_id = %(organization_id)s AND m.user_id = %(user_id)s;
 
--- name: by_email
+-- name: get_by_email
 -- The lock keeps the account from being deleted until the caller has made it a member.
 SELECT id, email, name, enabled, created_at FROM users WHERE lower(email) = lower(%(email)s) FOR KEY SHARE;
 
--- name: organizations
+-- name: list_organization_ids
 -- The ids of the organizations that a user belongs to, in the order in which they are locked.
 SELECT array_agg(organization_id ORDER BY organization_id) FROM memberships WHERE user_id = %(user_id)s;
 
@@ -68,3 +68,154 @@ SELECT id FROM users WHERE id = %(user_id)s FOR UPDATE;
 -- name: delete
 -- With its refresh tokens and its invitation.
 DELETE FROM users WHERE id = %(user_id)s;
+
+-- name: insert_session
+INSERT INTO console_sessions (id, user_id, token_hash, address, expires_at)
+VALUES (%(id)s, %(user_id)s, %(token_hash)s, %(address)s, now() + %(lifetime_s)s * interval '1 second');
+
+-- name: get_by_session
+-- Who is behind a session that has not ended.
+SELECT u.id, u.email, u.name, u.enabled, u.created_at
+FROM console_sessions s JOIN users u ON u.id = s.user_id
+WHERE s.token_hash = %(token_hash)s AND s.expires_at > now();
+
+-- name: list_sessions_by_user
+SELECT id, address, created_at, expires_at, token_hash = %(token_hash)s AS is_this
+FROM console_sessions WHERE user_id = %(user_id)s AND expires_at > now() ORDER BY created_at DESC, id DESC;
+
+-- name: delete_session_by_token
+DELETE FROM console_sessions WHERE token_hash = %(token_hash)s;
+
+-- name: delete_session
+DELETE FROM console_sessions WHERE id = %(id)s AND user_id = %(user_id)s;
+
+-- name: delete_sessions_by_user
+DELETE FROM console_sessions WHERE user_id = %(user_id)s;
+
+-- name: delete_expired_sessions
+DELETE FROM console_sessions WHERE user_id = %(user_id)s AND expires_at <= now();
+
+-- name: get_by_identity
+SELECT users.id, users.email, users.name, users.enabled, users.created_at
+FROM identities JOIN users ON users.id = identities.user_id
+WHERE identities.issuer = %(issuer)s AND identities.subject = %(subject)s;
+
+-- name: insert_identity
+-- No row: the account belongs to another identity of this issuer, or the identity to another account.
+INSERT INTO identities (issuer, subject, user_id) VALUES (%(issuer)s, %(subject)s, %(user_id)s)
+ON CONFLICT DO NOTHING RETURNING user_id;
+
+-- name: list_role_ids_by_name
+SELECT id FROM roles WHERE organization_id = %(organization_id)s AND name = ANY (%(names)s::text[]);
+
+-- name: insert_invitation
+INSERT INTO invitations (user_id, token_hash, expires_at)
+VALUES (%(user_id)s, %(token_hash)s, now() + %(lifetime_s)s * interval '1 second')
+RETURNING expires_at;
+
+-- name: get_invitation
+-- Who a link invites, while it can be used.
+SELECT u.id, u.email, u.name, u.enabled, u.created_at
+FROM invitations i JOIN users u ON u.id = i.user_id
+WHERE i.token_hash = %(token_hash)s AND i.expires_at > now() AND u.enabled;
+
+-- name: redeem_invitation
+-- Ends the link; of two requests with it one gets the row.
+DELETE FROM invitations i USING users u
+WHERE i.token_hash = %(token_hash)s AND i.expires_at > now() AND u.id = i.user_id AND u.enabled
+RETURNING u.id, u.email, u.name, u.enabled, u.created_at;
+
+-- name: lock_user
+-- Counts simultaneous requests of one user one after the other. No row: the account is gone or disabled.
+SELECT id FROM users WHERE id = %(user_id)s AND enabled FOR NO KEY UPDATE;
+
+-- name: get_generation_state
+-- How many tokens a user has generated in the last hour, or since the last block ended, and for how many more seconds
+-- generation is blocked (0: it is not). A statement of its own: one that waited for the lock itself would count what was
+-- there before the wait.
+SELECT (SELECT count(*) FROM refresh_tokens t
+        WHERE t.user_id = u.id AND t.created_at > greatest(now() - interval '1 hour', u.tokens_blocked_until)) AS recent,
+       greatest(0, coalesce(ceil(extract(epoch FROM u.tokens_blocked_until - now())), 0))::integer AS blocked_s
+FROM users u WHERE u.id = %(user_id)s;
+
+-- name: block_generation
+UPDATE users SET tokens_blocked_until = now() + %(seconds)s * interval '1 second' WHERE id = %(user_id)s;
+
+-- name: insert_refresh_token
+INSERT INTO refresh_tokens (id, user_id, label, token_hash, expires_at)
+VALUES (%(id)s, %(user_id)s, %(label)s, %(token_hash)s, now() + %(lifetime_s)s * interval '1 second')
+RETURNING id, label, created_at, expires_at, last_used_at;
+
+-- name: list_refresh_tokens_by_user
+-- The user's tokens that can still be used, the newest first.
+SELECT id, label, created_at, expires_at, last_used_at
+FROM refresh_tokens
+WHERE user_id = %(user_id)s AND revoked_at IS NULL AND expires_at > now()
+ORDER BY created_at DESC, id DESC;
+
+-- name: revoke_refresh_token
+UPDATE refresh_tokens SET revoked_at = now()
+WHERE id = %(id)s AND user_id = %(user_id)s AND revoked_at IS NULL AND expires_at > now();
+
+-- name: redeem_refresh_token
+-- The account that a token belongs to, when both are in order.
+UPDATE refresh_tokens t SET last_used_at = now()
+FROM users u
+WHERE t.token_hash = %(token_hash)s AND t.revoked_at IS NULL AND t.expires_at > now() AND u.id = t.user_id AND u.enabled
+RETURNING u.id, u.email, u.name, u.enabled, u.created_at;
+
+-- name: delete_expired_refresh_tokens
+-- Tokens that ended a day ago or longer count for nothing any more.
+DELETE FROM refresh_tokens WHERE id IN (
+    SELECT id FROM refresh_tokens WHERE expires_at < now() - interval '1 day' LIMIT %(count)s FOR UPDATE SKIP LOCKED
+);
+
+-- Triggers raise the organization's access_stamp with every change of roles, memberships and assignments (0002_access.sql).
+
+-- name: list_held_roles
+-- What a user is assigned in an organization, with the stamp that this was read under: one row per role, at least one row.
+-- Without membership it counts for nothing.
+SELECT o.access_stamp,
+       EXISTS (SELECT FROM memberships m WHERE m.organization_id = o.id AND m.user_id = %(user_id)s) AS is_member,
+       r.name, r.kind, r.permissions
+FROM organizations o
+LEFT JOIN (role_assignments a JOIN roles r ON r.id = a.role_id) ON a.user_id = %(user_id)s AND r.organization_id = o.id
+WHERE o.id = %(organization_id)s
+ORDER BY r.name;
+
+-- name: list_administrators
+-- The enabled members who hold the role that allows everything; decide on it under `organizations.lock`.
+SELECT a.user_id
+FROM roles r
+JOIN role_assignments a ON a.role_id = r.id
+JOIN memberships m ON m.organization_id = r.organization_id AND m.user_id = a.user_id
+JOIN users u ON u.id = a.user_id
+WHERE r.organization_id = %(organization_id)s AND r.kind = 'administrator' AND u.enabled;
+
+-- name: list_roles_by_organization
+SELECT id, organization_id, name, permissions, kind, created_at
+FROM roles WHERE organization_id = %(organization_id)s ORDER BY id;
+
+-- name: insert_role
+INSERT INTO roles (id, organization_id, name, permissions, kind)
+VALUES (%(id)s, %(organization_id)s, %(name)s, %(permissions)s, %(kind)s);
+
+-- name: update_role
+UPDATE roles SET name = %(name)s, permissions = %(permissions)s WHERE id = %(id)s;
+
+-- name: delete_role
+-- Its assignments go with it.
+DELETE FROM roles WHERE id = %(id)s;
+
+-- name: assign_role
+-- Assigning twice changes nothing.
+INSERT INTO role_assignments (role_id, user_id)
+SELECT id, %(user_id)s FROM unnest(%(role_ids)s::text[]) AS id
+ON CONFLICT DO NOTHING;
+
+-- name: revoke_role
+-- Revoking what is not held changes nothing.
+DELETE FROM role_assignments WHERE user_id = %(user_id)s AND role_id = ANY (%(role_ids)s::text[]);
+
+-- name: set_role_kind
+UPDATE roles SET kind = %(kind)s WHERE id = %(id)s;

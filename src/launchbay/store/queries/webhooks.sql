@@ -1,20 +1,16 @@
--- name: of_organization
+-- name: list_by_organization
 SELECT id, organization_id, url, sealed_url, events, enabled, disabled_reason, failing_since, created_at FROM webhooks
 WHERE organization_id = %(organization_id)s ORDER BY id;
 
--- name: one
+-- name: get
 SELECT id, organization_id, url, sealed_url, events, enabled, disabled_reason, failing_since, created_at FROM webhooks WHERE id = %(webhook_id)s;
 
--- name: unsealed
+-- name: list_unsealed
 -- Those whose URL is still in the clear.
 SELECT id, url FROM webhooks WHERE sealed_url IS NULL FOR NO KEY UPDATE;
 
 -- name: seal
 UPDATE webhooks SET url = %(url)s, sealed_url = %(sealed_url)s WHERE id = %(webhook_id)s;
-
--- name: lock_organization
--- Keeps two from creating the last webhook at the same moment.
-SELECT id FROM organizations WHERE id = %(organization_id)s FOR NO KEY UPDATE;
 
 -- name: insert
 -- No row: the organization has its fill.
@@ -35,12 +31,12 @@ WHERE id = %(webhook_id)s;
 -- name: delete
 DELETE FROM webhooks WHERE id = %(webhook_id)s;
 
--- name: drop_pending
+-- name: delete_pending
 -- What was on its way to a webhook that is switched off.
 UPDATE webhook_deliveries SET status = 'failed', finished_at = now(), last_error = coalesce(last_error, %(reason)s)
 WHERE webhook_id = %(webhook_id)s AND status = 'pending';
 
--- name: log
+-- name: list_deliveries
 -- Deliveries of a webhook, the newest first, those after the one with the id `after`.
 SELECT id, event, status, attempts, created_at, CASE WHEN status = 'pending' THEN next_at END AS next_at, finished_at, last_status, last_error
 FROM webhook_deliveries
@@ -49,7 +45,7 @@ WHERE webhook_id = %(webhook_id)s
       SELECT created_at, id FROM webhook_deliveries WHERE webhook_id = %(webhook_id)s AND id = %(after)s))
 ORDER BY created_at DESC, id DESC LIMIT %(count)s;
 
--- name: notify
+-- name: insert_notifications
 -- Puts what a step says on its way to the webhooks that ask for notifications, each once under the step's key; answers how many ask.
 WITH asking AS (
     SELECT webhooks.id FROM instances JOIN webhooks ON webhooks.organization_id = instances.organization_id
@@ -89,7 +85,7 @@ FROM due, webhooks WHERE delivery.id = due.id AND webhooks.id = delivery.webhook
 RETURNING delivery.id, delivery.webhook_id, delivery.event, delivery.body, delivery.attempts, delivery.created_at, webhooks.sealed_url,
           webhooks.secret;
 
--- name: delivered
+-- name: mark_delivered
 WITH delivery AS (
     UPDATE webhook_deliveries SET status = 'delivered', finished_at = now(), last_status = %(last_status)s, last_error = NULL
     WHERE id = %(delivery_id)s AND attempts = %(attempt)s AND status = 'pending'
@@ -98,7 +94,7 @@ WITH delivery AS (
 UPDATE webhooks SET failing_since = NULL FROM delivery
 WHERE webhooks.id = delivery.webhook_id AND webhooks.failing_since IS NOT NULL;
 
--- name: failed
+-- name: mark_failed
 -- An attempt that failed: the next one, or none after so long. Answers since when the webhook has been failing.
 WITH delivery AS (
     UPDATE webhook_deliveries
@@ -115,11 +111,11 @@ RETURNING extract(epoch FROM now() - failing_since)::double precision;
 UPDATE webhooks SET enabled = false, disabled_reason = %(reason)s WHERE id = %(webhook_id)s AND enabled
 RETURNING id, organization_id;
 
--- name: secrets_of
+-- name: list_secrets_by_organization
 -- What instances were given: its secrets are covered in what is sent.
 SELECT id, parameters, environment_view FROM instances WHERE id = ANY (%(instance_ids)s::text[]);
 
--- name: drop_excess
+-- name: delete_excess
 -- Of a webhook that cannot keep up only so many wait; the oldest are given up.
 UPDATE webhook_deliveries SET status = 'failed', finished_at = now(), last_error = coalesce(last_error, %(reason)s)
 WHERE id IN (
@@ -129,7 +125,7 @@ WHERE id IN (
     ) AS delivery
 );
 
--- name: forget_deliveries
+-- name: delete_old_deliveries
 -- So many of the finished ones that are too old to be shown.
 DELETE FROM webhook_deliveries WHERE id IN (
     SELECT id FROM webhook_deliveries

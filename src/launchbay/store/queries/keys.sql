@@ -1,3 +1,26 @@
+-- name: get_server_key
+-- The key of this name.
+SELECT value FROM server_keys WHERE name = %(name)s;
+
+-- name: propose_server_key
+-- Keeps the key unless one of this name is there. Whoever comes first decides for all servers; read with `get` after.
+INSERT INTO server_keys (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT DO NOTHING;
+
+-- name: lock_session_keys
+-- Lets one server at a time make or drop keys, until the end of its transaction.
+SELECT pg_advisory_xact_lock(%(number)s)::text;
+
+-- name: list_session_keys
+-- Every key, the newest first, with its age in seconds on the database's clock.
+SELECT id, sealed, extract(epoch FROM now() - created_at)::double precision AS age_s
+FROM session_keys ORDER BY created_at DESC, id DESC;
+
+-- name: insert_session_key
+INSERT INTO session_keys (id, sealed) VALUES (%(id)s, %(sealed)s);
+
+-- name: delete_session_key
+DELETE FROM session_keys WHERE id = ANY (%(ids)s::text[]);
+
 -- What is sealed with the server's secret key, page by page, as far as it does not begin with the mark of the key that seals now.
 -- A new form is written only over the one that was read: somebody else may have sealed something new meanwhile.
 
@@ -53,11 +76,11 @@ ORDER BY user_id, key LIMIT %(count)s;
 -- name: put_answer
 UPDATE idempotency_keys SET answer = %(sealed)s WHERE user_id = %(id)s AND key = %(part)s AND answer = %(before)s;
 
--- name: kept_documents
+-- name: step_documents
 SELECT id, '' AS part, sealed FROM kept_documents
 WHERE id > %(id)s AND substring(sealed FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
 
--- name: put_kept_document
+-- name: put_step_document
 UPDATE kept_documents SET sealed = %(sealed)s WHERE id = %(id)s AND sealed = %(before)s;
 
 -- name: sign_ins
@@ -116,9 +139,9 @@ WHERE id > %(id)s AND return_values LIKE '%%launchbay:sealed:%%' ORDER BY id LIM
 -- name: put_value
 UPDATE instances SET return_values = %(text)s WHERE id = %(id)s AND return_values = %(before)s;
 
--- name: fed
+-- name: fed_signals
 SELECT id, '' AS part, organization_id AS owner_id, fed_signals AS text FROM instances
 WHERE id > %(id)s AND fed_signals LIKE '%%launchbay:sealed:%%' ORDER BY id LIMIT %(count)s;
 
--- name: put_fed
+-- name: put_fed_signals
 UPDATE instances SET fed_signals = %(text)s WHERE id = %(id)s AND fed_signals = %(before)s;
