@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
-    """Closes itself if the server doesn't respond within `timeout_s`; the caller sees a lost connection (decision 0082).
+    """Closes itself if the server doesn't respond within `timeout_s` (decision 0082); the caller loses the connection.
 
     PostgreSQL ends slow statements, and TCP notices a peer that is gone. Neither helps if the database's machine hangs,
     is suspended, or sits behind a network that drops data after acknowledging it.
