@@ -97,7 +97,7 @@ def test_a_newer_backup_is_refused(databases: Databases, newer_url: str, tmp_pat
     databases.drop(empty)
 
 
-SHOWN_ONCE = re.compile(r"Password, shown this once: (\S+)")
+SHOWN_ONCE = re.compile(r"Password \(shown only once\): (\S+)")
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ async def test_everything_is_sealed_with_the_new_key_while_the_server_works(api:
     output = await rotate(api)
     new = read_secret_key(file_of(api).path).current_prefix
     assert new != old
-    assert "values anew" in output
+    assert "values again" in output
     assert await sealed_marks(api) == {new}
     assert [word for word, _ in file_of(api).lines()] == ["", "former"]
     await use_all(api, instance)  # by the server that runs all the time
@@ -256,7 +256,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     nothing = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path), "--finish"])
     assert (nothing.exit_code, "no former key" in nothing.output) == (1, True)
     empty = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path)])
-    assert (empty.exit_code, "There is no database" in empty.output) == (1, True)
+    assert (empty.exit_code, "has no database" in empty.output) == (1, True)
     both = runner.invoke(main, ["rotate-secret-key", "--data-dir", str(tmp_path), "--prepare", "--finish"])
     assert both.exit_code == 2
     assert len(KeyFile(tmp_path / FILE_NAME).lines()) == 1

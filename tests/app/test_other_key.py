@@ -33,7 +33,7 @@ def test_a_process_with_another_key_does_not_start(command: str, database_url: s
     arguments = ["--port", "0", "--data-dir", str(tmp_path / "two"), "--database-url", database_url]
     with pytest.raises(AssertionError, match=r"two/secret\.key is not the one") as refusal:
         Process([command, *arguments], tmp_path).start()
-    assert "Put the file of another server there" in str(refusal.value)
+    assert "Copy the key file of another server" in str(refusal.value)
 
 
 def test_where_the_key_is_lost_a_rotation_gives_the_database_a_new_one(database_url: str, tmp_path: Path) -> None:

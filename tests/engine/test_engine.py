@@ -167,8 +167,8 @@ async def test_a_job_survives_an_outage_of_the_database(directory: Path, monkeyp
     )
     postgres = await asyncio.to_thread(EmbeddedPostgres.start, directory)
     try:
-        await build.prepare(postgres.url)
-        monkeypatch.setattr(build, "prepare", no_migration)
+        await build.upgrade_database(postgres.url)
+        monkeypatch.setattr(build, "upgrade_database", no_migration)
         async with Bay(postgres.url, directory) as bay:
             monkeypatch.setattr(Registry, "load", bay.actions)
             async with bay.working():

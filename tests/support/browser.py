@@ -35,7 +35,7 @@ EMAIL = "admin@launchbay.local"
 PASSWORD = "correct horse battery staple"
 BUSY = {"Requested", "Executing", "Destroying"}
 START_WITHIN_S = 90.0
-_ANSWERS_AT = "Launchbay answers at "
+_ANSWERS_AT = "Launchbay is listening at "
 _numbers = itertools.count(1)
 
 

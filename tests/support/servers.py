@@ -69,10 +69,10 @@ class Process:
             )
         while time.monotonic() - begun < START_S:
             text = log.read_text("utf-8", "replace")
-            if "answers at http://" in text:
-                self.port = int(text.split("answers at http://", 1)[1].split()[0].rpartition(":")[2])
+            if "listening at http://" in text:
+                self.port = int(text.split("listening at http://", 1)[1].split()[0].rpartition(":")[2])
                 return time.monotonic() - begun
-            if "runs jobs" in text:
+            if "Launchbay worker" in text:
                 return time.monotonic() - begun
             if self._child.poll() is not None:
                 raise AssertionError(f"it ended at its start:\n{text}")
@@ -324,7 +324,7 @@ def free_ports(count: int) -> list[int]:
 
 
 WITHIN_S = 60.0
-_ANSWERS_AT = "Launchbay answers at "
+_ANSWERS_AT = "Launchbay is listening at "
 
 
 class Bay:

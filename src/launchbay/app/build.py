@@ -1,4 +1,4 @@
-"""The composition root: Settings → database → use cases and engine → web application. All is wired here."""
+"""The composition root: settings → database → use cases and engine → web application."""
 
 import asyncio
 import secrets
@@ -69,9 +69,9 @@ from launchbay.web.requests import ApiDeps
 from launchbay.web.routing import Endpoint
 
 
-def console_pages(settings: Settings, services: ApiDeps, actions: Registry) -> Mount:
-    """Return the console, and which paths it answers."""
-    context = services.app
+def console_pages(settings: Settings, api: ApiDeps, actions: Registry) -> Mount:
+    """Return the console and the paths that it serves."""
+    context = api.app
     console = create_console(
         ConsoleDeps(
             app=context,
@@ -80,20 +80,15 @@ def console_pages(settings: Settings, services: ApiDeps, actions: Registry) -> M
             known_types=tuple(sorted(context.runnable_types)),
             status_of=status_of,
             log_failure=log_failure,
-            limits=RateLimits(
-                context.clock,
-                address_per_s=settings.rate_limit_address_per_s,
-                user_per_s=settings.rate_limit_user_per_s,
-                burst_s=settings.rate_limit_burst_s,
-            ),
-            sign_in_links=() if services.openid is None else (SignInLink(settings.oidc_name, START_FOR_CONSOLE),),
+            limits=_rate_limits(settings, context.clock),
+            sign_in_links=() if api.openid is None else (SignInLink(settings.oidc_name, START_FOR_CONSOLE),),
         )
     )
     return Mount(console, is_of_console)
 
 
 def mail_server(settings: Settings) -> MailServer | None:
-    """Return the mail server, None where the operator has set none."""
+    """Return the mail server, or None if none is set."""
     if not settings.smtp_host:
         return None
     return MailServer(
@@ -111,11 +106,11 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def openid_sign_in(settings: Settings, secret: SecretKey, clock: Clock, stack: AsyncExitStack) -> OpenIdSignIn | None:
-    """Return the sign-in through the provider, None when none is set."""
+    """Return the sign-in through an OpenID provider, or None if none is set."""
     if not settings.oidc_issuer:
         return None
-    # Who names a provider allows it, wherever it is; workflows may not reach it for that.
-    egress = EgressClient(Allowlist.parse(f"{settings.outgoing_allow},{_place(settings.oidc_issuer)}"))
+    # Setting a provider allows connections to it, but only from here, not from workflows.
+    egress = EgressClient(Allowlist.parse(f"{settings.outgoing_allow},{_host_and_port(settings.oidc_issuer)}"))
     stack.push_async_callback(egress.aclose)
     client = OpenIdClient(
         issuer=settings.oidc_issuer,
@@ -135,8 +130,8 @@ def openid_sign_in(settings: Settings, secret: SecretKey, clock: Clock, stack: A
     )
 
 
-def _place(url: str) -> str:
-    """Return host and port in the form of the setting outgoing_allow."""
+def _host_and_port(url: str) -> str:
+    """Return host and port in the format of the setting outgoing_allow."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     return f"{f'[{host}]' if ':' in host else host}:{parts.port or _PORTS[parts.scheme]}"
@@ -148,10 +143,10 @@ def _listed(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """A started process: its web application, its engine, and the account that a first start made."""
+    """A started process: its web applications, its engine, and the account that a first start created."""
 
     app: ASGIApp
-    monitoring_app: ASGIApp  # health and metrics alone, for a process that serves nothing else
+    monitoring_app: ASGIApp  # only health and metrics, for workers
     engine: Engine
     database: Database
     first_administrator: FirstAdministrator | None
@@ -164,16 +159,16 @@ class App:
 async def lifespan(
     settings: Settings, clock: Clock | None = None, hasher: PasswordHasher = PARAMETERS
 ) -> AsyncIterator[App]:
-    """Start everything but the listening and the working; leave it all in order at the end.
+    """Start everything except listening and running jobs; close it all at the end.
 
-    `hasher` is for tests, whose passwords need no protection. Raises CannotStart with what the operator can do.
+    `hasher` is for tests, whose passwords need no protection. Raises CannotStart.
     """
     clock = clock or SystemClock()
     async with AsyncExitStack() as stack:
         if settings.otlp_endpoint:
             stack.push_async_callback(asyncio.to_thread, tracing.send_to(settings.otlp_endpoint, settings.otlp_service))
         url = await _database_url(settings, stack)
-        await prepare(url)
+        await upgrade_database(url)
         database = await stack.enter_async_context(Database(url, connections=settings.database_connections))
         passwords = Passwords(hasher)
         stack.callback(passwords.close)
@@ -188,34 +183,34 @@ async def lifespan(
         await seal_addresses(database, secret)
         egress = EgressClient(Allowlist.parse(settings.outgoing_allow))
         stack.push_async_callback(egress.aclose)
-        parts = _assemble(settings, clock, database, passwords, secret, egress, administrator, stack)
-        stack.push_async_callback(parts.feed.close)
-        stack.push_async_callback(parts.sender.close)
-        yield parts
+        app = _assemble(settings, clock, database, passwords, secret, egress, administrator, stack)
+        stack.push_async_callback(app.feed.close)
+        stack.push_async_callback(app.sender.close)
+        yield app
 
 
 async def check_secret_key(app: App, settings: Settings) -> None:
-    """Look whether the secret key is that of the database. Raises CannotStart.
+    """Raise CannotStart unless the database is encrypted with this process's secret key.
 
-    A process with another one would seal what the others cannot open, and find out at the first secret.
+    Otherwise the process would encrypt values that the others can't decrypt, and fail at the first secret.
     """
     try:
         await app.keys.signing_key()
     except UnsealFailed as error:
         raise CannotStart(
-            f"The secret key in {settings.key_file()} is not the one that this database is sealed with.",
-            "Put the file of another server there, or the one that was kept for this backup. Where it is lost for good,"
-            " see 'Without the key' in docs/howto/back-up.md.",
+            f"This database is encrypted with another secret key than {settings.key_file()}.",
+            "Copy the key file of another server or of the backup there. If the key is lost, see 'Restore without the"
+            " key' in docs/howto/back-up.md.",
         ) from error
 
 
-async def prepare(url: str) -> None:
-    """Bring a database to the schema of this version, the queue's tables included."""
+async def upgrade_database(url: str) -> None:
+    """Upgrade a database to the schema of this version, including the tables of the queue."""
     await upgrade(url)
     async with await AsyncConnection.connect(
         conninfo(url), autocommit=True, application_name=CONNECTION_NAME
     ) as connection:
-        await connection.execute("SET statement_timeout = 0")  # who comes second waits for the first
+        await connection.execute("SET statement_timeout = 0")  # to wait for another server that upgrades
         await apply_schema(connection)
 
 
@@ -290,17 +285,16 @@ def _assemble(
     calls = ServiceCalls(database, context.service_types, secret)
     sender = WebhookSender(database, egress, secret)
     engine = _engine(settings, context, deps, calls, sender, approvals)
-    services = _services(settings, context, openid_sign_in(settings, secret, clock, stack))
-    app = _app(settings, services, ENDPOINTS, console_pages(settings, services, actions))
-    watching_app = _app(settings, services, MONITORING)
-    return App(app, watching_app, engine, database, administrator, context.feed, sender, keys)
+    api = _api_deps(settings, context, openid_sign_in(settings, secret, clock, stack))
+    app = _web_app(settings, api, ENDPOINTS, console_pages(settings, api, actions))
+    return App(app, _web_app(settings, api, MONITORING), engine, database, administrator, context.feed, sender, keys)
 
 
-def _services(settings: Settings, context: AppContext, openid: OpenIdSignIn | None) -> ApiDeps:
+def _api_deps(settings: Settings, context: AppContext, openid: OpenIdSignIn | None) -> ApiDeps:
     return ApiDeps(
         app=context,
         idempotency=Idempotency(context.database, context.lookups, context.secret_key),
-        ready=partial(_ready, context.database),
+        ready=context.database.ping,
         metrics=partial(exposition, context.database),
         metrics_token=settings.metrics_token,
         base_url=settings.base_url,
@@ -309,15 +303,18 @@ def _services(settings: Settings, context: AppContext, openid: OpenIdSignIn | No
     )
 
 
-def _app(settings: Settings, services: ApiDeps, rows: tuple[Endpoint, ...], pages: Mount | None = None) -> ASGIApp:
-    context = services.app
-    limits = RateLimits(
-        context.clock,
+def _web_app(settings: Settings, api: ApiDeps, rows: tuple[Endpoint, ...], pages: Mount | None = None) -> ASGIApp:
+    authenticator = Authenticator(api.app.sign_in, api.app.sessions)
+    return create_app(rows, authenticator, api, _rate_limits(settings, api.app.clock), pages)
+
+
+def _rate_limits(settings: Settings, clock: Clock) -> RateLimits:
+    return RateLimits(
+        clock,
         address_per_s=settings.rate_limit_address_per_s,
         user_per_s=settings.rate_limit_user_per_s,
         burst_s=settings.rate_limit_burst_s,
     )
-    return create_app(rows, Authenticator(context.sign_in, context.sessions), services, limits, pages)
 
 
 def _engine(
@@ -329,7 +326,7 @@ def _engine(
     approvals: PendingApprovals,
 ) -> Engine:
     database, manifests, secret = context.database, context.manifests, context.secret_key
-    strays = sweeper(settings, database, secret, context.machines, deps.clock)
+    orphans = sweeper(settings, database, secret, context.machines, deps.clock)
     queue = Queue(
         database.pool,
         conninfo(database.url),
@@ -344,7 +341,7 @@ def _engine(
         name=f"worker-{secrets.token_hex(4)}",
         concurrency=settings.engine_concurrency,
         stager_interval_s=settings.stager_interval_ms / 1000,
-        is_alone=not settings.database_url,  # the embedded database serves one process, which holds its lock
+        is_alone=not settings.database_url,  # the embedded database serves one process
         periodic_tasks=(
             PeriodicTask("cleaner", CLEANER_INTERVAL_S, Cleaner(database).clean),
             PeriodicTask(
@@ -354,7 +351,7 @@ def _engine(
             ),
             PeriodicTask("webhooks", POLL_S, sender.send_due),
             PeriodicTask("approvals", APPROVALS_S, approvals.poll),
-            PeriodicTask("sweep", settings.machines_sweep_interval_s, strays.sweep),
+            PeriodicTask("sweep", settings.machines_sweep_interval_s, orphans.sweep),
         ),
     )
 
@@ -366,8 +363,3 @@ def _retention_policy(settings: Settings) -> RetentionPolicy:
         log_days=settings.log_retention_days,
         audit_days=settings.audit_retention_days,
     )
-
-
-async def _ready(database: Database) -> None:
-    async with database.connection() as connection:
-        await connection.execute("SELECT 1")

@@ -1,4 +1,4 @@
-"""The machine providers of this installation, with what they work with."""
+"""Wires the machine providers of this installation, loading each at its first use."""
 
 import importlib
 import resource
@@ -30,7 +30,7 @@ _KEY = "answers"
 
 
 def read_answers_file(path: str) -> Answers:
-    """Return the answers in the file, none without a path. Raises CannotStart with the place of what is wrong."""
+    """Return the simulated answers of a file; none without a path. Raises CannotStart with the place of an error."""
     if not path:
         return Answers()
     findings = Findings()
@@ -43,8 +43,8 @@ def read_answers_file(path: str) -> Answers:
         findings.raise_errors()
     except OSError as error:
         raise CannotStart(
-            f"LAUNCHBAY_DRY_RUN_ANSWERS: the file {path} cannot be read: {error.strerror}.",
-            "Correct the path, or leave the setting out.",
+            f"LAUNCHBAY_DRY_RUN_ANSWERS: can't read {path}: {error.strerror}.",
+            "Correct the path, or unset it.",
             code="UnreadableAnswers",
         ) from error
     except InvalidManifest as error:
@@ -56,14 +56,14 @@ def read_answers_file(path: str) -> Answers:
 CLOUD, CONTAINER = "cloud", "container"
 _EVERY = "*"
 _FILES = 65_536
-_PROCESSES = 16_384  # of one login on the whole machine; a container has a lower bound of its own
+_PROCESSES = 16_384  # of one user on the entire machine; containers have their own, lower limit
 
 
 def cloud_providers(settings: Settings, database: Database, secret_key: SecretKey, deps: ProviderDeps) -> LazyProvider:
-    """Return what makes the providers when they are first asked for; containers where the operator named an engine."""
+    """Return the factories of the cloud provider, and of the container provider if an engine is set."""
     ledger = PostgresMachineLedger(database, secret_key)
     late: dict[str, Callable[[], MachineProvider]] = {
-        CLOUD: lambda: _load_cloud_attribute("launchbay.machines.clouds.provider:CloudMachines")(deps, ledger)
+        CLOUD: lambda: _load("launchbay.machines.clouds.provider:CloudMachines")(deps, ledger)
     }
     if settings.container_socket:
         late[CONTAINER] = partial(_containers, settings, ledger, deps)
@@ -73,17 +73,17 @@ def cloud_providers(settings: Settings, database: Database, secret_key: SecretKe
 def sweeper(
     settings: Settings, database: Database, secret_key: SecretKey, providers: Providers, clock: Clock
 ) -> Sweeper:
-    """Return the sweep. A provider is loaded for it only where it may have made something."""
+    """Return the sweeper. It loads only providers that may have created machines."""
     ledger = PostgresMachineLedger(database, secret_key)
 
-    async def swept() -> list[Sweepable]:
+    async def providers_to_sweep() -> list[Sweepable]:
         names = [CLOUD] if await ledger.places() else []
         names += [CONTAINER] if settings.container_socket else []
         return [provider for name in names if isinstance(provider := providers.named(name), Sweepable)]
 
     return Sweeper(
         database=database,
-        providers=swept,
+        providers=providers_to_sweep,
         clock=clock,
         mode=settings.machines_sweep,
         interval_s=settings.machines_sweep_interval_s,
@@ -92,12 +92,12 @@ def sweeper(
 
 
 def _containers(settings: Settings, ledger: PostgresMachineLedger, deps: ProviderDeps) -> MachineProvider:
-    engine = _load_cloud_attribute("launchbay.machines.containers.engine_api:EngineApi")(settings.container_socket)
-    allowed = _load_cloud_attribute("launchbay.machines.containers.order:ContainerLimits")(
+    engine = _load("launchbay.machines.containers.engine_api:EngineApi")(settings.container_socket)
+    bounds = _load("launchbay.machines.containers.order:ContainerLimits")(
         memory_mb=settings.container_memory_mb,
         cpus=settings.container_cpus,
         networks=_listed(settings.container_networks),
-        # What this server may, its engine may in all likelihood: more would keep containers from starting.
+        # This server's limits are probably the engine's. Containers with higher ones would not start.
         files=_own_limit(resource.RLIMIT_NOFILE, _FILES),
         processes=_own_limit(resource.RLIMIT_NPROC, _PROCESSES),
     )
@@ -108,41 +108,41 @@ def _containers(settings: Settings, ledger: PostgresMachineLedger, deps: Provide
             return True
         return context.environment_id in environments or context.organization_id in environments
 
-    made: MachineProvider = _load_cloud_attribute("launchbay.machines.containers.provider:ContainerMachines")(
-        engine, ledger, allowed, deps.egress, may_use
+    provider: MachineProvider = _load("launchbay.machines.containers.provider:ContainerMachines")(
+        engine, ledger, bounds, deps.egress, may_use
     )
-    return made
+    return provider
 
 
 def _own_limit(which: int, wanted: int) -> int:
-    _, most = resource.getrlimit(which)
-    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    _, hard = resource.getrlimit(which)
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
 
 
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(text.replace(",", " ").split())
 
 
-def _load_cloud_attribute(path: str) -> Callable[..., Any]:
-    """Import a class now, at its first use: what it stands on is heavy."""
+def _load(path: str) -> Callable[..., Any]:
+    """Import a class at its first use, because its libraries are large."""
     module, _, name = path.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return found
 
 
 class CheckedResolver:
-    """Implements `contract.Reach`: a name is resolved once and every address of it is judged."""
+    """Resolves a name once and checks each address. Implements `machines.contract.AddressResolver`."""
 
     def __init__(self, allowlist: Allowlist, resolver: Resolver | None = None) -> None:
         self._allowlist = allowlist
         self._resolver = resolver or SystemResolver()
 
     async def addresses(self, context: ProviderContext, host: str, port: int) -> Sequence[str]:
-        """Return the addresses of a host. Raises AddressRefused, and ActionFailed for a name without an address."""
+        """Return the addresses of a host. Raises AddressRefused, and ActionFailed if the name has none."""
         try:
             found = await self._resolver.resolve(host, port)
         except (OSError, UnicodeError) as error:
-            raise ActionFailed(f"The host {host} has no address ({error}).") from error
+            raise ActionFailed(f"Host {host} has no address: {error}.") from error
         allowlist = self._allowlist.for_environment(context.organization_id, context.environment_id, context.policies)
         return [validate_address(each, host, port, allowlist) for each in found][: limits.EGRESS_ADDRESSES]
 
@@ -151,26 +151,18 @@ _DIRECTORY = "machines"
 
 
 def machine_providers(settings: Settings, database: Database, secret_key: SecretKey, egress: EgressClient) -> Providers:
-    """Return the providers. Raises CannotStart for a setting that names none of them."""
-    parts = ProviderDeps(
+    """Return the providers. Raises CannotStart if the setting names an unknown one."""
+    deps = ProviderDeps(
         keys=KeyPairs(database, secret_key),
         host_keys=PostgresHostKeys(database),
         pools=EnvironmentPools(database, secret_key),
         resolver=CheckedResolver(Allowlist.parse(settings.outgoing_allow)),
         egress=egress,
-        directory=settings.data_dir.resolve() / _DIRECTORY,  # whole: it is the home of what runs on local machines
+        directory=settings.data_dir.resolve() / _DIRECTORY,  # absolute: it is the home directory of local commands
     )
-    allowed_local = settings.local_environments.replace(",", " ").split()
     late: LazyProvider = {
-        "local": lambda: _load_attribute("launchbay.machines.local:LocalMachines")(parts, allowed_local),
-        "static": lambda: _load_attribute("launchbay.machines.static:StaticMachines")(parts),
-        **cloud_providers(settings, database, secret_key, parts),
+        "local": lambda: _load("launchbay.machines.local:LocalMachines")(deps, _listed(settings.local_environments)),
+        "static": lambda: _load("launchbay.machines.static:StaticMachines")(deps),
+        **cloud_providers(settings, database, secret_key, deps),
     }
     return Providers.load(settings.machines, read_answers_file(settings.dry_run_answers), late)
-
-
-def _load_attribute(path: str) -> Callable[..., MachineProvider]:
-    """Import a provider's class now, at its first use: what it stands on is heavy."""
-    module, _, name = path.partition(":")
-    found: Any = getattr(importlib.import_module(module), name)
-    return found  # type: ignore[no-any-return]  # the name is written in this file

@@ -91,7 +91,7 @@ HOST = "127.0.0.1"
 EMAIL = "admin@launchbay.local"
 START_WITHIN_S = 90.0
 STOP_WITHIN_S = 20.0
-_ANSWERS_AT = "Launchbay answers at "
+_ANSWERS_AT = "Launchbay is listening at "
 _LINES_SHOWN = 10
 
 

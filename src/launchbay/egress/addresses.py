@@ -1,7 +1,7 @@
-"""Which addresses an outgoing connection may reach: pure rules about the address that will be dialled (quality.md §3).
+"""Rules for the addresses that an outgoing connection can reach (quality.md §3).
 
-The tables follow IANA's special-purpose address registries. They are written out here because the standard library's
-`is_private` and `is_global` change their meaning between patch releases.
+The tables follow IANA's special-purpose address registries. The standard library's `is_private` and `is_global` won't
+do, because their meaning changes between patch releases.
 """
 
 import re
@@ -23,11 +23,10 @@ from launchbay.ids import is_id
 ALLOW_POLICY = "outgoing.allow"
 NO_POLICIES: Mapping[str, Any] = {}
 _REMEDY = (
-    "An administrator may allow it with the setting OUTGOING_ALLOW; an environment with the policy outgoing.allow must"
-    " have it there too."
+    "Allow it with the setting OUTGOING_ALLOW. If the environment has the policy outgoing.allow, add it there too."
 )
 
-# More specific networks first: the first that holds the address gives the reason.
+# More specific networks first: the first match gives the reason.
 _FORBIDDEN_V4 = tuple(
     (IPv4Network(network), reason)
     for network, reason in (
@@ -77,19 +76,19 @@ _FORBIDDEN_V6 = tuple(
 _TEREDO = IPv6Network("2001::/32")
 _GLOBAL_V6 = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
-# The last label has a letter: "10.0.0" is a mistyped network, no name.
+# The last label has a letter: "10.0.0" is a mistyped network, not a name.
 _HOST_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9_-]{1,63}\.)*(?=[0-9_-]*[a-z])[a-z0-9_-]{1,63}")
 _ISATAP_INTERFACES = (0x0000_5EFE, 0x0200_5EFE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One entry of an allow-list: a network or a host name, for every port or for one, for everybody or for one."""
+    """One entry of an allowlist: a network or host name, for all ports or one, for all owners or one."""
 
     network: IPv4Network | IPv6Network | None
     host: str
     port: int | None
-    owner: str = ""  # the id of an organization or environment; empty for everybody
+    owner: str = ""  # the ID of an organization or environment; empty for all
 
     def matches(self, name: str, address: IPv4Address | IPv6Address, port: int) -> bool:
         if self.port is not None and self.port != port:
@@ -98,10 +97,10 @@ class _Entry:
 
 
 class Allowlist:
-    """Hosts and networks that may be reached although the rules forbid them (api-decisions, "Running it").
+    """Hosts and networks that are allowed although the rules forbid them (api-decisions, "Running it").
 
-    The operator's list is a cap. An entry may be for one organization or environment alone, and an environment may
-    have a list of its own, which only narrows: both must allow what the rules forbid.
+    An entry of the setting can be limited to one organization or environment. An environment's own list narrows the
+    setting: both must allow a forbidden address.
     """
 
     def __init__(self, entries: tuple[_Entry, ...] = (), owner: Collection[str] = (), own: str | None = None) -> None:
@@ -113,8 +112,8 @@ class Allowlist:
     def parse(cls, text: str) -> "Allowlist":
         """Read the setting: comma-separated addresses, networks and host names, each with an optional port.
 
-        `[::1]:8080` is an IPv6 address with a port, and `10.0.0.0/8@ID` is for the organization or environment with
-        that id alone. Raises `CannotStart` naming the entry that is none of these.
+        `[::1]:8080` is an IPv6 address with a port. `10.0.0.0/8@ID` is only for the organization or environment with
+        that ID. Raises `CannotStart` for an invalid entry.
         """
         try:
             return cls(tuple(_entry(part.strip()) for part in text.split(",") if part.strip()))
@@ -124,12 +123,12 @@ class Allowlist:
     def for_environment(
         self, organization_id: str, environment_id: str = "", policies: Mapping[str, Any] = NO_POLICIES
     ) -> "Allowlist":
-        """Return what counts for connections on behalf of an organization, or of an environment with these policies."""
+        """Return the allowlist for an organization, or for an environment with these policies."""
         own = policies.get(ALLOW_POLICY)
         return Allowlist(self._entries, {organization_id, environment_id}, None if own is None else str(own))
 
     def allows(self, host: str, address: IPv4Address | IPv6Address, port: int) -> bool:
-        """Tell whether an administrator allowed the address, by itself or by the name that led to it."""
+        """Return whether an entry allows the address, or the host name that it was resolved from."""
         name = normalized_host(host)
         return any(
             entry.matches(name, address, port)
@@ -139,33 +138,33 @@ class Allowlist:
 
 
 def policy_problem(text: str) -> str | None:
-    """Return a sentence that says what is wrong with the value of the policy `outgoing.allow`, None for a good one."""
+    """Return the error in a value of the policy `outgoing.allow`, or None."""
     try:
         for part in text.split(","):
             if part.strip() and _entry(part.strip()).owner:
-                return f"{part.strip()!r} has an @, which only the setting OUTGOING_ALLOW may have."
+                return f"{part.strip()!r} has an @. Only the setting OUTGOING_ALLOW accepts it."
     except ValueError as error:
         return str(error)
     return None
 
 
 def _own_entries(text: str) -> tuple[_Entry, ...]:
-    """Return the entries of an environment's own list; one that cannot be read, in a policy of old, allows nothing."""
+    """Return the entries of an environment's own list. An invalid list, stored by an older version, allows nothing."""
     if policy_problem(text) is not None:
         return ()
     return tuple(_entry(part.strip()) for part in text.split(",") if part.strip())
 
 
 def normalized_host(host: str) -> str:
-    """Return the spelling under which host names are compared: lower case, ASCII, without the final dot."""
+    """Return a host name for comparison: lower case, ASCII, without the final dot."""
     name = host.rstrip(".").lower()
     return name if name.isascii() else name.encode("idna").decode("ascii")
 
 
 def validate_address(text: str, host: str, port: int, allowlist: Allowlist) -> str:
-    """Return the address to dial: `text`, as it was resolved from `host`, in its plainest form.
+    """Return the address to connect to: `text`, resolved from `host`, in its normal form.
 
-    Raises `AddressRefused` when the rules forbid it and no administrator allowed it.
+    Raises `AddressRefused` if the rules forbid it and the allowlist doesn't contain it.
     """
     address = unmapped_address(text)
     reason = forbidden_reason(address)
@@ -176,7 +175,7 @@ def validate_address(text: str, host: str, port: int, allowlist: Allowlist) -> s
 
 
 def unmapped_address(text: str) -> IPv4Address | IPv6Address:
-    """Return the address without a zone; an IPv4-mapped one as IPv4, which is what the kernel dials."""
+    """Return the address without a zone, and an IPv4-mapped one as IPv4, as the kernel treats it."""
     address = ip_address(text)
     if isinstance(address, IPv4Address):
         return address
@@ -184,13 +183,13 @@ def unmapped_address(text: str) -> IPv4Address | IPv6Address:
 
 
 def forbidden_reason(address: IPv4Address | IPv6Address) -> str | None:
-    """Say what the address is when the rules forbid it, as in "a loopback address"; None when it may be reached."""
+    """Return why the rules forbid the address, such as "a loopback address", or None."""
     if isinstance(address, IPv4Address):
         return _reason_in(_FORBIDDEN_V4, address)
     for inner in _embedded_v4(address):
         reason = forbidden_reason(inner)
         if reason is not None:
-            return f"a way to {inner}, {reason}"
+            return f"an alias of {inner}, {reason}"
     if address.ipv4_mapped is not None or address in _NAT64 or address in _TEREDO:
         return None
     listed = _reason_in(_FORBIDDEN_V6, address)
@@ -202,7 +201,7 @@ def _reason_in(table: tuple[tuple[Any, str], ...], address: IPv4Address | IPv6Ad
 
 
 def _embedded_v4(address: IPv6Address) -> tuple[IPv4Address, ...]:
-    """Return the IPv4 addresses that the kernel, tunnels and translators would read out of an IPv6 address."""
+    """Return the IPv4 addresses that the kernel, tunnels and translators extract from an IPv6 address."""
     low = int(address) & 0xFFFF_FFFF
     if address.ipv4_mapped is not None:
         return (address.ipv4_mapped,)
@@ -218,10 +217,10 @@ def _embedded_v4(address: IPv6Address) -> tuple[IPv4Address, ...]:
 
 
 def _entry(text: str) -> _Entry:
-    """Read one entry. Raises ValueError with a sentence."""
+    """Read one entry. Raises ValueError with a message for the user."""
     place, at, whose = text.partition("@")
     if at and not is_id(whose):
-        raise ValueError(f"{text!r} has no id of an organization or environment after the @.")
+        raise ValueError(f"{text!r} needs the ID of an organization or environment after the @.")
     host, port = _split_port(place)
     try:
         return _Entry(_plain_network(host), "", port, whose)
@@ -232,13 +231,14 @@ def _entry(text: str) -> _Entry:
     except UnicodeError:
         name = ""
     if not _HOST_NAME.fullmatch(name):
-        example = "such as 127.0.0.1, 10.0.0.0/8 or build.internal:8080"
-        raise ValueError(f"{text!r} is no address, network or host name, {example}.")
+        raise ValueError(
+            f"Invalid entry {text!r}. Use an address, network or host name: 10.0.0.0/8, build.internal:8080."
+        )
     return _Entry(None, name, port, whose)
 
 
 def _plain_network(text: str) -> IPv4Network | IPv6Network:
-    """Return the network; one of IPv4-mapped addresses as IPv4, as `plain_address` does. Raises `ValueError`."""
+    """Return the network, one of IPv4-mapped addresses as IPv4. Raises ValueError."""
     network = ip_network(text, strict=False)
     mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
     if mapped is None or network.prefixlen < 96:
@@ -251,7 +251,7 @@ def _split_port(text: str) -> tuple[str, int | None]:
     if text.startswith("["):
         host, closing, rest = text[1:].partition("]")
         if not closing or (rest and not rest.startswith(":")):
-            raise ValueError(f"{text!r} has brackets that do not hold an IPv6 address.")
+            raise ValueError(f"{text!r} has no IPv6 address in its brackets.")
         port_text = rest[1:] if rest else None
     elif text.count(":") == 1:
         host, _, port_text = text.partition(":")
@@ -260,5 +260,5 @@ def _split_port(text: str) -> tuple[str, int | None]:
     if port_text is None:
         return host, None
     if not (port_text.isascii() and port_text.isdigit() and 0 < int(port_text) < 65536):
-        raise ValueError(f"{text!r} has no port between 1 and 65535 after the colon.")
+        raise ValueError(f"{text!r} needs a port between 1 and 65535 after the colon.")
     return host, int(port_text)

@@ -1,4 +1,4 @@
-"""Archives (tar.gz) that a manifest names: fetched from an address that the rules allow, unpacked within bounds."""
+"""Downloads archives (tar.gz) that a manifest names, and unpacks them within limits."""
 
 import asyncio
 import io
@@ -14,7 +14,7 @@ from launchbay.errors import ActionFailed, EgressFailed
 
 
 async def download(egress: EgressClient, url: str, *, accept: str = "*/*") -> bytes:
-    """Return what is at the URL. Raises ActionFailed."""
+    """Return the content of a URL. Raises ActionFailed."""
     try:
         answer = await egress.request(
             "GET",
@@ -27,28 +27,25 @@ async def download(egress: EgressClient, url: str, *, accept: str = "*/*") -> by
         raise ActionFailed(*error.messages, retryable=error.retryable) from error
     if answer.status != 200:
         raise ActionFailed(
-            f"{answer.url} answered {answer.status}; expected 200 with the file.", retryable=answer.status >= 500
+            f"{answer.url} returned status {answer.status}, expected 200.", retryable=answer.status >= 500
         )
     return answer.body
 
 
 async def download_and_unpack(egress: EgressClient, url: str, directory: Path) -> Path:
-    """Fetch an archive and unpack it; return the directory that its files are below.
-
-    That is the one top directory of an archive that has nothing beside it. Raises ActionFailed.
-    """
+    """Download and unpack an archive; return its only top-level directory, or `directory`. Raises ActionFailed."""
     archive = await download(egress, url)
     try:
         return await asyncio.to_thread(unpack, archive, directory)
     except ValueError as error:
         where = redacted_url(httpx.URL(url))
-        raise ActionFailed(f"The archive of {where} is refused: {error}.", retryable=False) from error
+        raise ActionFailed(f"Invalid archive {where}: {error}.", retryable=False) from error
 
 
 def unpack(archive: bytes, directory: Path) -> Path:
-    """Unpack files and directories, nothing else; return the directory as `unpack_fetched` does.
+    """Unpack files and directories, nothing else; return the directory as `download_and_unpack` does.
 
-    Raises ValueError with what is wrong.
+    Raises ValueError for an archive that is damaged, too large, or contains anything else.
     """
     left, count = limits.ARCHIVE_UNPACKED_BYTES, 0
     directory.mkdir(parents=True, exist_ok=True)
@@ -62,9 +59,9 @@ def unpack(archive: bytes, directory: Path) -> Path:
                         f" {limits.ARCHIVE_FILES} files"
                     )
                 if not (member.isfile() or member.isdir()):
-                    raise ValueError(f"{member.name[:80]!r} is neither a file nor a directory")
+                    raise ValueError(f"{member.name[:80]!r} isn't a file or directory")
                 source.extract(member, directory, filter="data")
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"it is no tar.gz that can be read ({error})") from error
+        raise ValueError(f"not a valid tar.gz ({error})") from error
     entries = list(directory.iterdir())
     return entries[0] if len(entries) == 1 and entries[0].is_dir() else directory

@@ -18,16 +18,13 @@ from launchbay.egress.transport import CheckedTransport, Resolver, SystemResolve
 from launchbay.errors import EgressFailed
 
 _PLAIN = frozenset(("", "identity"))
-# What a compressed body that cannot be compressed may be longer than its contents.
+# The overhead of compressing an incompressible body.
 _FRAMING_BYTES = 65_536
 _GZIP = frozenset(("gzip", "x-gzip"))
 
 
 class BoundedBody:
-    """Collects at most `max_bytes` decoded bytes.
-
-    Raises `OutgoingFailed` for more, for damage, and for an encoding that it cannot undo.
-    """
+    """Collects at most `max_bytes` decoded bytes. Raises `EgressFailed` for more, for damage or an unknown encoding."""
 
     def __init__(self, where: str, headers: Mapping[str, str], max_bytes: int) -> None:
         self._where = where
@@ -35,7 +32,9 @@ class BoundedBody:
         self._body = bytearray()
         self._encoding = headers.get("content-encoding", "").strip().lower()
         if self._encoding not in _PLAIN | _GZIP | {"deflate"}:
-            raise EgressFailed(f"{where} answered in the unknown encoding {self._encoding[:40]!r}.", retryable=False)
+            raise EgressFailed(
+                f"{where} sent a response in the unknown encoding {self._encoding[:40]!r}.", retryable=False
+            )
         self._inflater: zlib._Decompress | None = None
         self._arrived = 0
         length = headers.get("content-length", "")
@@ -43,7 +42,7 @@ class BoundedBody:
             raise self._too_long()
 
     def feed(self, part: bytes) -> None:
-        """Take the next bytes as they came over the wire."""
+        """Add the next bytes, still encoded."""
         self._arrived += len(part)
         if self._arrived > self._max_bytes + _FRAMING_BYTES:
             raise self._too_long()
@@ -53,24 +52,24 @@ class BoundedBody:
         try:
             self._inflate(part)
         except zlib.error as error:
-            raise EgressFailed(f"{self._where} answered with a damaged {self._encoding} body: {error}.") from error
+            raise EgressFailed(f"{self._where} sent a damaged {self._encoding} body: {error}.") from error
 
     def finish(self) -> bytes:
-        """Return the whole body."""
+        """Return the body."""
         if self._inflater is not None and not self._inflater.eof and self._body:
-            raise EgressFailed(f"{self._where} answered with a {self._encoding} body that ends too early.")
+            raise EgressFailed(f"{self._where} sent an incomplete {self._encoding} body.")
         return bytes(self._body)
 
     def _inflate(self, part: bytes) -> None:
         while part:
             if self._inflater is None:
                 self._inflater = _gzip_decoder() if self._encoding in _GZIP else _deflate_decoder(part)
-            # One byte more than may come: enough to know that there is more.
+            # One byte beyond the limit is enough to detect more.
             self._append(self._inflater.decompress(part, self._max_bytes + 1 - len(self._body)))
             if not self._inflater.eof:
                 return
             part = self._inflater.unused_data
-            if part:  # gzip may hold several members, one after the other
+            if part:  # gzip can have several members
                 self._inflater = None
 
     def _append(self, part: bytes) -> None:
@@ -79,7 +78,7 @@ class BoundedBody:
             raise self._too_long()
 
     def _too_long(self) -> EgressFailed:
-        return EgressFailed(f"{self._where} answered with more than {self._max_bytes} bytes.", retryable=False)
+        return EgressFailed(f"{self._where} sent a response of more than {self._max_bytes} bytes.", retryable=False)
 
 
 def _gzip_decoder() -> "zlib._Decompress":
@@ -87,7 +86,7 @@ def _gzip_decoder() -> "zlib._Decompress":
 
 
 def _deflate_decoder(first_part: bytes) -> "zlib._Decompress":
-    """Return a decoder for `deflate`, which some servers send with a zlib header, as they should, and some without."""
+    """Return a decoder for `deflate`, which some servers send without the zlib header."""
     with_header = len(first_part) > 0 and first_part[0] & 0x0F == 8 and first_part[0] >> 4 <= 7
     return zlib.decompressobj(zlib.MAX_WBITS if with_header else -zlib.MAX_WBITS)
 
@@ -95,14 +94,14 @@ def _deflate_decoder(first_part: bytes) -> "zlib._Decompress":
 _METHOD = re.compile(r"[A-Z][A-Z-]{0,31}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
-# These say where and how the message travels; the client writes them itself.
+# These control the transfer; the client writes them itself.
 _RESERVED_HEADERS = frozenset(
     (
         *("accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "proxy-authorization"),
         *("te", "trailer", "transfer-encoding", "upgrade"),
     )
 )
-# Only these follow a redirect to another origin: any other header may hold a credential.
+# Only these follow a redirect to another origin: other headers may contain credentials.
 _HEADERS_FOR_ANY_ORIGIN = frozenset(("accept", "accept-language", "content-type", "idempotency-key", "user-agent"))
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -110,18 +109,18 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class EgressResponse:
-    """A whole answer. Header names are lower case; `body` is decoded from its content encoding."""
+    """A complete response. Header names are lower case; `body` is decoded."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
-    url: str  # of the last redirect; without query and credentials, fit to be shown
+    url: str  # after redirects; without query and credentials, so it can be shown
 
 
 class EgressClient:
-    """Sends requests to http and https addresses that the rules allow (quality.md §3, "Bounds that evidence forces").
+    """Sends requests to http and https URLs that the rules allow (quality.md §3, "Bounds that evidence forces").
 
-    It keeps no cookies and no connections, reads no proxy and no password file from the environment.
+    It keeps no cookies or connections, and ignores proxies and password files of the environment.
     """
 
     def __init__(
@@ -138,31 +137,31 @@ class EgressClient:
     def for_environment(
         self, organization_id: str, environment_id: str = "", policies: Mapping[str, Any] = NO_POLICIES
     ) -> "EgressClient":
-        """Return the same client, sending on behalf of an organization, or of an environment with these policies."""
+        """Return this client with the allowlist of an organization, or of an environment with these policies."""
         client = copy.copy(self)
         client.allowlist = self.allowlist.for_environment(organization_id, environment_id, policies)
         return client
 
     def with_ssl_context(self, ssl_context: ssl.SSLContext) -> "EgressClient":
-        """Return the same client with other authorities to trust, or a certificate of its own; close it after use."""
+        """Return this client with other trusted authorities or a client certificate. Close it after use."""
         client = copy.copy(self)
         client.transport = CheckedTransport(self.allowlist, resolver=self._resolver, ssl_context=ssl_context)
         return client
 
     async def validate_url(self, url: str) -> str:
-        """Return an address of a URL's host that the rules allow, for a program that dials it in its own way.
+        """Return an allowed address of a URL's host, for a program that opens the connection itself.
 
-        Raises `OutgoingFailed`, and `AddressRefused` when the rules forbid one of the host's addresses.
+        Raises `EgressFailed`, and `AddressRefused` if the rules forbid one of the host's addresses.
         """
         target = _url(url)
         port = target.port or _DEFAULT_PORTS[target.scheme]
         try:
             found = await (self._resolver or SystemResolver()).resolve(target.host, port)
         except (OSError, UnicodeError) as error:
-            raise EgressFailed(f"The name {target.host} has no address ({error}).") from error
+            raise EgressFailed(f"Host {target.host} has no address: {error}.") from error
         checked = [validate_address(address, target.host, port, self.allowlist) for address in found]
         if not checked:
-            raise EgressFailed(f"The name {target.host} has no address.")
+            raise EgressFailed(f"Host {target.host} has no address.")
         return checked[0]
 
     async def request(
@@ -175,23 +174,21 @@ class EgressClient:
         timeout_s: float = limits.EGRESS_TIMEOUT_S,
         max_bytes: int = limits.EGRESS_BODY_BYTES,
     ) -> EgressResponse:
-        """Send a request, follow its redirects, and return the answer, whatever its status.
+        """Send a request, follow its redirects, and return the response, regardless of its status.
 
-        `timeout_s` bounds everything together, `max_bytes` the decoded body. Credentials in the URL become Basic
-        authentication when there is no Authorization header. Raises `OutgoingFailed`, and `AddressRefused` when the
-        rules forbid the target.
+        `timeout_s` limits the whole exchange, `max_bytes` the decoded body. Credentials in the URL become Basic
+        authentication if there is no Authorization header. Raises `EgressFailed`, and `AddressRefused` if the rules
+        forbid the target.
         """
         request = _request(method, url, headers or {}, body)
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._follow(request, body, max_bytes)
         except TimeoutError:
-            raise EgressFailed(
-                f"{redacted_url(request.url)} gave no whole answer within {timeout_s:g} seconds."
-            ) from None
+            raise EgressFailed(f"{redacted_url(request.url)} timed out after {timeout_s:g} s.") from None
 
     async def aclose(self) -> None:
-        """Close what is open."""
+        """Close all connections."""
         await self.transport.aclose()
 
     async def _follow(self, request: httpx.Request, body: bytes, max_bytes: int) -> EgressResponse:
@@ -217,13 +214,13 @@ class EgressClient:
             finally:
                 await response.aclose()
         except (httpx.LocalProtocolError, httpx.UnsupportedProtocol) as error:
-            raise EgressFailed(f"The request to {where} cannot be sent: {error}.", retryable=False) from error
+            raise EgressFailed(f"Can't send the request to {where}: {error}.", retryable=False) from error
         except httpx.TransportError as error:
-            raise EgressFailed(f"{where} cannot be reached: {_described(error)}.") from error
+            raise EgressFailed(f"Can't reach {where}: {_described(error)}.") from error
 
 
 def redacted_url(url: httpx.URL) -> str:
-    """Return the URL without credentials, query and fragment, which may hold secrets."""
+    """Return the URL without credentials, query and fragment, which may contain secrets."""
     return str(url.copy_with(userinfo=b"", query=None, fragment=None))
 
 
@@ -234,14 +231,14 @@ def basic_authorization(username: str, password: str) -> str:
 
 def _request(method: str, url: str, headers: Mapping[str, str], body: bytes) -> httpx.Request:
     if not _METHOD.fullmatch(method) or method in ("CONNECT", "TRACE"):
-        raise EgressFailed(f"{method[:40]!r} is no HTTP method that can be sent.", retryable=False)
+        raise EgressFailed(f"Unsupported HTTP method {method[:40]!r}.", retryable=False)
     target = _url(url)
     checked = httpx.Headers({"accept": "*/*", "user-agent": "launchbay"})
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise EgressFailed(f"The header {name[:80]!r} has characters that no header may have.", retryable=False)
+            raise EgressFailed(f"Header {name[:80]!r} contains invalid characters.", retryable=False)
         if name.lower() in _RESERVED_HEADERS:
-            raise EgressFailed(f"The header {name!r} is written by the server itself; leave it out.", retryable=False)
+            raise EgressFailed(f"Can't set header {name!r}, which the server sets itself. Remove it.", retryable=False)
         checked.update({name.encode(): value.strip().encode()})
     if target.userinfo and "authorization" not in checked:
         checked["authorization"] = basic_authorization(target.username, target.password)
@@ -258,31 +255,31 @@ def _built(method: str, url: httpx.URL, headers: httpx.Headers, body: bytes) -> 
         url.copy_with(userinfo=b"", fragment=None),
         headers=sent,
         content=content,
-        # The whole exchange has one time limit outside; only the dialling of one address has its own.
+        # `request` limits the whole exchange; only connecting to one address has its own timeout.
         extensions={"timeout": {"connect": limits.EGRESS_CONNECT_S}},
     )
 
 
 def _url(text: str) -> httpx.URL:
-    """Read a URL. Raises `OutgoingFailed` without repeating what may hold a password."""
+    """Read a URL. Raises `EgressFailed` without the URL, which may contain a password."""
     if len(text) > limits.EGRESS_URL_CHARS:
         raise EgressFailed(f"The URL is longer than {limits.EGRESS_URL_CHARS} characters.", retryable=False)
     try:
         url = httpx.URL(text.strip())
     except (httpx.InvalidURL, ValueError):
-        raise EgressFailed("The URL cannot be read; expected https://host:port/path.", retryable=False) from None
+        raise EgressFailed("Invalid URL. Expected: https://host:port/path", retryable=False) from None
     if url.scheme not in _DEFAULT_PORTS or not url.host:
         raise EgressFailed("The URL must start with http:// or https:// and name a host.", retryable=False)
     return url
 
 
 def _redirected(request: httpx.Request, body: bytes, status: int, location: str) -> tuple[httpx.Request, bytes]:
-    """Return the request for the place that a redirect names, with only what may go there."""
+    """Return the request for the target of a redirect, without headers that must not go there."""
     where = redacted_url(request.url)
     try:
         target = _url(str(request.url.join(location)))
     except (EgressFailed, httpx.InvalidURL, ValueError) as error:
-        raise EgressFailed(f"{where} redirects to a place that cannot be followed: {error}", retryable=False) from error
+        raise EgressFailed(f"{where} redirects to an invalid location: {error}", retryable=False) from error
     method, headers = request.method, httpx.Headers(request.headers)
     if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
         method, body = "GET", b""
@@ -292,8 +289,8 @@ def _redirected(request: httpx.Request, body: bytes, status: int, location: str)
     if not _keeps_credentials(request.url, target):
         if body:
             raise EgressFailed(
-                f"{where} redirects the request's body to another origin, {redacted_url(target)}.",
-                "Send the request there directly if it may have the body.",
+                f"{where} redirects the request and its body to another origin, {redacted_url(target)}.",
+                "Send the request there directly if that origin can have the body.",
                 retryable=False,
             )
         for name in [name for name in headers if name not in _HEADERS_FOR_ANY_ORIGIN]:
@@ -302,7 +299,7 @@ def _redirected(request: httpx.Request, body: bytes, status: int, location: str)
 
 
 def _keeps_credentials(old: httpx.URL, new: httpx.URL) -> bool:
-    """Tell whether the target is the same origin, or the same host's step up from http to https."""
+    """Return whether the target is the same origin, or the same host upgraded from http to https."""
     old_port, new_port = (url.port or _DEFAULT_PORTS[url.scheme] for url in (old, new))
     if (old.scheme, old.host, old_port) == (new.scheme, new.host, new_port):
         return True

@@ -1,6 +1,6 @@
-"""The operator's mail server: how letters leave (settings `smtp_*`).
+"""Sends email over the server's SMTP server (settings `smtp_*`).
 
-Its address is the operator's choice, so the address rules for what manifests name do not apply to it.
+The operator chose its address, so the address rules for manifests don't apply to it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ SECURITIES = ("tls", "starttls", "none")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Email:
-    """What is to be sent. `message_id` stays the same for every attempt, so that receivers can drop doubles."""
+    """An email. Every attempt has the same `message_id`, so that receivers can drop duplicates."""
 
     message_id: str
     to: Sequence[str]
@@ -34,7 +34,7 @@ class Email:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
-    """An SMTP server; `security` is `tls` from the first byte, `starttls` before anything is said, or `none`."""
+    """An SMTP server. `security`: `tls` from the first byte, `starttls` before any command, or `none`."""
 
     host: str
     port: int
@@ -42,53 +42,53 @@ class MailServer:
     security: str = "starttls"
     user: str = ""
     password: str = field(default="", repr=False)
-    ca_file: str = ""  # of who signed its certificate, where that is not one of the well-known authorities
+    ca_file: str = ""  # the authority of its certificate, unless it is a public one
 
     @property
     def domain(self) -> str:
-        """The domain that message ids are made in."""
+        """The domain of message IDs."""
         return parseaddr(self.sender)[1].rpartition("@")[2]
 
     async def send(self, email: Email, clock: Clock) -> Mapping[str, str]:
-        """Send a letter and return which receivers were refused and why; at least one was taken.
+        """Send an email; return the refused recipients with the reasons. At least one was accepted.
 
-        Raises OutgoingFailed, not retryable where the server refuses for good or the letter cannot be written.
+        Raises EgressFailed, not retryable if the server refuses permanently or the email is invalid.
         """
         message = self._message(email, clock)
-        receivers = list(dict.fromkeys((*email.to, *email.cc)))
+        recipients = list(dict.fromkeys((*email.to, *email.cc)))
         try:
-            return await asyncio.to_thread(self._send, message, receivers)
+            return await asyncio.to_thread(self._send, message, recipients)
         except smtplib.SMTPRecipientsRefused as error:
             raise EgressFailed(
-                f"The mail server refused every receiver: {_describe_refusals(_refused(error.recipients))}",
+                f"The mail server refused all recipients: {_describe_refusals(_refused(error.recipients))}",
                 retryable=any(code < 500 for code, _ in error.recipients.values()),
             ) from error
         except smtplib.SMTPAuthenticationError as error:
             raise EgressFailed(
                 f"The mail server {self.host} refused the sign-in ({error.smtp_code}).",
-                "The operator sets LAUNCHBAY_SMTP_USER and LAUNCHBAY_SMTP_PASSWORD.",
+                "The server's administrator must check LAUNCHBAY_SMTP_USER and LAUNCHBAY_SMTP_PASSWORD.",
                 retryable=False,
             ) from error
         except smtplib.SMTPResponseException as error:
             text = _text(error.smtp_error)
             raise EgressFailed(
-                f"The mail server {self.host} refused the letter: {error.smtp_code} {text}",
+                f"The mail server {self.host} refused the email: {error.smtp_code} {text}",
                 retryable=error.smtp_code < 500,
             ) from error
         except smtplib.SMTPNotSupportedError as error:
             raise EgressFailed(
-                f"The mail server {self.host} cannot do what the letter needs: {error}",
-                "The operator checks LAUNCHBAY_SMTP_SECURITY and LAUNCHBAY_SMTP_USER.",
+                f"The mail server {self.host} doesn't support a required feature: {error}",
+                "The server's administrator must check LAUNCHBAY_SMTP_SECURITY and LAUNCHBAY_SMTP_USER.",
                 retryable=False,
             ) from error
         except ssl.SSLError as error:
             raise EgressFailed(
-                f"The mail server {self.host} cannot be trusted: {error}.",
-                "The operator checks LAUNCHBAY_SMTP_SECURITY and LAUNCHBAY_SMTP_CA_FILE.",
+                f"Can't trust the mail server {self.host}: {error}.",
+                "The server's administrator must check LAUNCHBAY_SMTP_SECURITY and LAUNCHBAY_SMTP_CA_FILE.",
                 retryable=False,
             ) from error
         except (OSError, smtplib.SMTPException) as error:
-            raise EgressFailed(f"The mail server {self.host}:{self.port} cannot be reached: {error}.") from error
+            raise EgressFailed(f"Can't reach the mail server {self.host}:{self.port}: {error}.") from error
 
     def _message(self, email: Email, clock: Clock) -> EmailMessage:
         message = EmailMessage()
@@ -105,10 +105,10 @@ class MailServer:
             if email.html is not None:
                 message.add_alternative(email.html, subtype="html")
         except (ValueError, HeaderParseError, UnicodeError) as error:
-            raise EgressFailed(f"The letter cannot be written: {error}.", retryable=False) from error
+            raise EgressFailed(f"Invalid email: {error}.", retryable=False) from error
         return message
 
-    def _send(self, message: EmailMessage, receivers: Sequence[str]) -> Mapping[str, str]:
+    def _send(self, message: EmailMessage, recipients: Sequence[str]) -> Mapping[str, str]:
         context = ssl.create_default_context(cafile=self.ca_file or None)
         name, timeout_s = self.domain, limits.MAIL_TIMEOUT_S
         connection = (
@@ -122,31 +122,31 @@ class MailServer:
             if self.user:
                 connection.login(self.user, self.password)
             sender = parseaddr(self.sender)[1]
-            return _refused(connection.send_message(message, from_addr=sender, to_addrs=list(receivers)))
+            return _refused(connection.send_message(message, from_addr=sender, to_addrs=list(recipients)))
 
 
 def validate_address(text: str) -> str:
-    """Return an e-mail address, alone and without a name. Raises ValueError for anything else."""
+    """Return a bare email address. Raises ValueError for anything else."""
     text = text.strip()
     if len(text) > limits.EMAIL_CHARS or not text.isprintable() or any(each in text for each in ' ",;<>()[]\\'):
-        raise ValueError(f"{text[:80]!r} is not an e-mail address")
+        raise ValueError(f"{text[:80]!r} is not an email address")
     try:
         address = Address(addr_spec=text)
     except (ValueError, HeaderParseError, IndexError) as error:
-        raise ValueError(f"{text[:80]!r} is not an e-mail address") from error
+        raise ValueError(f"{text[:80]!r} is not an email address") from error
     if not address.username or ("." not in address.domain.strip(".") and address.domain != "localhost"):
-        raise ValueError(f"{text[:80]!r} is not an e-mail address")
+        raise ValueError(f"{text[:80]!r} is not an email address")
     return text
 
 
 def _refused(answers: Mapping[str, tuple[int, bytes]]) -> dict[str, str]:
-    return {receiver: f"{code} {_text(told)}" for receiver, (code, told) in answers.items()}
+    return {recipient: f"{code} {_text(reply)}" for recipient, (code, reply) in answers.items()}
 
 
 def _describe_refusals(refused: Mapping[str, str]) -> str:
-    return "; ".join(f"{receiver}: {why}" for receiver, why in refused.items()) + "."
+    return "; ".join(f"{recipient}: {reason}" for recipient, reason in refused.items()) + "."
 
 
-def _text(told: bytes | str) -> str:
-    text = told.decode("utf-8", "replace") if isinstance(told, bytes) else told
+def _text(reply: bytes | str) -> str:
+    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
     return " ".join(text.split())[:200]

@@ -1,8 +1,8 @@
-"""An httpx transport that dials only checked addresses.
+"""An httpx transport that connects only to checked addresses.
 
-A host is resolved once; every address of the answer is judged; one of the judged addresses is dialled, so that a name
-server that changes its mind between two questions (rebinding) gains nothing. TLS still verifies the name of the host,
-and the Host header keeps it. There is no proxy, and no connection is kept: the next request is judged anew.
+It resolves a host once, checks every address, and connects to one of them, which defeats DNS rebinding. TLS still
+verifies the name of the host, and the Host header has it. There is no proxy, and no connection is reused: every
+request is checked.
 """
 
 import asyncio
@@ -21,34 +21,34 @@ from launchbay.egress.addresses import Allowlist, validate_address
 
 
 class Resolver(Protocol):
-    """Finds the addresses of a host; tests put their own in its place."""
+    """Finds the addresses of a host. Tests replace it."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """Return the addresses as text, best first. Raises `OSError` when there is none."""
+        """Return addresses as strings, best first. Raises OSError if the name has none."""
         ...
 
 
 class SystemResolver:
-    """The machine's own resolver. It reads every spelling that the kernel would, such as `0x7f.1` or `2130706433`."""
+    """The system's resolver. It accepts every spelling that the kernel does, such as `0x7f.1` or `2130706433`."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """Return the addresses as text, best first. Raises `OSError` when there is none."""
+        """Return addresses as strings, best first. Raises OSError if the name has none."""
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return tuple(dict.fromkeys(str(sockaddr[0]) for _family, _type, _protocol, _name, sockaddr in found))
 
 
-# Whose rules count for the request that is being sent; the transport's own where nobody says.
-_rules: ContextVar[Allowlist | None] = ContextVar("rules of an outgoing request", default=None)
+# For the request being sent. Default: the transport's own.
+_allowlist: ContextVar[Allowlist | None] = ContextVar("allowlist of an outgoing request", default=None)
 
 
 @contextlib.contextmanager
 def using_allowlist(allowlist: Allowlist | None) -> Iterator[None]:
-    """Let another allow-list count for the requests inside of the block."""
-    token = _rules.set(allowlist)
+    """Use another allowlist for the requests inside the block."""
+    token = _allowlist.set(allowlist)
     try:
         yield
     finally:
-        _rules.reset(token)
+        _allowlist.reset(token)
 
 
 class CheckedBackend(httpcore.AsyncNetworkBackend):
@@ -57,7 +57,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
     def __init__(self, allowlist: Allowlist, resolver: Resolver) -> None:
         self._allowlist = allowlist
         self._resolver = resolver
-        self._dialler = httpcore.AnyIOBackend()
+        self._backend = httpcore.AnyIOBackend()
 
     async def connect_tcp(
         self,
@@ -67,24 +67,24 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Resolve once, check every address, dial them in turn until one answers. Raises `AddressRefused`."""
+        """Resolve once, check every address, try them in turn. Raises `AddressRefused`."""
         try:
             addresses = await self._resolver.resolve(host, port)
         except (OSError, UnicodeError) as error:
             raise httpcore.ConnectError(f"the name {host} has no address ({error})") from error
-        allowlist = _rules.get() or self._allowlist
+        allowlist = _allowlist.get() or self._allowlist
         checked = [validate_address(address, host, port, allowlist) for address in addresses]
         failure: Exception = httpcore.ConnectError(f"the name {host} has no address")
         for address in checked[: limits.EGRESS_ADDRESSES]:
             try:
-                return await self._dialler.connect_tcp(address, port, timeout, local_address, socket_options)
+                return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure
 
 
 class CheckedTransport(httpx.AsyncBaseTransport):
-    """HTTP/1.1 over checked connections; give it to any `httpx.AsyncClient` that must keep the address rules."""
+    """HTTP/1.1 over checked connections, for any `httpx.AsyncClient` that must follow the address rules."""
 
     def __init__(
         self, allowlist: Allowlist, *, resolver: Resolver | None = None, ssl_context: ssl.SSLContext | None = None
@@ -97,7 +97,7 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send the request. Raises `AddressRefused`, and httpx's exceptions as its own transport does."""
+        """Send the request. Raises `AddressRefused`, and what httpx's own transport raises."""
         if not isinstance(request.stream, httpx.AsyncByteStream):
             raise TypeError("The request's body cannot be sent asynchronously.")
         url = request.url
@@ -117,13 +117,11 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close what is open."""
+        """Close all connections."""
         await self._pool.aclose()
 
 
 class _ResponseStream(httpx.AsyncByteStream):
-    """The body of an answer as it arrives."""
-
     def __init__(self, stream: AsyncIterable[bytes], request: httpx.Request) -> None:
         self._stream = stream
         self._request = request
@@ -140,7 +138,7 @@ class _ResponseStream(httpx.AsyncByteStream):
 
 
 def trusted_ssl_context() -> ssl.SSLContext:
-    """Return a context that trusts the public authorities and those that this machine trusts beside them."""
+    """Return a context that trusts the public authorities and those of this machine."""
     context = httpx.create_ssl_context(trust_env=False)
     context.load_default_certs()
     return context
