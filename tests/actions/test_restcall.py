@@ -275,7 +275,7 @@ async def test_the_timeout_of_the_step_counts() -> None:
     async with loopback_server() as server:
         server.routes["/"] = silent
 
-        with pytest.raises(ActionFailed, match=r"within 0\.2 seconds") as failed:
+        with pytest.raises(ActionFailed, match=r"after 0\.2 s") as failed:
             await run(RestCall(), command=server.url(), timeout="200 ms")
 
         assert failed.value.retryable

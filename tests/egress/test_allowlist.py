@@ -67,8 +67,8 @@ def test_an_entry_for_nobody_is_refused_at_the_start(text: str) -> None:
 
 def test_the_policy_of_an_environment_speaks_of_itself_alone() -> None:
     assert policy_problem("10.0.0.0/8,build.internal:8080") is None
-    assert "only the setting" in str(policy_problem(f"10.0.0.0/8@{ORGANIZATION}"))
-    assert "no address" in str(policy_problem("%"))
+    assert "Only the setting" in str(policy_problem(f"10.0.0.0/8@{ORGANIZATION}"))
+    assert "Use an address" in str(policy_problem("%"))
 
 
 async def test_requests_of_one_client_keep_each_to_their_own_rules() -> None:

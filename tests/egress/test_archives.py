@@ -64,7 +64,7 @@ async def test_what_is_no_archive_fails_for_good(tmp_path: Path, body: bytes) ->
     async with loopback_server() as server:
         server.routes["/p.tgz"] = answer(body=body)
 
-        with pytest.raises(ActionFailed, match=r"no tar\.gz that can be read") as caught:
+        with pytest.raises(ActionFailed, match=r"not a valid tar\.gz") as caught:
             await download_and_unpack(EgressClient(LOOPBACK), server.url("/p.tgz?token=abc"), tmp_path / "a")
 
     assert not caught.value.retryable

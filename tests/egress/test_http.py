@@ -72,7 +72,7 @@ async def test_a_failure_names_the_place_without_query_and_credentials() -> None
 
 @pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "Connection", "a b", "a\nb", "", "ä"])
 async def test_a_header_that_the_client_writes_itself_or_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(EgressFailed, match="header") as failed:
+    with pytest.raises(EgressFailed, match="[Hh]eader") as failed:
         await EgressClient(LOOPBACK).request("GET", "http://127.0.0.1/", headers={name: "x"})
 
     assert not failed.value.retryable
@@ -81,7 +81,7 @@ async def test_a_header_that_the_client_writes_itself_or_that_is_none_is_refused
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\x00b", "a\nb", "\x7f"])
 async def test_a_header_value_cannot_smuggle_lines(value: str) -> None:
     async with loopback_server() as server:
-        with pytest.raises(EgressFailed, match="header"):
+        with pytest.raises(EgressFailed, match="Header"):
             await EgressClient(LOOPBACK).request("GET", server.url(), headers={"X-A": value})
 
         assert server.connections == 0
@@ -252,7 +252,7 @@ async def test_one_time_limit_bounds_the_whole_exchange(slow: Answer) -> None:
         server.routes["/"] = slow
         begin = time.monotonic()
 
-        with pytest.raises(EgressFailed, match=r"within 0\.4 seconds") as failed:
+        with pytest.raises(EgressFailed, match=r"after 0\.4 s") as failed:
             await EgressClient(LOOPBACK).request("GET", server.url(), timeout_s=0.4)
 
         assert 0.3 < time.monotonic() - begin < 3

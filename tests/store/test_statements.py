@@ -115,5 +115,5 @@ async def test_the_first_proposal_of_a_key_decides_for_all(connection: Connectio
 
 
 def test_a_statement_that_the_file_does_not_have_is_named_with_those_it_has() -> None:
-    with pytest.raises(LookupError, match="has no statement 'gte'; It has get_server_key, propose_server_key"):
+    with pytest.raises(LookupError, match=r"has no statement 'gte'\. It has get_server_key, propose_server_key"):
         statements.load("keys").change("gte")
