@@ -72,7 +72,7 @@ async def test_a_failure_names_the_place_without_query_and_credentials() -> None
 
 @pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "Connection", "a b", "a\nb", "", "ä"])
 async def test_a_header_that_the_client_writes_itself_or_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(EgressFailed, match="[Hh]eader") as failed:
+    with pytest.raises(EgressFailed, match=r"(?i)header") as failed:
         await EgressClient(LOOPBACK).request("GET", "http://127.0.0.1/", headers={name: "x"})
 
     assert not failed.value.retryable

@@ -13,7 +13,7 @@ from launchbay.auth import gate, permissions
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound
 from launchbay.ids import new_id
-from launchbay.store import users
+from launchbay.store import organizations, users
 from launchbay.store.database import unique_violation_as
 from launchbay.store.users import AccountRow, OrganizationUserRow
 from launchbay.usecases.context import Context, Work, validate_name
