@@ -91,8 +91,8 @@ class ChildJobs:
     async def orphaned_instances(self, parent: JobRun) -> list[Link]:
         """Return own instances that no component links to, and that should have been destroyed."""
         listed = jobs.list_orphaned_instances
-        rows = await run_until_available(self._database, listed, instance_id=parent.instance_id)
-        return [Link(row.id, LinkKind.OWN) for row in rows]
+        orphans = await run_until_available(self._database, listed, instance_id=parent.instance_id)
+        return [Link(orphan_id, LinkKind.OWN) for orphan_id in orphans]
 
     async def offered_pins(self, link: Link) -> frozenset[str]:
         """Return the keys of the linked application's pins. Raises WorkflowFailed if the instance was deleted."""
@@ -199,7 +199,7 @@ class ChildJobs:
         """
         async with self._database.connection() as connection:
             found = await jobs.list_orphans(connection)
-        self._orphans = {each.id: self._orphans.get(each.id, time.monotonic()) for each in found}
+        self._orphans = {job_id: self._orphans.get(job_id, time.monotonic()) for job_id in found}
         for orphan_id, seen_s in list(self._orphans.items()):
             if await self._cancel(orphan_id, ORPHANED) or seen_s + ORPHAN_S < time.monotonic():
                 self._orphans.pop(orphan_id, None)
