@@ -168,7 +168,7 @@ async def test_header_values_may_be_numbers_and_booleans() -> None:
         ({"timeout": limits.EGRESS_TIMEOUT_LONGEST_S + 1}, "'timeout' is wrong"),
         ({"headers": ["X: 1"]}, "'headers' is wrong"),
         ({"headers": {"X": ["1"]}}, r"'headers\.X' is wrong"),
-        ({"headers": {"X": "s3cret\n"}}, "header 'x'"),
+        ({"headers": {"X": "s3cret\n"}}, "Header 'x'"),
         ({"headers": {"Host": "x"}}, "header 'host'"),
         ({"contentType": {}}, "'contentType' is wrong"),
         ({"auth": "me:s3cret"}, "'auth' is wrong"),
