@@ -16,7 +16,8 @@ from launchbay.store.approvals import ApprovalRow
 from launchbay.store.instances import InstanceRecord, JobRow, RelativeRow, read_history
 from launchbay.store.jobs import StepView
 from launchbay.usecases.approvals import list_instance_approvals
-from launchbay.usecases.browsing import read_family, read_instance_record, redactor_for
+from launchbay.usecases.browsing import read_family, read_instance_record
+from launchbay.usecases.events import redactor_for
 from launchbay.usecases.instances import read_instance
 from launchbay.usecases.jobs import JobDetails
 

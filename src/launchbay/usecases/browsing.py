@@ -2,13 +2,10 @@
 
 from dataclasses import dataclass
 
-import msgspec
-
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.redaction import Redactor
 from launchbay.store import instances as store
 from launchbay.store.applications import Application
 from launchbay.store.audit import AuditRow
@@ -16,6 +13,7 @@ from launchbay.store.environments import Environment
 from launchbay.store.events import LogRow
 from launchbay.store.instances import InstancePageRow, InstanceRecord, RelativeRow
 from launchbay.usecases.context import Context
+from launchbay.usecases.events import redactor_for
 from launchbay.usecases.launch import validate_version
 
 _FIRST = "g"  # stands behind every id, in every order of texts
@@ -129,11 +127,6 @@ async def read_log_tail(ctx: Context, instance_id: str, job_id: str | None, coun
         rows = await store.list_log_tail(work.connection, instance_id=record.id, job_id=job_id, count=count)
     redactor = redactor_for(record)
     return [row._replace(text=redactor.text(row.text)) for row in reversed(rows)]
-
-
-def redactor_for(record: InstanceRecord) -> Redactor:
-    """Return what covers the secrets of an instance, wherever they are written."""
-    return Redactor([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])
 
 
 async def read_audit_page(

@@ -22,6 +22,7 @@ from launchbay.store import jobs as views
 from launchbay.store.instances import InstanceRecord, JobRow
 from launchbay.store.jobs import ControlRow, JobView
 from launchbay.usecases.context import Context, Work
+from launchbay.usecases.events import redactor_for
 
 
 class JobDetails(msgspec.Struct, frozen=True):
@@ -38,7 +39,7 @@ async def list_jobs(
     """Stream the jobs of an instance, the newest first, from the one after the job `after` on."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-    redactor = Redactor([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])
+    redactor = redactor_for(record)
     left = math.inf if limit is None else limit
     while left > 0:
         count = int(min(left, limits.JOBS_CHUNK))
