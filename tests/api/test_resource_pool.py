@@ -158,7 +158,7 @@ async def test_waiting_ends_with_the_timeout_and_tells_how_many_were_before(api:
     answer = await acquire(api, service, "h2", timeout=1)
     assert 0.9 < time.monotonic() - started < 2.5
     assert answer.status_code == 409
-    assert "within 1 seconds; 1 others asked before" in answer.json()["errors"][0]
+    assert "within 1 seconds. 1 others are ahead in the queue" in answer.json()["errors"][0]
     assert (await first).status_code == 409
     assert (await listed(api, service))["waiting"] == 0
 

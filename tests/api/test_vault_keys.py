@@ -108,7 +108,7 @@ async def test_a_vault_has_a_bound(api: Api) -> None:
             {"vault": vault, "most": VAULT_ENTRIES},
         )
     answer = await api.post(f"services/{vault}/generate-keypair", {"arguments": {"name": "one more"}})
-    assert (answer.status_code, "which is the most" in answer.text) == (409, True)
+    assert (answer.status_code, "The vault is full" in answer.text) == (409, True)
 
 
 async def test_reading_a_private_key_needs_the_permission_for_commands(api: Api) -> None:

@@ -50,7 +50,7 @@ async def test_the_mask_leaves_a_secret_as_it_is() -> None:
 
 
 async def test_the_mask_is_no_secret_of_its_own() -> None:
-    assert "give the secret itself" in (await refused(OLD, {"keys": REDACTED}))["keys"][0]
+    assert "Send the secret itself" in (await refused(OLD, {"keys": REDACTED}))["keys"][0]
 
 
 async def test_the_mask_is_an_ordinary_text_for_what_is_not_secret() -> None:
@@ -64,12 +64,12 @@ async def test_a_list_may_come_as_json_inside_a_text() -> None:
 async def test_everything_wrong_is_told_at_once_by_its_parameter() -> None:
     found = await refused(ServiceParameters(), {"hours": "x", "riddle": ["a"], "nope": 1})
     assert set(found) == {"place", "hours", "riddle", "nope"}
-    assert found["place"] == ["This parameter is required; give it a value."]
-    assert found["nope"] == ["There is no such parameter. This type of service has: place, riddle, keys, hours."]
+    assert found["place"] == ["This parameter is required."]
+    assert found["nope"] == ["Unknown parameter. This type of service has: place, riddle, keys, hours."]
 
 
 async def test_a_required_parameter_cannot_be_taken_away() -> None:
-    assert await refused(OLD, {"place": None}) == {"place": ["This parameter is required; give it a value."]}
+    assert await refused(OLD, {"place": None}) == {"place": ["This parameter is required."]}
 
 
 async def test_the_types_own_rules_count_and_see_secrets_and_what_was_before() -> None:
@@ -94,7 +94,7 @@ def test_wrong_arguments_are_told_at_once_by_their_names() -> None:
     with pytest.raises(FieldErrors) as caught:
         validate_arguments(ORACLE.commands["ask"], {"aloud": "loudly", "why": 1, "question": None})
     assert set(caught.value.fields) == {"aloud", "why", "question"}
-    assert caught.value.fields["why"] == ["There is no such argument. This command has: question, aloud, to."]
+    assert caught.value.fields["why"] == ["Unknown argument. This command has: question, aloud, to."]
 
 
 def test_a_command_is_a_pin_of_its_interface() -> None:

@@ -88,7 +88,7 @@ def test_two_types_of_one_id_keep_the_server_from_starting(packages: Packages) -
 @pytest.mark.parametrize(
     ("was", "now", "says"),
     [
-        ('id = "example:clock"', "id = 5", "its 'id' is not a text"),
+        ('id = "example:clock"', "id = 5", "its 'id' is not a non-empty string"),
         ('name = "Clock"', 'name = ""', "its 'name' is not a non-empty string"),
         ("parameters = {}", "parameters = []", "its 'parameters' is not a map from names to ServiceParameter"),
         ("commands = {}", "commands = {'a': 1}", "its 'commands' is not a map from names to ServiceCommand"),

@@ -1,4 +1,4 @@
-"""`builtin:shared_instances_catalog`: running instances that launches use instead of fresh submodules (language §7)."""
+"""The built-in service types: cloud account, shared instances, credentials service, workflow service (language §7)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ from launchbay.service_types.contract import (
     ServiceCommand,
     ServiceParameter,
     command_pins,
+    lock_service,
 )
 from launchbay.service_types.key_pairs import KEY_COMMANDS, run_key_command
 from launchbay.service_types.secrets import SECRET_COMMANDS, run_secret_command
@@ -37,35 +38,35 @@ _PROVIDER_NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")
 
 
 class AccountProbe(Protocol):
-    """Signs in to clouds; the machines' side knows how."""
+    """Signs in to clouds; the package `machines` implements it."""
 
     def regions(self, parameters: Mapping[str, Any]) -> Sequence[str]:
-        """Return the regions that an account with these parameters is for."""
+        """Return the regions of an account with these parameters."""
         ...
 
     async def problem(self, organization_id: str, parameters: Mapping[str, Any], region: str) -> str | None:
-        """Sign in to a region and return what keeps the account from being used there, None where nothing does."""
+        """Sign in to a region and return the error, or None if it works."""
         ...
 
 
 class CloudAccount:
-    """The parameters are checked here; the machines' side reads them."""
+    """Credentials of a cloud, for the machine provider `cloud`."""
 
     id = "builtin:cloud_account"
     name = "Cloud account"
     parameters: Mapping[str, ServiceParameter] = {
         _PROVIDER: ServiceParameter(STRING, "The provider's name, such as aws-ec2 or openstack-nova.", required=True),
-        _IDENTITY: ServiceParameter(STRING, "Who signs in there: an access key or a user's name.", required=True),
-        _CREDENTIAL: ServiceParameter(STRING, "The secret that belongs to the identity.", required=True, secret=True),
-        _ENDPOINT: ServiceParameter(STRING, "The http or https address of the provider's API, where it has several."),
-        _REGIONS: ServiceParameter(STRING, "The regions that it is for, separated by commas; without it, any region."),
+        _IDENTITY: ServiceParameter(STRING, "The access key or user name.", required=True),
+        _CREDENTIAL: ServiceParameter(STRING, "The secret of the identity.", required=True, secret=True),
+        _ENDPOINT: ServiceParameter(STRING, "The URL of the provider's API, if it has several."),
+        _REGIONS: ServiceParameter(STRING, "The allowed regions, comma-separated. Default: any region."),
         _SECURITY_GROUP: ServiceParameter(STRING, "The security group of new machines."),
     }
 
     commands: Mapping[str, ServiceCommand] = {
         "check": ServiceCommand(
             "cloud-account",
-            "Signs in to every region of the account and creates nothing. Reports each region when it is checked.",
+            "Signs in to every region of the account, and reports each one. Creates nothing.",
             intermediate=_REGION_SHAPE,
             results={"works": BOOL, "regions": ListType(OBJECT)},
             changes=False,
@@ -77,30 +78,30 @@ class CloudAccount:
         self._probe = probe
 
     async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:  # noqa: ARG002 - there is one
-        """Look at the account. Raises Conflict where this installation has nothing that could."""
+        """Check the account. Raises Conflict if this installation has no library for clouds."""
         if self._probe is None:
-            raise Conflict("This installation cannot reach clouds, so the account cannot be tried.")
-        looks: list[dict[str, Any]] = []
+            raise Conflict("Can't check the account, because this installation has no library for clouds.")
+        checks: list[dict[str, Any]] = []
         for region in self._probe.regions(call.parameters):
             problem = await self._probe.problem(call.organization_id, call.parameters, region)
-            looks.append({"region": region, "works": problem is None, "problem": problem or ""})
-            call.report(looks[-1])
-        return {"works": all(look["works"] for look in looks), "regions": looks}
+            checks.append({"region": region, "works": problem is None, "problem": problem or ""})
+            call.report(checks[-1])
+        return {"works": all(each["works"] for each in checks), "regions": checks}
 
     async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:  # noqa: ARG002 - contract
-        """Check the provider's name and the form of the address. Whether the credentials are right shows in use."""
+        """Check the provider's name and the URL, without signing in."""
         problems: dict[str, list[str]] = {}
         if not _PROVIDER_NAME.fullmatch(parameters[_PROVIDER]):
-            problems[_PROVIDER] = ["A provider's name has lower-case letters and digits, such as aws-ec2."]
+            problems[_PROVIDER] = ["A provider's name must have lower-case letters and digits, such as aws-ec2."]
         problems |= {
-            name: ["This cannot be empty."] for name in (_IDENTITY, _CREDENTIAL) if not parameters[name].strip()
+            name: ["This must not be empty."] for name in (_IDENTITY, _CREDENTIAL) if not parameters[name].strip()
         }
-        if parameters.get(_ENDPOINT) and not _is_address(parameters[_ENDPOINT]):
-            problems[_ENDPOINT] = ["This must be an address such as https://cloud.example:5000/v3."]
+        if parameters.get(_ENDPOINT) and not _is_url(parameters[_ENDPOINT]):
+            problems[_ENDPOINT] = ["This must be a URL such as https://cloud.example:5000/v3."]
         return problems
 
 
-def _is_address(text: str) -> bool:
+def _is_url(text: str) -> bool:
     if any(character <= " " for character in text):
         return False
     try:
@@ -118,17 +119,17 @@ _SHOWN = 20
 
 
 class SharedInstances:
-    """A map from revision to instance, which commands change entry by entry."""
+    """Running instances that launches use instead of new submodules, by revision."""
 
     id = SHARED_INSTANCES_CATALOG
     name = "Shared instances catalog"
     parameters: Mapping[str, ServiceParameter] = {
-        CATALOG: ServiceParameter(MapType(STRING, STRING), "Revision id to the id of the instance that stands for it."),
+        CATALOG: ServiceParameter(MapType(STRING, STRING), "A map from revision IDs to IDs of shared instances."),
     }
     commands: Mapping[str, ServiceCommand] = {
         "add": ServiceCommand(
             _INTERFACE,
-            "Shares an instance under a revision, in place of the one that was shared so before.",
+            "Shares an instance under a revision, or replaces the shared one.",
             arguments={
                 "revisionId": CommandArgument(STRING, "A revision of the instance's application.", required=True),
                 "instanceId": CommandArgument(STRING, "The instance to share.", required=True),
@@ -137,24 +138,24 @@ class SharedInstances:
         ),
         "remove": ServiceCommand(
             _INTERFACE,
-            "Shares an instance no longer.",
-            arguments={"revisionId": CommandArgument(STRING, "The revision that it is shared under.", required=True)},
+            "Stops sharing an instance.",
+            arguments={"revisionId": CommandArgument(STRING, "The revision of the shared instance.", required=True)},
             results={"removed": BOOL},
         ),
         "list": ServiceCommand(
-            _INTERFACE, "Lists what is shared.", results={"instances": MapType(STRING, STRING)}, changes=False
+            _INTERFACE, "Lists the shared instances.", results={"instances": MapType(STRING, STRING)}, changes=False
         ),
     }
     interfaces = command_pins(commands)
 
     async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:
-        """Check the entries that are new: each a revision and an instance of one application of the organization.
+        """Check the new entries: a revision and an instance of the same application, in the organization.
 
-        Entries that were there before may have outlived what they name.
+        The revisions and instances of older entries may have been deleted since.
         """
         catalog: Mapping[str, str] = parameters.get(CATALOG, {})
         if len(catalog) > SHARED_INSTANCES:
-            return {CATALOG: [f"There are {len(catalog)} entries; a catalog has at most {SHARED_INSTANCES}."]}
+            return {CATALOG: [f"The catalog has {len(catalog)} entries. Limit: {SHARED_INSTANCES}."]}
         before: Mapping[str, str] = scope.previous.get(CATALOG, {})
         new = {revision: instance for revision, instance in catalog.items() if before.get(revision) != instance}
         problems = await _entry_problems(scope.connection, scope.organization_id, new)
@@ -162,11 +163,8 @@ class SharedInstances:
         return {CATALOG: messages[:_SHOWN]}
 
     async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:
-        """Read or change the catalog. Raises FieldErrors for what is not there, and Conflict."""
         async with call.transaction() as connection:
-            row = await services.lock(connection, service_id=call.service_id)
-            if row is None:
-                raise Conflict("The service was deleted at the same moment.")
+            row = await lock_service(connection, call.service_id)
             parameters: dict[str, Any] = msgspec.json.decode(row.parameters)
             catalog: dict[str, str] = parameters.setdefault(CATALOG, {})
             if command == "list":
@@ -188,7 +186,7 @@ async def _check_entry(
     connection: Connection, organization_id: str, catalog: Mapping[str, str], revision: str, instance: str
 ) -> None:
     if revision not in catalog and len(catalog) >= SHARED_INSTANCES:
-        raise Conflict(f"The catalog has {SHARED_INSTANCES} entries, which is the most; remove some first.")
+        raise Conflict(f"The catalog is full ({SHARED_INSTANCES} entries). Remove some first.")
     problems = await _entry_problems(connection, organization_id, {revision: instance})
     if problems:
         [found] = problems.values()
@@ -198,7 +196,7 @@ async def _check_entry(
 async def _entry_problems(
     connection: Connection, organization_id: str, entries: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """Return what is wrong with entries: revision → argument of `add` → sentence."""
+    """Return the errors of entries: revision → argument of `add` → message."""
     ids = sorted({text for entry in entries.items() for text in entry if is_id(text)})
     if not entries:
         return {}
@@ -212,19 +210,19 @@ async def _entry_problems(
         elif instance not in instances:
             problem = {"instanceId": f"The organization has no instance {instance[:40]!r}."}
         elif revisions[revision] != instances[instance]:
-            problem = {"instanceId": f"The instance {instance} is not one of the application of revision {revision}."}
+            problem = {"instanceId": f"The instance {instance} isn't of the same application as revision {revision}."}
         else:
             continue
         problems[revision] = problem
     return problems
 
 
-# What manifests reach. What changes a vault is for people, through the API: who may launch shall not change keys.
+# Commands that change a vault are available only in the API, so that users who can launch can't change keys.
 _FOR_MANIFESTS = frozenset({"get-keypair", "get-public-key", "get-secret"})
 
 
 class SecureStore(PassiveServiceType):
-    """The store that every organization has; it takes no parameters. What it keeps is sealed in the database."""
+    """The vault that every organization has, without parameters. Its entries are stored encrypted."""
 
     id = "builtin:cobalt_secure_store"
     name = "Credentials service"
@@ -232,12 +230,11 @@ class SecureStore(PassiveServiceType):
     interfaces = command_pins({name: command for name, command in commands.items() if name in _FOR_MANIFESTS})
 
     async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:
-        """Carry out one of the commands. Raises FieldErrors and Conflict."""
         return await (run_key_command if command in KEY_COMMANDS else run_secret_command)(command, call)
 
 
 class WorkflowService(PassiveServiceType):
-    """Offers the interface `executor`, which the compiler knows as implicit in `workflow.Instance` and ignores."""
+    """Offers the interface `executor`, which is implicit in `workflow.Instance`, so the compiler ignores it."""
 
     id = "builtin:workflow_service"
     name = "Workflow service"

@@ -1,21 +1,21 @@
-"""What a service type is. A package of its own brings one through the entry-point group `launchbay.services`.
+"""The contract of service types. A package adds one in the entry-point group `launchbay.services`.
 
     class Clock:
         id = "example:clock"
         name = "Clock"
         parameters = {"configuration.zone": ServiceParameter(STRING, "The time zone.", required=True)}
-        commands = {"now": ServiceCommand("clock", "Tells the time.", results={"time": STRING})}
+        commands = {"now": ServiceCommand("clock", "Returns the time.", results={"time": STRING})}
         interfaces = command_pins(commands)
 
         async def check(self, scope, parameters):
             known = parameters["configuration.zone"] in ZONES
-            return {} if known else {"configuration.zone": ["There is no such zone."]}
+            return {} if known else {"configuration.zone": ["Unknown time zone."]}
 
         async def run(self, command, call):
             return {"time": time_in(call.parameters["configuration.zone"])}
 
-One object serves all instances of the type, at the same time. Manifests reach a service through its `interfaces`; a
-type that publishes signals has a method `signals` too (`PublishesSignals`).
+One object serves all services of the type at the same time. Manifests access a service through its `interfaces`. A type
+that publishes signals also has a method `signals` (`PublishesSignals`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,9 +23,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from launchbay.errors import FieldErrors
+from launchbay.errors import Conflict, FieldErrors
 from launchbay.model.types import ListType, MapType, PinKind, PinType, Signature, Type
 from launchbay.model.values import CoercionError, coerce, coerce_text
+from launchbay.store import services
 from launchbay.store.database import Connection
 
 ENTRY_POINT_GROUP = "launchbay.services"
@@ -34,7 +35,7 @@ FieldMessages = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class ServiceParameter:
-    """A parameter of the instances of a type. A `secret` one is sealed at rest and never shown to anybody again."""
+    """A parameter of the services of a type. A `secret` one is stored encrypted and never shown."""
 
     type: Type
     description: str
@@ -53,9 +54,9 @@ class CommandArgument:
 
 @dataclass(frozen=True, slots=True)
 class ServiceCommand:
-    """A command, which manifests reach as a pin of `interface`, and the API by its name alone.
+    """A command, which manifests call as a pin of `interface`, and the API by its name alone.
 
-    What a workflow gets under one of the `secret_results` is shown nowhere, and sealed wherever it is stored.
+    The `secret_results` of a workflow's call are shown nowhere, and stored encrypted.
     """
 
     interface: str
@@ -64,19 +65,18 @@ class ServiceCommand:
     intermediate: Mapping[str, Type] = field(default_factory=dict)
     results: Mapping[str, Type] = field(default_factory=dict)
     secret_results: frozenset[str] = frozenset()
-    changes: bool = True  # something, and so it belongs into the audit log
+    changes: bool = True  # whether it changes something, which the audit log records
 
     def pin(self) -> PinType:
-        """Return the pin that manifests see."""
         arguments = {name: argument.type for name, argument in self.arguments.items()}
         return PinType(PinKind.RECEIVE_COMMAND, signature=Signature(arguments, self.intermediate, self.results))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterScope:
-    """Where parameters are checked: inside the transaction that stores them.
+    """The transaction that checks and stores parameters.
 
-    `previous` holds the parameters before the change, so that what stays as it was need not hold any more.
+    `previous` contains the parameters before the change, because unchanged values may no longer be valid.
     """
 
     connection: Connection
@@ -85,25 +85,25 @@ class ParameterScope:
 
 
 class Seal(Protocol):
-    """Authenticated encryption for one service (`sealed.ServiceSeal`)."""
+    """Authenticated encryption for one service."""
 
     def seal(self, plain: bytes, name: str) -> bytes:
-        """Return the sealed form; `name` says which of the service's things it is."""
+        """Encrypt a value; `name` identifies it within the service."""
         ...
 
     def open(self, sealed: bytes, name: str) -> bytes:
-        """Return what was sealed under the name. Raises SealBroken."""
+        """Decrypt the value with this name. Raises SealBroken."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceCall:
-    """One command that is carried out.
+    """One call of a command.
 
-    `parameters` are those at the beginning, with the secret ones opened; `arguments` have their declared types, and the
-    required ones are there. `report` takes intermediate results. A connection is not kept while a command waits:
-    `transaction()` lends one, committed at the end of its block. A command of a workflow has an `idempotency_key`; when
-    a crash interrupts it, it runs again with the same key. What the service keeps that is secret goes through `seal`.
+    `parameters` are those at the start of the call, decrypted. `arguments` have their declared types, and the required
+    ones exist. `report` takes intermediate results. `transaction()` opens a connection and commits at the end of its
+    block, so a waiting command occupies no connection. A command of a workflow has an `idempotency_key`: after a crash
+    it runs again with the same key. Encrypt secrets of the service with `seal`.
     """
 
     service_id: str
@@ -121,7 +121,7 @@ class ServiceType(Protocol):
 
     @property
     def id(self) -> str:
-        """The identifier of the type, such as `builtin:workflow_service`."""
+        """The ID of the type, such as `builtin:workflow_service`."""
         ...
 
     @property
@@ -131,46 +131,46 @@ class ServiceType(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, ServiceParameter]:
-        """What instances take, by name."""
+        """The parameters of services, by name."""
         ...
 
     @property
     def commands(self) -> Mapping[str, ServiceCommand]:
-        """What instances do, by name."""
+        """The commands of services, by name."""
         ...
 
     @property
     def interfaces(self) -> Mapping[str, Mapping[str, PinType]]:
-        """What manifests see: interface → pin → its type. `command_pins` makes it of the commands."""
+        """The pins for manifests: interface → pin → type. `command_pins` derives them from commands."""
         ...
 
     async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:
-        """Return what is wrong with parameters beyond their types, by name; secret ones are among them, opened."""
+        """Return the errors of parameters, by name. Types are checked before; secret parameters are decrypted."""
         ...
 
     async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:
-        """Carry out one of the commands and return its final results.
+        """Run a command and return its final results.
 
-        Raises FieldErrors for arguments that make no sense and Conflict where the service cannot do it now.
+        Raises FieldErrors for invalid arguments, and Conflict if the service can't do it now.
         """
         ...
 
 
 @runtime_checkable
 class PublishesSignals(Protocol):
-    """What a type with publish-signal pins among its `interfaces` has besides the contract."""
+    """A type with publish-signal pins in its `interfaces`."""
 
     def signals(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the signals of a service by `interface.pin`, JSON values.
+        """Return the signals of a service by `interface.pin`, as JSON values.
 
-        They are asked for when an instance is launched or reconfigured. The secret parameters are not among
-        `parameters`, because everybody sees signals who may read the instance.
+        Called when an instance is launched or reconfigured. `parameters` excludes the secret ones, because everyone who
+        can read the instance sees its signals.
         """
         ...
 
 
 def command_pins(commands: Mapping[str, ServiceCommand]) -> dict[str, dict[str, PinType]]:
-    """Return the interfaces that these commands make up."""
+    """Return the interfaces of these commands."""
     interfaces: dict[str, dict[str, PinType]] = {}
     for name, command in commands.items():
         interfaces.setdefault(command.interface, {})[name] = command.pin()
@@ -178,43 +178,49 @@ def command_pins(commands: Mapping[str, ServiceCommand]) -> dict[str, dict[str, 
 
 
 class PassiveServiceType:
-    """What types without commands, or without rules beyond their types, share."""
+    """Defaults for types without commands, or without checks of parameters."""
 
     commands: Mapping[str, ServiceCommand] = {}
     parameters: Mapping[str, ServiceParameter] = {}
     interfaces: Mapping[str, Mapping[str, PinType]] = {}
 
     async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:  # noqa: ARG002 - contract
-        """Find nothing wrong."""
         return {}
 
     async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:  # noqa: ARG002 - contract
-        """Have no command that could be run: only declared commands get here."""
-        raise AssertionError(f"the type declares no command {command!r}")
+        raise AssertionError(f"the type declares no command {command!r}")  # only declared commands are called
 
 
-REDACTED = "********"  # stands for every secret value that is shown, and means "as it is" when it comes back
+REDACTED = "********"  # replaces every secret value, and means "unchanged" in a request
 _NAMES_SHOWN = 30
+
+
+async def lock_service(connection: Connection, service_id: str) -> services.ChangeableRow:
+    """Lock the row of a service until the end of the transaction. Raises Conflict if it was deleted."""
+    row = await services.lock(connection, service_id=service_id)
+    if row is None:
+        raise Conflict("The service was deleted while this request ran.")
+    return row
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceParameters:
-    """The parameters of an instance: open ones and secret ones, by name."""
+    """The parameters of a service: open ones and secret ones, by name."""
 
     open: Mapping[str, Any] = field(default_factory=dict)
     secret: Mapping[str, Any] = field(default_factory=dict)
 
     def everything(self) -> dict[str, Any]:
-        """Return all of them; never to be shown or stored."""
+        """Return all parameters. Never show or store the result."""
         return {**self.open, **self.secret}
 
 
 async def changed_parameters(
     kind: ServiceType, scope: ParameterScope, old: ServiceParameters, given: Mapping[str, Any]
 ) -> ServiceParameters:
-    """Return the parameters after a change: those given have new values, null takes one away, the others stay.
+    """Return the parameters after a change. Null removes a parameter, and missing ones stay.
 
-    Raises FieldErrors with everything that is wrong, by parameter.
+    Raises FieldErrors with all errors, by parameter.
     """
     problems: dict[str, list[str]] = {}
     values = old.everything()
@@ -222,17 +228,17 @@ async def changed_parameters(
         parameter = kind.parameters.get(name)
         if parameter is None:
             known = ", ".join(list(kind.parameters)[:_NAMES_SHOWN]) or "none"
-            problems[name[:100]] = [f"There is no such parameter. This type of service has: {known}."]
+            problems[name[:100]] = [f"Unknown parameter. This type of service has: {known}."]
         elif parameter.secret and value == REDACTED:
             if name not in old.secret:
-                problems[name] = ["This is what is shown in place of a secret; give the secret itself."]
+                problems[name] = ["This is the placeholder of a secret. Send the secret itself."]
         elif value is None:
             values.pop(name, None)
         else:
             _take(values, problems, name, parameter.type, value)
     for name, parameter in kind.parameters.items():
         if parameter.required and name not in values and name not in problems:
-            problems[name] = ["This parameter is required; give it a value."]
+            problems[name] = ["This parameter is required."]
     if not problems:
         found = await kind.check(scope, values)
         problems = {name: list(messages) for name, messages in found.items() if messages}
@@ -246,19 +252,19 @@ async def changed_parameters(
 
 
 def validate_arguments(command: ServiceCommand, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a command's arguments as their types; null counts as left out. Raises FieldErrors, by argument."""
+    """Return a command's arguments, coerced to their types. Null means missing. Raises FieldErrors, by argument."""
     problems: dict[str, list[str]] = {}
     values: dict[str, Any] = {}
     for name, value in given.items():
         argument = command.arguments.get(name)
         if argument is None:
             known = ", ".join(list(command.arguments)[:_NAMES_SHOWN]) or "none"
-            problems[name[:100]] = [f"There is no such argument. This command has: {known}."]
+            problems[name[:100]] = [f"Unknown argument. This command has: {known}."]
         elif value is not None:
             _take(values, problems, name, argument.type, value)
     for name, argument in command.arguments.items():
         if argument.required and name not in values and name not in problems:
-            problems[name] = ["This argument is required; give it a value."]
+            problems[name] = ["This argument is required."]
     if problems:
         raise FieldErrors(problems)
     return values
@@ -266,7 +272,7 @@ def validate_arguments(command: ServiceCommand, given: Mapping[str, Any]) -> dic
 
 def _take(values: dict[str, Any], problems: dict[str, list[str]], name: str, wanted: Type, value: Any) -> None:
     try:
-        # Lists and maps may also come as JSON inside a text, as forms send them.
+        # Forms send lists and maps as JSON text.
         as_text = isinstance(value, str) and isinstance(wanted, ListType | MapType)
         values[name] = coerce_text(wanted, value) if as_text else coerce(wanted, value)
     except CoercionError as error:

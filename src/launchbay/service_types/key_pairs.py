@@ -1,4 +1,4 @@
-"""The way of machines to the key pairs in vaults: an environment may use those of the vaults that it offers."""
+"""SSH key pairs in vaults. An environment can use the key pairs of the vaults that it offers."""
 
 import asyncio
 import base64
@@ -20,7 +20,14 @@ from launchbay.ids import new_id
 from launchbay.limits import PRIVATE_KEY_BYTES
 from launchbay.model.types import BOOL, INT, OBJECT, STRING, ListType
 from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand
-from launchbay.service_types.secrets import KEY_PAIR, ServiceSeal, check_room, get_entry, validate_entry_name
+from launchbay.service_types.secrets import (
+    KEY_PAIR,
+    ServiceSeal,
+    check_room,
+    delete_entry,
+    get_entry,
+    validate_entry_name,
+)
 from launchbay.store import services as store
 from launchbay.store.database import Database
 from launchbay.store.services import OfferedEntry
@@ -30,7 +37,7 @@ _SHOWN = 10
 
 
 class KeyRequester(Protocol):
-    """For which environment a key is wanted; a context of `launchbay.machines` is one."""
+    """The environment that needs a key, such as a `machines.contract.ProviderContext`."""
 
     @property
     def organization_id(self) -> str:
@@ -44,19 +51,19 @@ class KeyRequester(Protocol):
 
     @property
     def policies(self) -> Mapping[str, Any]:
-        """The policies of the environment, as the job sees them."""
+        """The policies of the environment, for the job."""
         ...
 
     @property
     def register_secret(self) -> Callable[[Any], None]:
-        """What is told of a secret that was opened, so that nothing shows it."""
+        """The function that redacts a secret from now on."""
         ...
 
 
 class KeyPairs:
-    """Key pairs by name or id; implements `machines.contract.KeySource`.
+    """Key pairs by name or ID; implements `machines.contract.KeySource`.
 
-    The empty name means the key pair that the environment's policy `machines.keyPair` names, or else its only one.
+    The empty name means the key pair in the environment's policy `machines.keyPair`, or else its only one.
     """
 
     def __init__(self, database: Database, secret_key: SecretKey) -> None:
@@ -64,7 +71,7 @@ class KeyPairs:
         self._secret_key = secret_key
 
     async def private_key(self, context: KeyRequester, name: str) -> str:
-        """Return a private key in OpenSSH's format. Raises ActionFailed when there is not exactly one that is meant."""
+        """Return a private key in OpenSSH's format. Raises ActionFailed unless exactly one key pair matches."""
         entry = await self._found(context, name)
         key = ServiceSeal(self._secret_key, entry.service_id).open(entry.sealed, entry.id).decode()
         context.register_secret(key)
@@ -87,7 +94,7 @@ class KeyPairs:
         if not found:
             raise ActionFailed(
                 f"No vault of the environment has a key pair{f' {wanted[:80]!r}' if wanted else ''}.",
-                "Make one with the command generate-keypair of the credentials service, or let the environment offer "
+                "Create one with the command generate-keypair of the credentials service, or let the environment offer "
                 "the vault that has it.",
                 retryable=False,
             )
@@ -97,11 +104,11 @@ class KeyPairs:
 
 
 def _single_match(found: Sequence[OfferedEntry], wanted: str) -> None:
-    """Raise ActionFailed when several key pairs may be meant. One whose name fits goes before one whose id does."""
+    """Raise ActionFailed if several key pairs match. A matching name takes precedence over a matching ID."""
     if not wanted:
         names = ", ".join(dict.fromkeys(entry.name for entry in found[:_SHOWN]))
         raise ActionFailed(
-            f"The vaults of the environment have several key pairs ({names}), and nothing says which to use.",
+            f"The vaults of the environment have several key pairs ({names}), and none is selected.",
             f"Name one in the step, or in the environment's policy {POLICY}.",
             retryable=False,
         )
@@ -109,14 +116,14 @@ def _single_match(found: Sequence[OfferedEntry], wanted: str) -> None:
         owners = " and ".join(repr(entry.service_name) for entry in found[:2])
         raise ActionFailed(
             f"Several vaults of the environment have a key pair {wanted[:80]!r}: {owners}.",
-            "Give the id of the key pair in place of its name.",
+            "Use the ID of the key pair instead of its name.",
             retryable=False,
         )
 
 
 ED25519 = "ed25519"
 RSA = "rsa"
-ECDSA = "ecdsa"  # is read, not made
+ECDSA = "ecdsa"  # can be imported, not generated
 RSA_BITS_DEFAULT = 3072
 RSA_BITS_MIN = 2048
 RSA_BITS_MAX = 4096
@@ -125,12 +132,12 @@ _PrivateKey = Ed25519PrivateKey | RSAPrivateKey | EllipticCurvePrivateKey
 
 
 class InvalidKey(ValueError):
-    """A text is no private key that can be used, or a key of this kind cannot be made; the text says why."""
+    """A private key is invalid, or this kind of key can't be generated; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KeyPair:
-    """A key pair. `private` is in OpenSSH's format without a passphrase, `public` a line of authorized_keys."""
+    """A key pair: `private` in OpenSSH's format without a passphrase, `public` as a line of authorized_keys."""
 
     algorithm: str
     private: str
@@ -138,24 +145,24 @@ class KeyPair:
 
 
 def generate(algorithm: str, bits: int | None, comment: str) -> KeyPair:
-    """Return a new key pair. Takes seconds for long RSA keys. Raises BadKey for kinds that are not made."""
+    """Generate a key pair, which takes seconds for long RSA keys. Raises InvalidKey."""
     if algorithm == ED25519:
         if bits is not None:
-            raise InvalidKey("An ed25519 key has always 256 bits; leave `bits` out.")
+            raise InvalidKey("An ed25519 key always has 256 bits. Remove `bits`.")
         return _pair(Ed25519PrivateKey.generate(), comment)
     if algorithm != RSA:
-        raise InvalidKey(f"Keys of the algorithm {algorithm[:40]!r} are not made; choose {ED25519} or {RSA}.")
+        raise InvalidKey(f"Can't generate keys of the algorithm {algorithm[:40]!r}. Use {ED25519} or {RSA}.")
     size = RSA_BITS_DEFAULT if bits is None else bits
     if not RSA_BITS_MIN <= size <= RSA_BITS_MAX or size % 8:
-        raise InvalidKey(f"An RSA key has {RSA_BITS_MIN} to {RSA_BITS_MAX} bits, a multiple of 8.")
+        raise InvalidKey(f"`bits` of an RSA key must be a multiple of 8 from {RSA_BITS_MIN} to {RSA_BITS_MAX}.")
     return _pair(generate_private_key(_EXPONENT, size), comment)
 
 
 def read(text: str, comment: str) -> KeyPair:
-    """Return the key pair of a private key in OpenSSH's or a PEM format. Raises BadKey without repeating the key."""
+    """Return the key pair of a private key in OpenSSH or PEM format. Raises InvalidKey without repeating the key."""
     data = text.strip().encode() + b"\n"
     if len(data) > PRIVATE_KEY_BYTES:
-        raise InvalidKey(f"A private key has at most {PRIVATE_KEY_BYTES} bytes.")
+        raise InvalidKey(f"A private key can have at most {PRIVATE_KEY_BYTES} bytes.")
     read_key = (
         serialization.load_ssh_private_key
         if b"BEGIN OPENSSH PRIVATE KEY" in data
@@ -165,17 +172,17 @@ def read(text: str, comment: str) -> KeyPair:
         key = read_key(data, None)
     except (TypeError, ValueError, UnsupportedAlgorithm):
         raise InvalidKey(
-            "This is no private key in OpenSSH's or a PEM format, or it has a passphrase. Give the whole text, "
-            "from the line with BEGIN to the line with END; `ssh-keygen -p -N '' -f FILE` takes a passphrase off."
+            "Invalid private key: expected OpenSSH or PEM format without a passphrase, from the line with BEGIN to the "
+            "line with END. To remove a passphrase, run `ssh-keygen -p -N '' -f FILE`."
         ) from None
     if not isinstance(key, Ed25519PrivateKey | RSAPrivateKey | EllipticCurvePrivateKey):
-        raise InvalidKey("Keys of this algorithm are not taken; use ed25519, RSA or ECDSA.")
+        raise InvalidKey("Unsupported algorithm of the key. Use ed25519, RSA or ECDSA.")
     if isinstance(key, RSAPrivateKey) and not RSA_BITS_MIN <= key.key_size <= 4 * RSA_BITS_MAX:
-        raise InvalidKey(f"This RSA key has {key.key_size} bits; it must have {RSA_BITS_MIN} or more.")
+        raise InvalidKey(f"The RSA key has {key.key_size} bits, but needs at least {RSA_BITS_MIN}.")
     try:
         return _pair(key, comment)
     except (ValueError, UnsupportedAlgorithm):
-        raise InvalidKey("OpenSSH knows no keys of this kind.") from None
+        raise InvalidKey("OpenSSH doesn't support this kind of key.") from None
 
 
 def fingerprint(public: str) -> str:
@@ -199,20 +206,20 @@ def _algorithm(key: _PrivateKey) -> str:
 
 
 def _one_word(comment: str) -> str:
-    """Return a comment that cannot begin another line or field of authorized_keys."""
+    """Return a comment that can't start another line or field of authorized_keys."""
     return "".join(character if character.isprintable() and character != " " else "-" for character in comment)
 
 
 _INTERFACE = "keypair-store"
-_ID = CommandArgument(STRING, "The name of the key pair, or its id.", required=True)
-_NAME = CommandArgument(STRING, "What it is to be called.", required=True)
-_MADE = {"id": STRING, "name": STRING, "algorithm": STRING, "publicKey": STRING, "fingerprint": STRING}
+_ID = CommandArgument(STRING, "The name of the key pair, or its ID.", required=True)
+_NAME = CommandArgument(STRING, "The name of the key pair.", required=True)
+_PUBLIC_HALF = {"id": STRING, "name": STRING, "algorithm": STRING, "publicKey": STRING, "fingerprint": STRING}
 KEY_COMMANDS: Mapping[str, ServiceCommand] = {
     "get-keypair": ServiceCommand(
         _INTERFACE,
-        "Returns a private key, in OpenSSH's format; before it, its public half.",
+        "Returns a private key in OpenSSH's format. The intermediate result is its public half.",
         arguments={"id": _ID},
-        intermediate=_MADE,
+        intermediate=_PUBLIC_HALF,
         results={"privateKey": OBJECT},
         secret_results=frozenset({"privateKey"}),
     ),
@@ -220,27 +227,27 @@ KEY_COMMANDS: Mapping[str, ServiceCommand] = {
         _INTERFACE,
         "Returns a public key as a line of authorized_keys.",
         arguments={"id": _ID},
-        results=_MADE,
+        results=_PUBLIC_HALF,
         changes=False,
     ),
     "generate-keypair": ServiceCommand(
         _INTERFACE,
-        "Makes a key pair; the private key stays in the vault.",
+        "Generates a key pair. The private key stays in the vault.",
         arguments={
             "name": _NAME,
-            "algorithm": CommandArgument(STRING, "`ed25519`, the default, or `rsa`."),
-            "bits": CommandArgument(INT, "Of an RSA key: 2048 to 4096, 3072 if left out."),
+            "algorithm": CommandArgument(STRING, "`ed25519` or `rsa`. Default: `ed25519`."),
+            "bits": CommandArgument(INT, "Size of an RSA key: 2048 to 4096. Default: 3072."),
         },
-        results=_MADE,
+        results=_PUBLIC_HALF,
     ),
     "import-keypair": ServiceCommand(
         _INTERFACE,
-        "Takes a private key in: ed25519, RSA or ECDSA, in OpenSSH's or a PEM format, without a passphrase.",
+        "Imports a private key: ed25519, RSA or ECDSA, in OpenSSH or PEM format, without a passphrase.",
         arguments={
             "name": _NAME,
-            "privateKey": CommandArgument(STRING, "The whole text of the private key.", required=True),
+            "privateKey": CommandArgument(STRING, "The complete text of the private key.", required=True),
         },
-        results=_MADE,
+        results=_PUBLIC_HALF,
     ),
     "list-keypairs": ServiceCommand(
         _INTERFACE,
@@ -255,7 +262,7 @@ KEY_COMMANDS: Mapping[str, ServiceCommand] = {
 
 
 async def run_key_command(command: str, call: ServiceCall) -> Mapping[str, Any]:
-    """Carry out a command of `KEY_COMMANDS`. Raises FieldErrors, and Conflict where there is no such key pair."""
+    """Run a command of `KEY_COMMANDS`. Raises FieldErrors, and Conflict if the key pair doesn't exist."""
     return await _WORK[command](call)
 
 
@@ -281,7 +288,7 @@ async def _generate(call: ServiceCall) -> dict[str, Any]:
     except InvalidKey as error:
         wrong = "bits" if "bits" in str(error) else "algorithm"
         raise FieldErrors({wrong: [str(error)]}) from error
-    return await _keep(call, name, pair)
+    return await _store(call, name, pair)
 
 
 async def _import(call: ServiceCall) -> dict[str, Any]:
@@ -290,14 +297,14 @@ async def _import(call: ServiceCall) -> dict[str, Any]:
         pair = read(call.arguments["privateKey"], name)
     except InvalidKey as error:
         raise FieldErrors({"privateKey": [str(error)]}) from error
-    return await _keep(call, name, pair)
+    return await _store(call, name, pair)
 
 
-async def _keep(call: ServiceCall, name: str, pair: KeyPair) -> dict[str, Any]:
+async def _store(call: ServiceCall, name: str, pair: KeyPair) -> dict[str, Any]:
     entry_id = new_id()
     async with call.transaction() as connection:
         await check_room(connection, call)
-        made = await store.insert_entry(
+        is_new = await store.insert_entry(
             connection,
             id=entry_id,
             service_id=call.service_id,
@@ -307,10 +314,10 @@ async def _keep(call: ServiceCall, name: str, pair: KeyPair) -> dict[str, Any]:
             algorithm=pair.algorithm,
             public_key=pair.public,
         )
-        if not made:
+        if not is_new:
             raise Conflict(
-                f"The vault has a key pair {name!r} already.",
-                "Choose another name, or delete that key pair first.",
+                f"The vault already has a key pair {name!r}.",
+                "Use another name, or delete that key pair first.",
                 code="KeyPairTaken",
             )
     return _shown(entry_id, name, pair.algorithm, pair.public)
@@ -331,9 +338,7 @@ async def _list(call: ServiceCall) -> dict[str, Any]:
 
 
 async def _delete(call: ServiceCall) -> dict[str, Any]:
-    async with call.transaction() as connection:
-        entry = await store.get_entry(connection, service_id=call.service_id, kind=KEY_PAIR, name=call.arguments["id"])
-        return {"removed": entry is not None and await store.delete_entry(connection, id=entry.id) > 0}
+    return await delete_entry(call, KEY_PAIR, call.arguments["id"])
 
 
 _WORK: Mapping[str, Callable[[ServiceCall], Awaitable[dict[str, Any]]]] = {

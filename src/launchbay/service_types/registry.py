@@ -1,4 +1,4 @@
-"""Which service types there are: the built-in ones, and those of installed packages (`launchbay.services`)."""
+"""The service types: the built-in ones, and those of installed packages (`launchbay.services`)."""
 
 import inspect
 from collections.abc import Iterable, Mapping
@@ -20,40 +20,38 @@ BUILT_IN: tuple[ServiceType, ...] = (
 
 
 class ServiceTypes:
-    """The types by their ids. Made once, at start, and never changed."""
+    """The types by ID. Created once, at start, and never changed."""
 
     def __init__(self, sources: Iterable[tuple[str, ServiceType]], problems: tuple[str, ...] = ()) -> None:
-        self.problems = problems  # what could not be loaded, one sentence each
+        self.problems = problems  # one message for each package that failed to load
         self._types = by_name(sources, lambda kind: (kind.id,), noun="service type", key="id", code="ServiceTypeTaken")
 
     @classmethod
     def load(cls, *equipped: ServiceType) -> "ServiceTypes":
-        """Find all types; `equipped` ones stand in the places of the built-in ones with their ids.
+        """Find all types; `equipped` ones replace the built-in ones with the same IDs.
 
-        A package that cannot be loaded is left out, logged and listed in `problems`.
-
-        Raises CannotStart when two types have one id: no order of loading may decide what a service does.
+        Skips, logs and lists in `problems` the packages that fail to load. Raises CannotStart if two types have the
+        same ID: the behavior of a service must not depend on the order.
         """
-        stand_in = {kind.id: kind for kind in equipped}
+        replacements = {kind.id: kind for kind in equipped}
         found = packaged(ENTRY_POINT_GROUP, "service type", _checked)
-        built_in = [(BUILT_IN_PACKAGE, stand_in.get(kind.id, kind)) for kind in BUILT_IN]
+        built_in = [(BUILT_IN_PACKAGE, replacements.get(kind.id, kind)) for kind in BUILT_IN]
         return cls([*built_in, *found.sources], found.problems)
 
     def find(self, type_id: str) -> ServiceType | None:
-        """Return the type with this id."""
         return self._types.get(type_id)
 
     def all(self) -> list[ServiceType]:
-        """Return every type, by id."""
+        """Return all types, sorted by ID."""
         return [self._types[type_id] for type_id in sorted(self._types)]
 
 
 def _checked(kind: Any) -> ServiceType:
-    """Return the object. Raises TypeError with a sentence where it does not keep the contract."""
+    """Return the object. Raises TypeError if it violates the contract."""
     for attribute in ("id", "name"):
         text = getattr(kind, attribute, None)
         if not isinstance(text, str) or not text:
-            raise TypeError(f"its '{attribute}' is not a text")
+            raise TypeError(f"its '{attribute}' is not a non-empty string")
     for attribute, entry_kind in (
         ("parameters", ServiceParameter),
         ("commands", ServiceCommand),

@@ -1,9 +1,8 @@
-"""`builtin:static_resource_pool`: a fixed number of things that are handed out, one to a holder (language §8).
+"""`builtin:static_resource_pool`: a fixed set of resources, at most one per holder (language §8).
 
-Fair and atomic: every operation happens under the lock of the pool's row. Who asks gets a place in a row, and nobody
-overtakes those before; of the free resources the one that rested longest is handed out. A holder has at most one
-resource: to acquire again gives the same one, so that a repeated request, after a crash or a lost answer, takes nothing
-twice.
+Every operation holds the lock of the pool's row, so the pool is atomic and fair. Waiting holders form a queue, and get
+the resource that has been free for the longest time. A holder that acquires again gets the same resource, so a request
+that is repeated after a crash or a lost response takes no second one.
 """
 
 import asyncio
@@ -24,8 +23,8 @@ from launchbay.service_types.contract import (
     ServiceCommand,
     ServiceParameter,
     command_pins,
+    lock_service,
 )
-from launchbay.store import services
 from launchbay.store import services as store
 from launchbay.store.database import Connection
 from launchbay.store.services import PoolResourceRow
@@ -34,15 +33,15 @@ RESOURCES = "configuration.resources"
 _INTERFACE = "resource-pool"
 _POLL_S = 0.25
 _ABANDONED_AFTER_S = 5.0
-_HOLDER = CommandArgument(STRING, "Who holds the resource, such as an instance's id.", required=True)
+_HOLDER = CommandArgument(STRING, "The holder of the resource, such as an instance's ID.", required=True)
 
 
 class InvalidPool(ValueError):
-    """A pool cannot have these resources."""
+    """The resources of a pool are invalid; the message says why."""
 
 
 class _Attempt(NamedTuple):
-    """What came of asking: the resource's id, or None with how many are before this holder."""
+    """The result of an attempt: the resource's ID, or None. `ahead` is the number of earlier waiting holders."""
 
     resource_id: str | None
     value: Any
@@ -50,37 +49,37 @@ class _Attempt(NamedTuple):
 
 
 class ResourcePool:
-    """Hands out what its parameter lists; who has what is in the database."""
+    """Hands out the resources in its parameter; the database stores the holders."""
 
     id = "builtin:static_resource_pool"
     name = "Static resource pool"
     parameters: Mapping[str, ServiceParameter] = {
         RESOURCES: ServiceParameter(
             OBJECT,
-            "The resources: a map from id to whatever describes one, or a list of texts and of maps with an 'id'.",
+            "The resources: a map from IDs to descriptions, or a list of strings and of maps with an 'id'.",
             required=True,
         ),
     }
     commands: Mapping[str, ServiceCommand] = {
         "acquire": ServiceCommand(
             _INTERFACE,
-            "Hands out a resource, waiting for one up to `timeout` seconds; who holds one already gets that.",
+            "Acquires a resource, and waits for it up to `timeout` seconds. A holder that has one gets the same one.",
             arguments={
                 "holder": _HOLDER,
-                "timeout": CommandArgument(INT, f"Seconds to wait, 0 to {POOL_WAIT_LONGEST_S}; 0 if left out."),
+                "timeout": CommandArgument(INT, f"Seconds to wait, 0 to {POOL_WAIT_LONGEST_S}. Default: 0."),
             },
             intermediate={"ahead": INT},
             results={"id": STRING, "resource": OBJECT},
         ),
         "release": ServiceCommand(
             _INTERFACE,
-            "Takes back what the holder has, if anything.",
+            "Releases the holder's resource, if it has one.",
             arguments={"holder": _HOLDER},
             results={"released": BOOL},
         ),
         "list": ServiceCommand(
             _INTERFACE,
-            "Lists the resources with their holders and since when, and how many wait.",
+            "Lists the resources with their holders and times, and the number of waiting holders.",
             results={"resources": ListType(OBJECT), "waiting": INT},
             changes=False,
         ),
@@ -88,7 +87,7 @@ class ResourcePool:
     interfaces = command_pins(commands)
 
     async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:  # noqa: ARG002 - contract
-        """Check that each resource has an id of its own. A resource that is taken out while held stays held."""
+        """Check the IDs. A resource that is removed while it is held stays held."""
         try:
             resources_of(parameters)
         except InvalidPool as error:
@@ -96,17 +95,16 @@ class ResourcePool:
         return {}
 
     async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:
-        """Hand out, take back or list. Raises FieldErrors, and Conflict when no resource became free in time."""
         holder = call.arguments.get("holder", "")
         if command == "list":
             return await _list(call)
         if not holder.strip() or len(holder) > NAME_CHARS or "\0" in holder:
-            raise FieldErrors({"holder": [f"A holder has 1 to {NAME_CHARS} characters, not all of them spaces."]})
+            raise FieldErrors({"holder": [f"A holder must have 1 to {NAME_CHARS} characters, not only spaces."]})
         return await (_acquire if command == "acquire" else _release)(call, holder)
 
 
 def resources_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the resources by id, in their order. Raises BadPool with a sentence for a pool that cannot be."""
+    """Return the resources by ID, in order. Raises InvalidPool."""
     given = parameters.get(RESOURCES, {})
     if isinstance(given, Mapping):
         found = dict(given)
@@ -115,23 +113,23 @@ def resources_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
         for position, resource in enumerate(given, 1):
             resource_id = resource.get("id") if isinstance(resource, Mapping) else resource
             if not isinstance(resource_id, str):
-                raise InvalidPool(f"The resource at place {position} must be a text, or a map with a text as its 'id'.")
+                raise InvalidPool(f"The resource at position {position} must be a string, or a map with a string 'id'.")
             if resource_id in found:
-                raise InvalidPool(f"The resource {resource_id[:80]!r} stands twice; keep one of them.")
+                raise InvalidPool(f"Duplicate resource {resource_id[:80]!r}. Remove one of them.")
             found[resource_id] = resource
     else:
-        raise InvalidPool("The resources must be a map from id to description, or a list.")
+        raise InvalidPool("The resources must be a map from IDs to descriptions, or a list.")
     if len(found) > POOL_RESOURCES:
-        raise InvalidPool(f"There are {len(found)} resources; a pool has at most {POOL_RESOURCES}.")
+        raise InvalidPool(f"The pool has {len(found)} resources. Limit: {POOL_RESOURCES}.")
     if any(not resource_id.strip() or len(resource_id) > NAME_CHARS for resource_id in found):
-        raise InvalidPool(f"The id of a resource has 1 to {NAME_CHARS} characters, not all of them spaces.")
+        raise InvalidPool(f"The ID of a resource must have 1 to {NAME_CHARS} characters, not only spaces.")
     return found
 
 
 async def _acquire(call: ServiceCall, holder: str) -> dict[str, Any]:
     wait_s = call.arguments.get("timeout", 0)
     if not 0 <= wait_s <= POOL_WAIT_LONGEST_S:
-        raise FieldErrors({"timeout": [f"The timeout is 0 to {POOL_WAIT_LONGEST_S} seconds."]})
+        raise FieldErrors({"timeout": [f"The timeout must be 0 to {POOL_WAIT_LONGEST_S} seconds."]})
     clock = asyncio.get_running_loop().time
     deadline = clock() + wait_s
     reported: int | None = None
@@ -146,15 +144,15 @@ async def _acquire(call: ServiceCall, holder: str) -> dict[str, Any]:
             return {"id": attempt.resource_id, "resource": attempt.value}
         if remaining_s <= 0:
             raise Conflict(
-                f"No resource became free within {wait_s} seconds; {attempt.ahead} others asked before.",
-                "Release one, or wait longer with `timeout`.",
+                f"No resource became free within {wait_s} seconds. {attempt.ahead} others are ahead in the queue.",
+                "Release one, or increase `timeout`.",
                 code="PoolExhausted",
             )
         await asyncio.sleep(min(_POLL_S, remaining_s))
 
 
 async def _attempt(connection: Connection, service_id: str, holder: str, *, stays: bool) -> _Attempt:
-    """Take a resource if it is the holder's turn; otherwise the holder keeps a place in the row if it `stays`."""
+    """Acquire a resource if it is the holder's turn. Otherwise the holder stays in the queue if it `stays`."""
     resources, rows = await _state(connection, service_id)
     held = next((row.resource_id for row in rows if row.holder == holder), None)
     if held is not None:
@@ -168,7 +166,7 @@ async def _attempt(connection: Connection, service_id: str, holder: str, *, stay
         await store.dequeue_waiter(connection, service_id=service_id, holder=holder)
         return _Attempt(free[0], resources[free[0]], ahead)
     if ahead >= POOL_WAITING:
-        raise Conflict(f"{ahead} are waiting already, which is the most; try again later.", code="PoolExhausted")
+        raise Conflict(f"The pool's queue is full ({ahead} requests). Retry later.", code="PoolExhausted")
     if not stays:
         await store.dequeue_waiter(connection, service_id=service_id, holder=holder)
     return _Attempt(None, None, ahead)
@@ -201,18 +199,15 @@ async def _list(call: ServiceCall) -> dict[str, Any]:
 
 
 async def _state(connection: Connection, service_id: str) -> tuple[dict[str, Any], list[PoolResourceRow]]:
-    """Lock the pool and return its resources, and what became of those that were handed out."""
-    row = await services.lock(connection, service_id=service_id)
-    if row is None:
-        raise Conflict("The service was deleted at the same moment.")
-    return resources_of(msgspec.json.decode(row.parameters)), await store.list_acquired(
-        connection, service_id=service_id
-    )
+    """Lock the pool and return its resources, and the rows of those that were ever acquired."""
+    row = await lock_service(connection, service_id)
+    acquired = await store.list_acquired(connection, service_id=service_id)
+    return resources_of(msgspec.json.decode(row.parameters)), acquired
 
 
 def _free(resources: Mapping[str, Any], rows: list[PoolResourceRow]) -> list[str]:
-    """Return the free resources, the one that rested longest first; those never used are the most rested."""
+    """Return the free resources: never used ones first, then those that have been free for the longest time."""
     known = {row.resource_id: row for row in rows}
     free = [resource_id for resource_id in resources if resource_id not in known or known[resource_id].holder is None]
-    rested = {row.resource_id: row.changed_at.timestamp() for row in rows}
-    return sorted(free, key=lambda resource_id: rested.get(resource_id, 0.0))
+    released = {row.resource_id: row.changed_at.timestamp() for row in rows}
+    return sorted(free, key=lambda resource_id: released.get(resource_id, 0.0))

@@ -1,7 +1,7 @@
-"""Secret parameters that a vault keeps: `{"fromVault": "name"}` stands in a parameter's place.
+"""Secrets of services: encrypted parameters, vault entries, and references `{"fromVault": "name"}` to them.
 
-It is looked up at every use, so that a changed secret counts at once. Which vault was meant is decided when
-the parameter is set, by somebody who may read that vault, and is kept with it.
+A reference is resolved at every use, so a changed secret takes effect immediately. The vault is chosen when the
+parameter is set, by a user who can read that vault, and stored with the reference.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,8 +16,7 @@ from launchbay.errors import Conflict, FieldErrors
 from launchbay.ids import new_id
 from launchbay.limits import NAME_CHARS, SECRET_BYTES, SECRET_MIN_CHARS, VAULT_ENTRIES
 from launchbay.model.types import BOOL, OBJECT, STRING, ListType
-from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand
-from launchbay.store import services
+from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand, lock_service
 from launchbay.store import services as store
 from launchbay.store.database import Connection
 from launchbay.store.services import SealedEntry
@@ -28,34 +27,36 @@ _CALLED = {KEY_PAIR: ("key pair", "list-keypairs", "NoKeyPair"), SECRET: ("secre
 
 
 def validate_entry_name(name: str) -> str:
-    """Return the name. Raises FieldErrors for one that cannot be."""
+    """Return the name. Raises FieldErrors if it is invalid."""
     if not name.strip() or len(name) > NAME_CHARS or not name.isprintable():
-        raise FieldErrors({"name": [f"A name has 1 to {NAME_CHARS} printable characters, not all of them spaces."]})
+        raise FieldErrors({"name": [f"A name must have 1 to {NAME_CHARS} printable characters, not only spaces."]})
     return name
 
 
 async def get_entry(connection: Connection, call: ServiceCall, kind: str, name: str) -> SealedEntry:
-    """Return the entry of the vault with this name or id. Raises Conflict when there is none."""
+    """Return the vault's entry with this name or ID. Raises Conflict if it doesn't exist."""
     entry = await store.get_entry(connection, service_id=call.service_id, kind=kind, name=name)
     if entry is None:
         noun, listing, code = _CALLED[kind]
-        raise Conflict(
-            f"The vault has no {noun} {name[:80]!r}.", f"The command {listing} tells what it has.", code=code
-        )
+        raise Conflict(f"The vault has no {noun} {name[:80]!r}.", f"List them with the command {listing}.", code=code)
     return entry
 
 
-async def check_room(connection: Connection, call: ServiceCall, beside: str | None = None) -> None:
-    """Lock the vault for one more entry, or for one in place of the secret `beside`.
+async def check_room(connection: Connection, call: ServiceCall, replaced: str | None = None) -> None:
+    """Lock the vault for a new entry, or for one that replaces the secret `replaced`.
 
-    Raises Conflict when it is full or was deleted.
+    Raises Conflict if it is full or was deleted.
     """
-    if await services.lock(connection, service_id=call.service_id) is None:
-        raise Conflict("The service was deleted at the same moment.")
-    if (await store.count_other_entries(connection, service_id=call.service_id, name=beside) or 0) >= VAULT_ENTRIES:
-        raise Conflict(
-            f"The vault has {VAULT_ENTRIES} entries, which is the most.", "Delete some first.", code="VaultFull"
-        )
+    await lock_service(connection, call.service_id)
+    if (await store.count_other_entries(connection, service_id=call.service_id, name=replaced) or 0) >= VAULT_ENTRIES:
+        raise Conflict(f"The vault is full ({VAULT_ENTRIES} entries).", "Delete some entries.", code="VaultFull")
+
+
+async def delete_entry(call: ServiceCall, kind: str, name: str) -> dict[str, Any]:
+    """Delete an entry of the vault by name or ID; return whether it existed."""
+    async with call.transaction() as connection:
+        entry = await store.get_entry(connection, service_id=call.service_id, kind=kind, name=name)
+        return {"removed": entry is not None and await store.delete_entry(connection, id=entry.id) > 0}
 
 
 SECRET_NAME = "fromVault"  # noqa: S105 - of a field
@@ -63,17 +64,17 @@ VAULT = "vault"
 
 
 def reference(vault_id: str, name: str) -> dict[str, str]:
-    """Return the stored form of a reference to a secret of a vault."""
+    """Return the stored form of a reference to a secret in a vault."""
     return {SECRET_NAME: name, VAULT: vault_id}
 
 
 def is_reference(value: Any) -> bool:
-    """Tell whether a parameter's value stands for a secret of a vault."""
+    """Return whether a parameter's value refers to a secret in a vault."""
     return isinstance(value, Mapping) and SECRET_NAME in value and set(value) <= {SECRET_NAME, VAULT}
 
 
 async def resolve_references(key: SecretKey, connection: Connection, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return secret parameters with the secrets that they stand for. Raises Conflict for one that is gone."""
+    """Replace references with their secrets. Raises Conflict if one was deleted."""
     return {
         name: await _secret(key, connection, value) if is_reference(value) else value for name, value in values.items()
     }
@@ -84,41 +85,41 @@ async def _secret(key: SecretKey, connection: Connection, value: Mapping[str, st
     entry = await store.get_entry(connection, service_id=vault_id, kind=SECRET, name=name)
     if entry is None:
         raise Conflict(
-            f"The vault has no secret {name[:80]!r} any more, which a parameter of the service stands for.",
-            "Set the secret again, or give the parameter another value.",
+            f"A parameter of the service refers to the secret {name[:80]!r}, which the vault no longer has.",
+            "Set the secret again, or change the parameter.",
             code="NoSecret",
         )
     return key.open(entry.sealed, stored_secret_purpose(vault_id, entry.id)).decode()
 
 
 def stored_secret_purpose(service_id: str, name: str) -> str:
-    """Return what a thing that a service keeps is sealed for."""
+    """Return the encryption context of a vault entry or other secret of a service."""
     return f"service {service_id} keeps {name}"
 
 
 async def seal_parameters(key: SecretKey, connection: Connection, service_id: str, secrets: Mapping[str, Any]) -> None:
-    """Store secret parameters of a service, sealed for it alone."""
+    """Store secret parameters of a service, encrypted for this service."""
     for name, value in secrets.items():
         sealed = key.seal(msgspec.json.encode(value), parameter_purpose(service_id, name))
         await store.put_secret(connection, service_id=service_id, name=name, sealed=sealed)
 
 
 async def open_secrets(key: SecretKey, connection: Connection, service_id: str) -> dict[str, Any]:
-    """Return the secret parameters of a service in the open, those that a vault keeps looked up.
+    """Return the decrypted secret parameters of a service, with references resolved.
 
-    Raises SealBroken with another key than they had, and Conflict for a secret that the vault does not have any more.
+    Raises SealBroken with the wrong key, and Conflict for a reference to a deleted secret.
     """
     return await resolve_references(key, connection, await open_stored(key, connection, service_id))
 
 
 async def open_stored(key: SecretKey, connection: Connection, service_id: str) -> dict[str, Any]:
-    """Return the secret parameters of a service as they are stored. Raises SealBroken with another key."""
+    """Return the decrypted secret parameters of a service. Raises SealBroken with the wrong key."""
     rows = await store.list_secrets(connection, service_id=service_id)
     return open_values(key, service_id, {row.name: row.sealed for row in rows})
 
 
 def open_values(key: SecretKey, service_id: str, sealed: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return secret parameters of a service as they are stored. Raises SealBroken with another key than they had."""
+    """Decrypt secret parameters of a service. Raises SealBroken with the wrong key."""
     return {
         name: msgspec.json.decode(key.open(value, parameter_purpose(service_id, name)))
         for name, value in sealed.items()
@@ -127,32 +128,30 @@ def open_values(key: SecretKey, service_id: str, sealed: Mapping[str, bytes]) ->
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ServiceSeal:
-    """Seals what a service keeps, for that service alone."""
+    """Encrypts secrets for one service; implements `contract.Seal`."""
 
     key: SecretKey
     service_id: str
 
     def seal(self, plain: bytes, name: str) -> bytes:
-        """Return the sealed form; `name` says which of the service's things it is."""
         return self.key.seal(plain, stored_secret_purpose(self.service_id, name))
 
     def open(self, sealed: bytes, name: str) -> bytes:
-        """Return what was sealed under the name. Raises SealBroken."""
         return self.key.open(sealed, stored_secret_purpose(self.service_id, name))
 
 
 def parameter_purpose(service_id: str, name: str) -> str:
-    """Return what a secret parameter of a service is sealed for."""
+    """Return the encryption context of a secret parameter."""
     return f"service {service_id} parameter {name}"
 
 
 def sign_in_purpose(account_id: str) -> str:
-    """Return what credentials for a cloud, which a manifest gave, are sealed for."""
+    """Return the encryption context of cloud credentials from a manifest."""
     return f"cloud sign-in {account_id}"
 
 
 _INTERFACE = "secret-store"
-_NAME = CommandArgument(STRING, "The name of the secret, or its id.", required=True)
+_NAME = CommandArgument(STRING, "The name of the secret, or its ID.", required=True)
 SECRET_COMMANDS: Mapping[str, ServiceCommand] = {
     "get-secret": ServiceCommand(
         _INTERFACE,
@@ -163,16 +162,16 @@ SECRET_COMMANDS: Mapping[str, ServiceCommand] = {
     ),
     "set-secret": ServiceCommand(
         _INTERFACE,
-        "Keeps a secret under a name, in place of the one that was there before.",
+        "Stores a secret under a name, or replaces it.",
         arguments={
-            "name": CommandArgument(STRING, "What it is to be called.", required=True),
+            "name": CommandArgument(STRING, "The name of the secret.", required=True),
             "value": CommandArgument(STRING, "The secret.", required=True),
         },
         results={"id": STRING, "name": STRING, "replaced": BOOL},
     ),
     "list-secrets": ServiceCommand(
         _INTERFACE,
-        "Lists the secrets by name, without their values, and when each was made and changed.",
+        "Lists the secrets by name, without values, with the times of creation and change.",
         results={"secrets": ListType(OBJECT)},
         changes=False,
     ),
@@ -183,7 +182,7 @@ SECRET_COMMANDS: Mapping[str, ServiceCommand] = {
 
 
 async def run_secret_command(command: str, call: ServiceCall) -> Mapping[str, Any]:
-    """Carry out a command of `SECRET_COMMANDS`. Raises FieldErrors, and Conflict where there is no such secret."""
+    """Run a command of `SECRET_COMMANDS`. Raises FieldErrors, and Conflict if the secret doesn't exist."""
     return await _WORK[command](call)
 
 
@@ -197,12 +196,12 @@ async def _set(call: ServiceCall) -> dict[str, Any]:
     name = validate_entry_name(call.arguments["name"])
     value = _validate_secret(call.arguments["value"])
     async with call.transaction() as connection:
-        await check_room(connection, call, beside=name)
+        await check_room(connection, call, replaced=name)
         former = await store.get_entry(connection, service_id=call.service_id, kind=SECRET, name=name)
         if former is not None and former.name == name:
             sealed = call.seal.seal(value, former.id)
             if not await store.update_entry(connection, id=former.id, sealed=sealed):
-                raise Conflict("The secret was deleted at the same moment.")
+                raise Conflict("The secret was deleted while this request ran.")
             return {"id": former.id, "name": name, "replaced": True}
         entry_id = new_id()
         await store.insert_entry(
@@ -230,9 +229,7 @@ async def _list(call: ServiceCall) -> dict[str, Any]:
 
 
 async def _delete(call: ServiceCall) -> dict[str, Any]:
-    async with call.transaction() as connection:
-        entry = await store.get_entry(connection, service_id=call.service_id, kind=SECRET, name=call.arguments["name"])
-        return {"removed": entry is not None and await store.delete_entry(connection, id=entry.id) > 0}
+    return await delete_entry(call, SECRET, call.arguments["name"])
 
 
 _WORK: Mapping[str, Callable[[ServiceCall], Awaitable[dict[str, Any]]]] = {
@@ -244,12 +241,12 @@ _WORK: Mapping[str, Callable[[ServiceCall], Awaitable[dict[str, Any]]]] = {
 
 
 def _validate_secret(value: str) -> bytes:
-    """Return a secret's bytes. Raises FieldErrors for one that is too long, or too short to be covered anywhere."""
+    """Return a secret's bytes. Raises FieldErrors if it is too long, or too short to be redacted."""
     data = value.encode()
     if len(value) < SECRET_MIN_CHARS or len(data) > SECRET_BYTES:
         rule = (
-            f"A secret has {SECRET_MIN_CHARS} characters to {SECRET_BYTES} bytes. A shorter one could not be covered"
-            " in logs and outputs without covering parts of ordinary words."
+            f"A secret must have {SECRET_MIN_CHARS} characters to {SECRET_BYTES} bytes. Redacting a shorter one would"
+            " also hide parts of ordinary words."
         )
         raise FieldErrors({"value": [rule]})
     return data
