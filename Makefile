@@ -27,11 +27,12 @@ help: ## list the targets
 
 setup: $(PACKAGE) ## make .venv with the locked packages and the product
 
-check: $(DEV) ## lint, formatting, types, import contracts, rules of style
+check: $(DEV) ## lint, formatting, types, import contracts, rules of style, English
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tests.style.prose
 	frontend/check
 	$(PYTEST) -q tests/style/test_style.py tests/style/test_imports.py
 

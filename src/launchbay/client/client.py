@@ -85,7 +85,7 @@ def _failed(instance: InstanceDocument) -> InstanceFailed:
 
 
 class _Methods(Operations):
-    """What both clients have: every operation of the API, and what is made of several of them."""
+    """The methods of both clients: every operation of the API, and routines of several operations."""
 
     wait = Routine(_waiting)
 
@@ -97,8 +97,8 @@ class Client(_Methods, SyncDriver):
         for organization in launchbay.list_organizations():
             print(organization.name)
 
-    `timeout_s` is for each read and write of a call. Raises ValueError for an address that is none; calls raise what
-    `errors.py` draws. `transport` is for tests, `verify` for certificates of your own.
+    `timeout_s` limits each read and write of a call. Raises ValueError if the URL is invalid; calls raise the
+    exceptions of `errors.py`. `transport` is for tests, `verify` for certificates of your own.
     """
 
     def __init__(

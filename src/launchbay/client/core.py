@@ -136,7 +136,7 @@ def unreadable(response: httpx.Response, content: bytes, error: object) -> Unrea
 
 def _segment(value: str) -> str:
     if not isinstance(value, str) or not value or value in {".", ".."}:
-        raise ValueError(f"{value!r} cannot be a part of a path: it must be a text, and not empty")
+        raise ValueError(f"{value!r} can't be a path segment: use a non-empty string other than '.' and '..'")
     return value
 
 
@@ -251,7 +251,8 @@ class Session:
 class RefreshToken:
     """A refresh token: the client exchanges it for session tokens, each used until it expires.
 
-    `session` is one of before; `renewed` is told each new one. With both, short programs keep a session between them.
+    `session` is a stored earlier session, and `renewed` is called with each new one. With both, short programs share a
+    session.
     """
 
     token: str
@@ -376,7 +377,7 @@ class Retries:
 
 
 class Core:
-    """One server, one caller. Raises ValueError for an address that is none."""
+    """One server and one caller. Raises ValueError if the URL is invalid."""
 
     def __init__(
         self, base_url: str, authentication: Authentication, *, timeout_s: float = 30.0, retries: Retries | None = None

@@ -80,7 +80,7 @@ class ArrayItems:
         self._again_at = 0  # an item of many pieces is not tried again with each of them
 
     def feed(self, piece: bytes) -> Iterator[Any]:
-        """Yield the items that are complete now; an empty piece is the end. Raises ValueError for what is no array."""
+        """Yield the items that are complete now; an empty piece is the end. Raises ValueError if it isn't an array."""
         self._waiting += self._text.decode(piece, final=not piece)
         if not self._has_begun:
             self._waiting = self._waiting.lstrip()

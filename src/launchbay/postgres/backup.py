@@ -48,10 +48,10 @@ def run(database_url: str, arguments: list[str], failed: str) -> str:
 
 
 def run_archive(database_url: str, archive: Path, failed: str) -> None:
-    """Do what an archive of pg_dump says in one transaction: a row that breaks a rule ends it, and so does a bad file.
+    """Run an archive of pg_dump in one transaction, which a violated constraint or a bad file rolls back.
 
-    `pg_restore` tells it as SQL and `psql` runs that, without what the version of the database may not know. Raises
-    CannotStart, with `failed` before the reason.
+    `pg_restore` prints the archive as SQL, and `psql` runs it without the statements that it may not know.
+    Raises CannotStart, with `failed` before the reason.
     """
     with _variables(database_url) as variables, tempfile.TemporaryFile() as errors:
         options = ["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1"]
@@ -148,14 +148,14 @@ def back_up(database_url: str, file: Path) -> int:
                 size = os.fstat(stream.fileno()).st_size
             os.link(draft, file)
     except OSError as error:
-        raise CannotStart(f"The backup {file} cannot be written: {error}.", "Mend that, then try again.") from error
+        raise CannotStart(f"Can't write the backup {file}: {error}.", "Fix the cause, then retry.") from error
     return size
 
 
 def restore(database_url: str, file: Path) -> str:
     """Bring an empty database to what a backup holds, all of it or nothing, and return the backup's schema revision.
 
-    Raises CannotStart when the file is no backup or of a newer version of the product, or the database is not empty.
+    Raises CannotStart if the file isn't a backup or comes from a newer version, or if the database isn't empty.
     """
     revision = _revision(database_url, file)
     check_known(revision, f"The backup {file}", _version(database_url, file))

@@ -297,7 +297,7 @@ def socket_dir(cluster: Path, account: Account | None) -> Path:
 
 
 def running(cluster: Path) -> Postmaster | None:
-    """Return the PostgreSQL that serves this cluster, or None when there is none."""
+    """Return the PostgreSQL that serves this cluster, or None if it is stopped."""
     try:
         lines = (cluster / "postmaster.pid").read_text("utf-8").splitlines()
         pid = int(lines[0])
@@ -311,10 +311,10 @@ def running(cluster: Path) -> Postmaster | None:
 
 
 def clear_stale_locks(cluster: Path, sockets: Path) -> None:
-    """Remove the lock files of a PostgreSQL that is gone, whose number another process has by now.
+    """Remove the lock files of a stopped PostgreSQL whose process ID now belongs to another process.
 
-    After a power loss, or in a container started anew, PostgreSQL takes any living process of that number for its
-    predecessor and refuses to start. While a process still works in the cluster's directory the files are left alone.
+    After a power loss, or in a recreated container, PostgreSQL mistakes any running process with this ID for its
+    predecessor and refuses to start. The files stay while a process still works in the cluster's directory.
     """
     # Without /proc nobody can be told apart; PostgreSQL's own check decides then.
     if sys.platform == "linux" and not _has_processes(cluster):

@@ -53,7 +53,7 @@ class EmbeddedPostgres:
     def start(cls, data_dir: Path, *, serving: bool = True, overrides: Mapping[str, str] | None = None) -> Self:
         """Start the PostgreSQL of a data directory, or join it when it runs; blocks until it answers.
 
-        `serving` claims the directory for one server; commands beside a server (backup, migrate) pass False.
+        `serving` claims the directory for one server; commands that run next to a server (backup, migrate) pass False.
         `overrides` are PostgreSQL settings that go over the usual ones.
 
         Raises CannotStart when another server holds the directory, or PostgreSQL does not come up.
@@ -217,9 +217,9 @@ class EmbeddedPostgres:
             time.sleep(_POLL_S)
         lines = self._log_file.read_text("utf-8", "replace").splitlines()[-5:]
         raise CannotStart(
-            f"The embedded PostgreSQL in {self._directory} did not start. Last lines of {self._log_file}:",
+            f"The embedded PostgreSQL in {self._directory} didn't start. Last lines of {self._log_file}:",
             *lines,
-            "Mend what they say, or set LAUNCHBAY_DATABASE_URL to another PostgreSQL.",
+            "Fix the errors in these lines, or set LAUNCHBAY_DATABASE_URL to another PostgreSQL.",
         )
 
     def _alive(self) -> bool:

@@ -98,7 +98,7 @@ async def run_program(command: Command, on_line: OnLine) -> ProcessResult:
 
 
 def search_path() -> str:
-    """Return where programs are looked for: where the server's own are, and where it was told to look."""
+    """Return the search path for programs: the directory of the server's own programs, then its PATH."""
     return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH") or SYSTEM_PATH))
 
 

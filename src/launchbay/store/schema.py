@@ -1,7 +1,7 @@
 """The database's schema: `migrations/NNNN_*.sql`, applied in order (promise 13, docs/decisions/0085, 0090).
 
-To change the schema, write `migrations/NNNN_what_changes.sql` with the next number. Never edit a released file. There
-are no downgrades; restore a backup instead.
+To change the schema, write `migrations/NNNN_what_changes.sql` with the next number. Never edit a released file.
+Downgrades aren't supported; restore a backup instead.
 
 Several servers can start at once: an advisory lock admits one at a time, and the others find the work done. Servers of
 the previous version keep running during and after an upgrade. `engine/queue_schema.py` applies the tables of the queue
