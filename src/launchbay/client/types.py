@@ -346,8 +346,8 @@ class ServiceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class InstanceSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An instance as lists show it, in exactly the fields of the reference (§2), under their names. There may be a
-    hundred thousand in a list, so a row becomes this and this becomes JSON, with nothing in between.
+    """An instance in a list, with exactly the fields of the reference (§2), under their names. A list may have a
+    hundred thousand, so a row becomes this and this becomes JSON, with nothing in between.
     """
 
     id: str
