@@ -57,10 +57,10 @@ MANIFESTS: dict[str, tuple[str | bytes, int, str]] = {
     "an unknown component type": ("application: {components: {x: {type: magic.Wand}}}", 400, "magic.Wand"),
     "an unknown action": (STEPS + "    - a: {action: magic}\n", 400, "magic"),
     "a key twice": ("launch: {steps: []}\nlaunch: {steps: []}\n", 400, "Duplicate key 'launch'"),
-    "60 KB of [": ("[" * 60_000, 400, "deep"),
-    "60 KB of {a:": ("{a: " * 15_000, 400, "deep"),
-    "60 KB of - ": ("- " * 30_000, 400, "deep"),
-    "nesting by indentation": ("".join(" " * n + "a:\n" for n in range(300)), 400, "deep"),
+    "60 KB of [": ("[" * 60_000, 400, "levels"),
+    "60 KB of {a:": ("{a: " * 15_000, 400, "levels"),
+    "60 KB of - ": ("- " * 30_000, 400, "levels"),
+    "nesting by indentation": ("".join(" " * n + "a:\n" for n in range(300)), 400, "levels"),
     "a billion laughs": (BILLION_LAUGHS, 400, "alias"),
     "a merge bomb": (MERGE_BOMB, 400, ""),
     "an alias of itself": ("a: &a [*a]\n", 400, ""),
@@ -115,7 +115,7 @@ LARGE: dict[str, tuple[str | bytes, int, str]] = {
     "many wrong expressions": (
         repeated(STEPS, "    - s{}: {action: magic, parameters: {a: '{$.x[}'}}\n", 2_200),
         400,
-        "malformed",
+        "Invalid expression",
     ),
     "many required interfaces that nobody fills": (
         repeated(
@@ -166,7 +166,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
     "half of a surrogate pair": (b'{"name": "\\ud800"}', "surrogate"),
     "half of a pair as a key": (b'{"\\udfff": "x"}', "surrogate"),
     "surrogates in UTF-8": (b'{"name": "\xed\xa0\x80"}', "UTF-8"),
-    "a key twice": (b'{"name": "x", "name": "y"}', "twice"),
+    "a key twice": (b'{"name": "x", "name": "y"}', "Duplicate key"),
     "half a megabyte of keys": (b"{" + b",".join(b'"k%d":0' % n for n in range(40_000)) + b"", "JSON"),
     "a million spaces": (b" " * 1_000_000 + b"{", "JSON"),
     "a line break in a string": (b'{"name": "a\nb"}', "JSON"),
@@ -186,7 +186,7 @@ MEANINGLESS: dict[str, tuple[str, bytes, str]] = {
     "a parameter with a huge name": (
         "POST applications/{application}/launch",
         b'{"parameters": {"' + b"x" * 500_000 + b'": 1}}',
-        "unknown",
+        "Unknown parameter",
     ),
     "40,000 unknown parameters": (
         "POST applications/{application}/launch",

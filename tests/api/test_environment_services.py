@@ -126,7 +126,7 @@ async def test_several_services_that_fit_refuse_the_launch_naming_them(api: Api)
     await offer(api, second, where)
     for manifest in (NEEDY, EASY):
         told = await refusal(api, manifest, where)
-        assert "several fit" in told
+        assert "several match" in told
         assert first in told
         assert second in told
 
@@ -136,7 +136,7 @@ async def test_a_need_that_nothing_meets_refuses_the_launch_naming_component_and
     _, where = await offered(api, mute)
     told = await refusal(api, NEEDY, where)
     assert "'service' needs a service with the interfaces 'voice' (word), 'orders' (say)" in told
-    assert "offers none" in told
+    assert "the environment has none" in told
 
 
 async def test_a_need_that_is_not_required_may_be_unmet_and_its_commands_say_so(api: Api) -> None:
@@ -252,7 +252,7 @@ async def test_an_offer_that_is_taken_back_is_missed_at_the_next_reconfiguration
                 api, each, lambda seen, user=user: seen["returnValues"]["result.heard"] == heard(f"still {user}")
             )
     assert (await api.document(easy))["returnValues"]["result.told"] == f"said still {easy}"
-    assert "offers none" in await refusal(api, NEEDY, where)
+    assert "the environment has none" in await refusal(api, NEEDY, where)
     told = refused(await api.put(f"instances/{needy}/configuration", {}), 400, "CannotLaunch")
     assert "Component 'service' needs a service" in told
     assert (await api.document(needy))["returnValues"]["result.word"] == f"still {easy}"

@@ -177,9 +177,9 @@ async def test_properties_of_every_type_come_back_with_exactly_their_fields_in_t
     [
         ([_property("n", "x", "int")], "doesn't match its type"),
         ([_property("n", 1, "number")], "Unknown type 'number'"),
-        ([_property("n", 1, "double")], "double is not one of them"),
-        ([_property("n", 1, "int"), _property("n", 2, "int")], "stands twice"),
-        ([_property("", 1, "int")], "cannot be called so"),
+        ([_property("n", 1, "double")], "can't have the type double"),
+        ([_property("n", 1, "int"), _property("n", 2, "int")], "Duplicate property 'n'"),
+        ([_property("", 1, "int")], "Invalid property name"),
         ([{"name": "n", "type": "int"}], "value: this field is required"),
         ([{"name": "n", "value": 1}], "type: this field is required"),
         ([{"name": 5, "value": 1, "type": "int"}], "name: expected str, got int"),
@@ -213,7 +213,7 @@ async def test_what_an_environment_offers_reaches_what_is_launched_in_it(api: Ap
     environment = await new_environment(api)
     application = await api.application(NEEDY)
     answer = await api.post(f"applications/{application}/launch", {"environmentId": environment})
-    assert "no property 'size'" in refused(answer, 400)
+    assert "needs property 'size'" in refused(answer, 400)
     properties = {"properties": [_property("size", "3", "int")]}
     accepted(await api.put(f"environments/{environment}/properties", properties))
     accepted(await api.put_yaml(f"environments/{environment}", "policies: {wait.delay: 0}"))
@@ -267,7 +267,7 @@ async def test_an_unused_environment_can_be_deleted(api: Api) -> None:
 
 async def test_the_default_environment_cannot_be_deleted(api: Api) -> None:
     sentence = refused(await api.delete(f"environments/{api.environment}"), 400, "DefaultEnvironment")
-    assert "make another one the default first" in sentence
+    assert "Make another one the default first" in sentence
 
 
 async def test_an_environment_with_instances_cannot_be_deleted_until_they_are_gone(api: Api) -> None:

@@ -317,7 +317,7 @@ async def test_beyond_the_bound_new_work_is_refused_and_destroying_is_not(databa
     async with running_api(databases.create(), engine=False, queue_limit=3) as api:
         instance = await standing(api)
         sentence = await filled(api, await api.application(MANIFEST))
-        assert "3 or more jobs" in sentence
+        assert "3 or more queued jobs" in sentence
         refused(await api.post(f"instances/{instance}/go", {}), 503, "QueueFull")
         refused(await api.put(f"instances/{instance}/configuration", {"parameters": {}}), 503, "QueueFull")
         assert (await api.document(instance))["status"] == "Running"

@@ -116,7 +116,7 @@ def test_the_version_stays_the_last_field_where_the_claim_looks_for_it(database_
 
 
 def test_a_newer_plan_is_told_from_a_broken_one() -> None:
-    with pytest.raises(Conflict, match=r"A newer version of Launchbay .* format 2, and this server knows 1") as told:
+    with pytest.raises(Conflict, match=r"A newer version of Launchbay .* format 2, this server supports 1") as told:
         read_plan('{"kind":"teleport","version":2}')
     assert told.value.code == "NewerPlan"
 
