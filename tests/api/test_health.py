@@ -72,9 +72,12 @@ async def test_lateness_of_what_falls_due_is_counted(api: Api) -> None:
 
 async def test_the_load_of_the_database_is_sampled(api: Api) -> None:
     sampled = await seen(api)
+    while sampled["launchbay_queue_depth",] > 0:  # a job of the test before may still be on its way
+        await asyncio.sleep(0.05)
+        sampled = await seen(api)
     assert sampled["launchbay_database_up",] == 1
     assert sampled["launchbay_workers",] == 1
-    assert sampled["launchbay_queue_depth",] == sampled["launchbay_schedules_overdue",] == 0
+    assert sampled["launchbay_schedules_overdue",] == 0
     assert sampled["launchbay_database_pool_connections", "idle"] + sampled[
         "launchbay_database_pool_connections", "used"
     ] == sum(value for key, value in sampled.items() if key[0] == "launchbay_database_pool_connections")
