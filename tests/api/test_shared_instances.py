@@ -71,7 +71,7 @@ async def test_an_entry_must_name_a_revision_and_an_instance_of_one_application(
         ((revision, UNKNOWN), "instanceId", "no instance"),
         (("", instance), "revisionId", "no revision"),
         (("x" * 10_000, instance), "revisionId", "no revision"),
-        ((revision, stranger), "instanceId", "not one of the application"),
+        ((revision, stranger), "instanceId", "isn't of the same application"),
     ):
         added = await add(api, service, *entry)
         assert added.status_code == 400
@@ -134,4 +134,4 @@ async def test_a_catalog_has_a_bound(api: Api) -> None:
     entries = {f"{number:024x}": UNKNOWN for number in range(10_001)}
     answer = await api.put(f"services/{service}", {"parameters": {CATALOG: entries}})
     assert answer.status_code == 400
-    assert "at most 10000" in answer.json()[CATALOG][0]
+    assert "Limit: 10000" in answer.json()[CATALOG][0]

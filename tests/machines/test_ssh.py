@@ -222,7 +222,7 @@ async def test_files_are_put_and_got(ssh: SshMachines, hosts: Hosts) -> None:
     for content in (b"one\0\xff", b"two"):
         await ssh.put_file(asked("put"), on(hosts[0]), name, content)
         assert await ssh.get_file(asked("get"), on(hosts[0]), name) == content
-    with pytest.raises(ActionFailed, match=r"Can't access the file nowhere on 127\.0\.1\.1: No such file"):
+    with pytest.raises(ActionFailed, match=r"Can't access the file /nowhere on 127\.0\.1\.1: No such file"):
         await ssh.get_file(asked("get"), on(hosts[0]), "/nowhere")
 
 
